@@ -1,0 +1,285 @@
+#include "opencl/device.h"
+
+#include "opencl/caching_allocator.h"
+#include "opencl/environment.h"
+#include "opencl/launch.h"
+#include "opencl/platform.h"
+#include "opencl/queue.h"
+
+#include <algorithm>
+#include <cstring>
+#include <sstream>
+
+namespace ocl {
+
+bool Capabilities::has_extension(const char* extension) const {
+  return std::find(extensions.begin(), extensions.end(), extension) != extensions.end();
+}
+
+namespace {
+
+std::string device_string(cl_device_id id, cl_device_info what) {
+  size_t bytes = 0;
+  if (clGetDeviceInfo(id, what, 0, nullptr, &bytes) != CL_SUCCESS || bytes == 0) return "";
+  std::string text(bytes, 0);
+  check(clGetDeviceInfo(id, what, bytes, text.data(), nullptr), "clGetDeviceInfo");
+  while (!text.empty() && (text.back() == 0 || text.back() == ' ')) text.pop_back();
+  return text;
+}
+
+std::string platform_string(cl_platform_id id, cl_platform_info what) {
+  size_t bytes = 0;
+  if (clGetPlatformInfo(id, what, 0, nullptr, &bytes) != CL_SUCCESS || bytes == 0) return "";
+  std::string text(bytes, 0);
+  check(clGetPlatformInfo(id, what, bytes, text.data(), nullptr), "clGetPlatformInfo");
+  while (!text.empty() && text.back() == 0) text.pop_back();
+  return text;
+}
+
+template <class T>
+T device_value(cl_device_id id, cl_device_info what, T fallback = T{}) {
+  T value = fallback;
+  return clGetDeviceInfo(id, what, sizeof value, &value, nullptr) == CL_SUCCESS ? value : fallback;
+}
+
+Capabilities query(cl_platform_id platform, cl_device_id id) {
+  Capabilities c;
+  c.name = device_string(id, CL_DEVICE_NAME);
+  c.vendor = device_string(id, CL_DEVICE_VENDOR);
+  c.driver_version = device_string(id, CL_DRIVER_VERSION);
+  c.device_version = device_string(id, CL_DEVICE_VERSION);
+  c.c_version = device_string(id, CL_DEVICE_OPENCL_C_VERSION);
+  c.platform_name = platform_string(platform, CL_PLATFORM_NAME);
+  c.platform_version = platform_string(platform, CL_PLATFORM_VERSION);
+  std::istringstream words(device_string(id, CL_DEVICE_EXTENSIONS));
+  for (std::string word; words >> word;) c.extensions.push_back(word);
+  const auto type = device_value<cl_device_type>(id, CL_DEVICE_TYPE);
+  c.is_gpu = type & CL_DEVICE_TYPE_GPU;
+  c.is_cpu = type & CL_DEVICE_TYPE_CPU;
+  c.fp64 = device_value<cl_device_fp_config>(id, CL_DEVICE_DOUBLE_FP_CONFIG) != 0;
+  c.fp16 = c.has_extension("cl_khr_fp16");
+  c.sub_groups = c.has_extension("cl_khr_subgroups") || c.has_extension("cl_intel_subgroups");
+  if (c.has_extension("cl_ext_float_atomics")) {
+    constexpr cl_device_info single_fp_atomic = 0x4231;  // CL_DEVICE_SINGLE_FP_ATOMIC_CAPABILITIES_EXT
+    c.float_atomic_add = device_value<cl_bitfield>(id, single_fp_atomic) & 2;  // CL_DEVICE_GLOBAL_FP_ATOMIC_ADD_EXT
+  }
+  const auto single = device_value<cl_device_fp_config>(id, CL_DEVICE_SINGLE_FP_CONFIG);
+  c.correctly_rounded_divide_sqrt = single & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
+  c.denormals = single & CL_FP_DENORM;
+  c.global_memory = device_value<cl_ulong>(id, CL_DEVICE_GLOBAL_MEM_SIZE);
+  c.max_allocation = device_value<cl_ulong>(id, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
+  c.local_memory = device_value<cl_ulong>(id, CL_DEVICE_LOCAL_MEM_SIZE);
+  c.compute_units = std::max(1u, device_value<cl_uint>(id, CL_DEVICE_MAX_COMPUTE_UNITS, 1));
+  c.base_alignment = std::max(1u, device_value<cl_uint>(id, CL_DEVICE_MEM_BASE_ADDR_ALIGN, 1024) / 8);
+  c.max_work_group = std::max<size_t>(1, device_value<size_t>(id, CL_DEVICE_MAX_WORK_GROUP_SIZE, 1));
+  return c;
+}
+
+bool usable(cl_device_id id, std::string& why) {
+  if (!device_value<cl_bool>(id, CL_DEVICE_AVAILABLE)) return why = "the driver says that it is not available", false;
+  if (!device_value<cl_bool>(id, CL_DEVICE_COMPILER_AVAILABLE)) return why = "it has no compiler", false;
+  if (!device_value<cl_bool>(id, CL_DEVICE_ENDIAN_LITTLE, CL_TRUE)) return why = "it is big-endian", false;
+  return true;
+}
+
+// Write by the host, run a kernel, read by the host, at two offsets and without mapping: the behaviour that OpenCL does not
+// promise for CL_MEM_USE_HOST_PTR and that CPU runtimes and integrated GPUs have.
+bool shares_memory(Device& device) {
+  constexpr size_t bytes = 1 << 16, count = bytes / 4;
+  auto* host = static_cast<int32_t*>(platform::map_pages(bytes));
+  if (!host) return false;
+  bool shared = false;
+  cl_int code = CL_SUCCESS;
+  cl_mem buffer = clCreateBuffer(device.context(), CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, bytes, host, &code);
+  if (code == CL_SUCCESS) {
+    try {
+      Queue queue(device, -1);
+      Kernel& kernel = get_kernel(device, "selftest.cl", "add_one", Defines());
+      shared = true;
+      for (int round = 0; round < 2 && shared; ++round) {
+        for (size_t i = 0; i < count; ++i) host[i] = static_cast<int32_t>(i * 3 + round);
+        const cl_ulong offset = round ? 4096 + 4 : 0;
+        const cl_int n = static_cast<cl_int>(count - offset / 4);
+        detail::set_argument(kernel, 0, sizeof buffer, &buffer);
+        detail::set_argument(kernel, 1, sizeof offset, &offset);
+        detail::set_argument(kernel, 2, sizeof n, &n);
+        detail::enqueue(queue, kernel, Range(64), Range());
+        queue.finish();
+        for (size_t i = 0; i < count && shared; ++i)
+          shared = host[i] == static_cast<int32_t>(i * 3 + round) + (i >= offset / 4 ? 1 : 0);
+      }
+      clReleaseCommandQueue(queue.handle());
+    } catch (const Error&) {
+      shared = false;
+    }
+    clReleaseMemObject(buffer);
+  }
+  platform::unmap(host, bytes);
+  return shared;
+}
+
+struct Found {
+  cl_platform_id platform;
+  cl_device_id id;
+  std::string label;  // platform name, device name
+  bool gpu;
+};
+
+struct Registry {
+  std::vector<Found> found;
+  std::vector<std::unique_ptr<Device>> devices;
+  std::vector<std::unique_ptr<std::once_flag>> opened;
+  std::vector<std::string> problems;
+
+  Registry() {
+    try {
+      discover();
+    } catch (const std::exception& error) {
+      problems.push_back(error.what());
+    }
+    devices.resize(found.size());
+    for (size_t i = 0; i < found.size(); ++i) opened.push_back(std::make_unique<std::once_flag>());
+  }
+
+  void discover() {
+    platform::watch_forks();
+    cl_uint n = 0;
+    cl_int code = clGetPlatformIDs(0, nullptr, &n);
+    if (code != CL_SUCCESS || n == 0) {
+      problems.push_back("no OpenCL platform (clGetPlatformIDs: " + std::string(error_name(code)) + ")");
+      return;
+    }
+    std::vector<cl_platform_id> platforms(n);
+    check(clGetPlatformIDs(n, platforms.data(), nullptr), "clGetPlatformIDs");
+    std::vector<Found> all;
+    for (cl_platform_id platform : platforms) {
+      const std::string name = platform_string(platform, CL_PLATFORM_NAME);
+      cl_uint count = 0;
+      code = clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &count);
+      if (code != CL_SUCCESS || count == 0) {
+        problems.push_back("platform " + name + " has no device (" + error_name(code) + ")");
+        continue;
+      }
+      std::vector<cl_device_id> ids(count);
+      check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, count, ids.data(), nullptr), "clGetDeviceIDs");
+      for (cl_device_id id : ids) {
+        const std::string label = name + " " + device_string(id, CL_DEVICE_NAME);
+        std::string why;
+        if (!usable(id, why)) {
+          problems.push_back(label + " is left out: " + why);
+          continue;
+        }
+        const bool gpu = device_value<cl_device_type>(id, CL_DEVICE_TYPE) & (CL_DEVICE_TYPE_GPU | CL_DEVICE_TYPE_ACCELERATOR);
+        all.push_back({platform, id, label, gpu});
+      }
+    }
+    std::stable_partition(all.begin(), all.end(), [](const Found& f) { return f.gpu; });
+    found = select(all);
+  }
+
+  static std::string lower(std::string text) {
+    std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+    return text;
+  }
+
+  std::vector<Found> select(const std::vector<Found>& all) {
+    auto wanted = environment::get("TORCH_OCL_VISIBLE_DEVICES");
+    if (!wanted || *wanted == "all") return all;
+    std::vector<Found> chosen;
+    auto take = [&](const Found& f) {
+      if (std::none_of(chosen.begin(), chosen.end(), [&](const Found& c) { return c.id == f.id; })) chosen.push_back(f);
+    };
+    std::istringstream items(*wanted);
+    for (std::string item; std::getline(items, item, ',');) {
+      item.erase(0, item.find_first_not_of(' '));
+      item.erase(item.find_last_not_of(' ') + 1);
+      if (item.empty()) continue;
+      const size_t before = chosen.size();
+      if (std::all_of(item.begin(), item.end(), [](unsigned char c) { return std::isdigit(c); })) {
+        const size_t index = item.size() < 6 ? std::stoul(item) : all.size();
+        if (index < all.size()) take(all[index]);
+      } else {
+        for (const Found& f : all)
+          if (lower(f.label).find(lower(item)) != std::string::npos) take(f);
+      }
+      if (chosen.size() == before) problems.push_back("TORCH_OCL_VISIBLE_DEVICES: nothing matches '" + item + "'");
+    }
+    return chosen;
+  }
+};
+
+Registry& registry() {
+  static Registry* instance = new Registry;
+  return *instance;
+}
+
+}  // namespace
+
+int Device::count() noexcept {
+  try {
+    return static_cast<int>(registry().found.size());
+  } catch (...) {
+    return 0;
+  }
+}
+
+const std::vector<std::string>& Device::problems() { return registry().problems; }
+
+Device& Device::get(int index) {
+  Registry& r = registry();
+  if (platform::in_forked_child()) [[unlikely]]
+    throw std::runtime_error(
+        "Cannot re-initialize OCL in forked subprocess. To use OCL with multiprocessing, you must use the 'spawn' start method");
+  if (index < 0 || static_cast<size_t>(index) >= r.found.size()) [[unlikely]] {
+    if (r.found.empty())
+      throw std::out_of_range(
+          "No OpenCL device is available. Install an OpenCL driver: your GPU vendor's, or for the CPU `apt install pocl-opencl-icd` "
+          "or `pip install intel-opencl-rt`; then `python -m torch_ocl` shows what is found.");
+    throw std::out_of_range("invalid device ordinal: ocl:" + std::to_string(index) + " was asked for, " + std::to_string(r.found.size()) +
+                            " device(s) are visible");
+  }
+  std::call_once(*r.opened[index], [&] { r.devices[index] = std::make_unique<Device>(index, r.found[index].platform, r.found[index].id); });
+  return *r.devices[index];
+}
+
+Device::Device(int index, cl_platform_id platform, cl_device_id id) : index_(index), platform_(platform), id_(id) {
+  capabilities_ = query(platform, id);
+  const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, reinterpret_cast<cl_context_properties>(platform), 0};
+  cl_int code = CL_SUCCESS;
+  context_ = clCreateContext(properties, 1, &id_, nullptr, nullptr, &code);
+  check(code, "clCreateContext");
+  style_ = capabilities_.is_cpu ? KernelStyle::fat : KernelStyle::simt;
+  if (auto forced = environment::get("TORCH_OCL_KERNEL_STYLE")) style_ = *forced == "simt" ? KernelStyle::simt : KernelStyle::fat;
+  capabilities_.unified_memory = environment::flag("TORCH_OCL_UNIFIED_MEMORY", true) && shares_memory(*this);
+  allocator_ = std::make_unique<CachingAllocator>(*this);
+  default_queue_ = &new_queue();
+}
+
+Queue& Device::new_queue() {
+  std::lock_guard lock(queues_mutex_);
+  queues_.push_back(std::make_unique<Queue>(*this, static_cast<int>(queues_.size())));
+  return *queues_.back();
+}
+
+void Device::synchronize() {
+  std::vector<Queue*> queues;
+  {
+    std::lock_guard lock(queues_mutex_);
+    for (auto& queue : queues_) queues.push_back(queue.get());
+  }
+  for (Queue* queue : queues) queue->finish();
+}
+
+bool Device::compiles(const std::string& source) {
+  std::lock_guard lock(probes_mutex_);
+  auto it = probes_.find(source);
+  if (it != probes_.end()) return it->second;
+  const char* text = source.c_str();
+  cl_int code = CL_SUCCESS;
+  cl_program program = clCreateProgramWithSource(context_, 1, &text, nullptr, &code);
+  bool ok = code == CL_SUCCESS && clBuildProgram(program, 1, &id_, "", nullptr, nullptr) == CL_SUCCESS;
+  if (program) clReleaseProgram(program);
+  return probes_[source] = ok;
+}
+
+}  // namespace ocl

@@ -1,0 +1,63 @@
+// Devices: found once per process, ordered GPUs first, chosen by TORCH_OCL_VISIBLE_DEVICES. Devices, contexts and queues are
+// never destroyed: at process exit their threads may already be gone.
+#pragma once
+
+#include "opencl/capabilities.h"
+#include "opencl/error.h"
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace ocl {
+
+class CachingAllocator;
+class Queue;
+
+class Device {
+ public:
+  // Number of visible devices; 0 when there is no platform or every driver is broken. Never throws.
+  static int count() noexcept;
+  // Errors: std::out_of_range when index is not in [0, count()).
+  static Device& get(int index);
+  // One line per platform or device that could not be used, for the doctor.
+  static const std::vector<std::string>& problems();
+
+  int index() const { return index_; }
+  cl_platform_id platform() const { return platform_; }
+  cl_device_id id() const { return id_; }
+  cl_context context() const { return context_; }
+  const Capabilities& capabilities() const { return capabilities_; }
+  // Style chosen from the device's type, or forced by TORCH_OCL_KERNEL_STYLE=fat|simt (read once).
+  KernelStyle style() const { return style_; }
+  bool fat() const { return style_ == KernelStyle::fat; }
+
+  CachingAllocator& allocator() const { return *allocator_; }
+  Queue& default_queue() const { return *default_queue_; }
+  // A new in-order queue with profiling; lives until the process ends.
+  Queue& new_queue();
+  // Whether the driver's compiler takes this program (inline assembly, say). Tried once per distinct source and kept.
+  bool compiles(const std::string& source);
+  // Waits for every queue of the device.
+  void synchronize();
+
+  Device(int index, cl_platform_id platform, cl_device_id id);
+  Device(const Device&) = delete;
+
+ private:
+  int index_;
+  cl_platform_id platform_;
+  cl_device_id id_;
+  cl_context context_ = nullptr;
+  Capabilities capabilities_;
+  KernelStyle style_ = KernelStyle::fat;
+  std::unique_ptr<CachingAllocator> allocator_;
+  Queue* default_queue_ = nullptr;
+  std::mutex queues_mutex_, probes_mutex_;
+  std::map<std::string, bool> probes_;
+  std::vector<std::unique_ptr<Queue>> queues_;
+};
+
+}  // namespace ocl

@@ -1,0 +1,54 @@
+#include "opencl/environment.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+
+namespace ocl::environment {
+
+static constexpr Variable variables[] = {
+    {"TORCH_OCL_VISIBLE_DEVICES", "all",
+     "devices to use and their order: a comma-separated list of indices, or parts of a platform's or device's name"},
+    {"TORCH_OCL_AUTOLOAD", "auto", "whether `import torch` loads torch_ocl: auto (an OpenCL device and no CUDA or XPU device), 1, 0"},
+    {"TORCH_OCL_FALLBACK", "warn", "what an operator without a kernel does: warn (run on the CPU, warn once), silent, error"},
+    {"TORCH_OCL_KERNEL_STYLE", "by device", "fat (CPU style) or simt (GPU style) kernels on every device"},
+    {"TORCH_OCL_KERNEL_DIR", "embedded", "folder from which kernel sources are read instead of the embedded ones"},
+    {"TORCH_OCL_CACHE_DIR", "$XDG_CACHE_HOME/torch_ocl", "folder of compiled programs and tuning results"},
+    {"TORCH_OCL_CACHE", "1", "0 switches the disk cache of compiled programs off"},
+    {"TORCH_OCL_UNIFIED_MEMORY", "by self-test", "0 treats every device as one that does not share memory with the host"},
+    {"TORCH_OCL_DUMP_SOURCE", "", "folder into which the final source of every built program is written"},
+    {"TORCH_OCL_BUILD_LOG", "0", "1 prints a line for every program that is compiled, with its time"},
+    {"TORCH_OCL_MEMORY_LIMIT", "0", "most bytes of device memory to reserve on one device (0: no limit)"},
+    {"TORCH_OCL_SYNC", "0", "1 waits after every launch, so that errors appear where they happen"},
+    {"TORCH_OCL_CONV", "auto", "name of a convolution algorithm to force (docs/kernels.md)"},
+    {"TORCH_OCL_GEMM", "auto", "name of a gemm algorithm to force (docs/kernels.md)"},
+    {"TORCH_OCL_WINOGRAD", "1", "0 forbids Winograd F(4x4) convolutions (torch.backends.ocl.winograd)"},
+};
+
+std::span<const Variable> table() { return variables; }
+
+std::optional<std::string> get(const char* name) {
+  for (const Variable& variable : variables)
+    if (std::strcmp(variable.name, name) == 0) {
+      const char* value = std::getenv(name);
+      if (!value || !*value) return std::nullopt;
+      return std::string(value);
+    }
+  throw std::logic_error(std::string(name) + " is not in the table of environment variables");
+}
+
+bool flag(const char* name, bool default_value) {
+  auto value = get(name);
+  if (!value) return default_value;
+  return *value != "0" && *value != "false" && *value != "off" && *value != "no";
+}
+
+long number(const char* name, long default_value) {
+  auto value = get(name);
+  if (!value) return default_value;
+  char* end = nullptr;
+  long result = std::strtol(value->c_str(), &end, 0);
+  return end && *end == 0 ? result : default_value;
+}
+
+}  // namespace ocl::environment

@@ -1,0 +1,45 @@
+// Errors of the OpenCL API: the failed call and the code's name. `check` throws, `report` (for destructors) does not.
+#pragma once
+
+#include <CL/cl.h>
+
+#include <stdexcept>
+#include <string>
+
+namespace ocl {
+
+class Error : public std::runtime_error {
+ public:
+  Error(cl_int code, const std::string& what) : std::runtime_error(what), code_(code) {}
+  cl_int code() const { return code_; }
+
+ private:
+  cl_int code_;
+};
+
+// A device allocation that the driver refused; the caching allocator turns it into its own report.
+class OutOfMemory : public Error {
+ public:
+  using Error::Error;
+};
+
+// A program that did not compile. what() carries the build log and the path of the dumped source.
+class BuildError : public Error {
+ public:
+  using Error::Error;
+};
+
+// "CL_OUT_OF_RESOURCES" for -5, and so on.
+const char* error_name(cl_int code);
+
+[[noreturn]] void throw_error(cl_int code, const char* call);
+
+inline void check(cl_int code, const char* call) {
+  if (code != CL_SUCCESS) [[unlikely]]
+    throw_error(code, call);
+}
+
+// For destructors and worker threads: writes one line to stderr instead of throwing.
+void report(cl_int code, const char* call) noexcept;
+
+}  // namespace ocl

@@ -1,0 +1,51 @@
+// What differs between operating systems, all of it: address-space reservation, anonymous pages, process ids, the cache folder.
+// A Windows counterpart (VirtualAlloc MEM_RESERVE / MEM_COMMIT, GetCurrentProcessId, LOCALAPPDATA) implements platform.h in
+// platform_windows.cpp.
+#include "opencl/platform.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <pthread.h>
+
+namespace ocl::platform {
+
+void* map_pages(size_t bytes) {
+  void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (p == MAP_FAILED) return nullptr;
+  if (bytes >= (size_t{2} << 20)) madvise(p, bytes, MADV_HUGEPAGE);
+  return p;
+}
+
+void* reserve_addresses(size_t bytes) {
+  void* p = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return p == MAP_FAILED ? nullptr : p;
+}
+
+void unmap(void* address, size_t bytes) { munmap(address, bytes); }
+
+size_t page_size() {
+  static const size_t size = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  return size;
+}
+
+int process_id() { return static_cast<int>(getpid()); }
+
+static std::atomic<bool> forked{false};
+
+bool in_forked_child() { return forked.load(std::memory_order_relaxed); }
+
+void watch_forks() {
+  static const int registered = pthread_atfork(nullptr, nullptr, [] { forked.store(true); });
+  (void)registered;
+}
+
+std::string user_cache_folder() {
+  if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg && *xdg) return xdg;
+  if (const char* home = std::getenv("HOME"); home && *home) return std::string(home) + "/.cache";
+  return "/tmp";
+}
+
+}  // namespace ocl::platform

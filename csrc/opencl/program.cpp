@@ -1,0 +1,245 @@
+#include "opencl/program.h"
+
+#include "opencl/environment.h"
+#include "opencl/kernel_sources.h"
+#include "opencl/platform.h"
+#include "opencl/program_cache.h"
+
+#include <chrono>
+#include <cinttypes>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <set>
+#include <sstream>
+#include <unordered_map>
+
+namespace ocl {
+
+Defines& Defines::add(const char* name, int64_t value) {
+  char text[256];
+  std::snprintf(text, sizeof text, "#define %s %" PRId64 "\n", name, value);
+  text_ += text;
+  return *this;
+}
+
+Defines& Defines::add(const char* name, std::string_view tokens) {
+  text_.append("#define ").append(name).append(" ").append(tokens).append("\n");
+  return *this;
+}
+
+Defines& Defines::text(std::string_view source) {
+  text_.append(source).append("\n");
+  return *this;
+}
+
+std::string kernel_source(const std::string& file) {
+  if (auto folder = environment::get("TORCH_OCL_KERNEL_DIR")) {
+    std::ifstream stream(std::filesystem::path(*folder) / file, std::ios::binary);
+    if (stream) return {std::istreambuf_iterator<char>(stream), {}};
+  }
+  for (const KernelFile& embedded : embedded_kernel_files())
+    if (embedded.name == file) return std::string(embedded.text);
+  throw std::invalid_argument("there is no kernel file " + file);
+}
+
+namespace {
+
+// Replaces `#include "x"` lines by the file, each file once.
+void expand(const std::string& file, std::set<std::string>& seen, std::string& out) {
+  if (!seen.insert(file).second) return;
+  std::istringstream lines(kernel_source(file));
+  for (std::string line; std::getline(lines, line);) {
+    if (line.rfind("#include \"", 0) == 0) {
+      const size_t end = line.find('"', 10);
+      expand(line.substr(10, end - 10), seen, out);
+    } else {
+      out += line;
+      out += '\n';
+    }
+  }
+}
+
+std::string build_options(const Device& device) {
+  std::string options = "-cl-std=CL1.2";
+  if (device.capabilities().correctly_rounded_divide_sqrt) options += " -cl-fp32-correctly-rounded-divide-sqrt";
+  return options;
+}
+
+std::string preamble(const Device& device) {
+  const Capabilities& c = device.capabilities();
+  std::string text;
+  text += "#define DEVICE_FP64 " + std::to_string(c.fp64) + "\n";
+  text += "#define DEVICE_FAT " + std::to_string(device.fat()) + "\n";
+  text += "#define DEVICE_FLOAT_ATOMIC_ADD " + std::to_string(c.float_atomic_add) + "\n";
+  if (c.fp64) text += "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n";
+  return text;
+}
+
+struct Program {
+  cl_program handle = nullptr;
+  std::unordered_map<std::string, std::unique_ptr<Kernel>> kernels;
+};
+
+struct Programs {
+  std::mutex mutex;
+  std::unordered_map<std::string, std::shared_ptr<std::once_flag>> once;
+  std::unordered_map<std::string, Program> programs;
+  std::atomic<uint64_t> built{0}, loaded{0};
+};
+
+Programs& programs() {
+  static Programs* instance = new Programs;
+  return *instance;
+}
+
+std::string dump(const std::string& folder, const char* file, const std::string& key, const std::string& source) {
+  std::error_code ignored;
+  std::filesystem::create_directories(folder, ignored);
+  const std::string path = folder + "/" + std::filesystem::path(file).stem().string() + "-" + key.substr(0, 12) + ".cl";
+  std::ofstream(path, std::ios::binary) << source;
+  return path;
+}
+
+std::string build_log(cl_program program, cl_device_id id) {
+  size_t bytes = 0;
+  clGetProgramBuildInfo(program, id, CL_PROGRAM_BUILD_LOG, 0, nullptr, &bytes);
+  std::string log(bytes, 0);
+  if (bytes) clGetProgramBuildInfo(program, id, CL_PROGRAM_BUILD_LOG, bytes, log.data(), nullptr);
+  while (!log.empty() && (log.back() == 0 || log.back() == '\n')) log.pop_back();
+  return log;
+}
+
+cl_program load(Device& device, const std::string& key, const std::string& options) {
+  auto binary = program_cache::read(key);
+  if (!binary) return nullptr;
+  const unsigned char* data = binary->data();
+  const size_t bytes = binary->size();
+  cl_int status = CL_SUCCESS, code = CL_SUCCESS;
+  cl_device_id id = device.id();
+  cl_program program = clCreateProgramWithBinary(device.context(), 1, &id, &bytes, &data, &status, &code);
+  if (code == CL_SUCCESS && status == CL_SUCCESS && clBuildProgram(program, 1, &id, options.c_str(), nullptr, nullptr) == CL_SUCCESS)
+    return program;
+  if (program) clReleaseProgram(program);
+  program_cache::remove(key);
+  return nullptr;
+}
+
+cl_program compile(Device& device, const char* file, const std::string& key, const std::string& options, const std::string& source) {
+  const auto start = std::chrono::steady_clock::now();
+  const char* text = source.c_str();
+  cl_int code = CL_SUCCESS;
+  cl_program program = clCreateProgramWithSource(device.context(), 1, &text, nullptr, &code);
+  check(code, "clCreateProgramWithSource");
+  cl_device_id id = device.id();
+  code = clBuildProgram(program, 1, &id, options.c_str(), nullptr, nullptr);
+  if (code != CL_SUCCESS) {
+    const std::string log = build_log(program, id);
+    const std::string path = dump(environment::get("TORCH_OCL_DUMP_SOURCE").value_or(program_cache::folder() + "/failed"), file, key, source);
+    clReleaseProgram(program);
+    throw BuildError(code, "kernels_cl/" + std::string(file) + " did not compile on " + device.capabilities().name + " (" +
+                               device.capabilities().platform_name + "): " + error_name(code) + "\nsource: " + path + "\n" + log);
+  }
+  if (environment::flag("TORCH_OCL_BUILD_LOG")) {
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    std::fprintf(stderr, "torch_ocl: built %s %s in %.2f s\n", file, key.substr(0, 12).c_str(), seconds);
+  }
+  return program;
+}
+
+void store(cl_program program, const std::string& key) {
+  size_t bytes = 0;
+  if (clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof bytes, &bytes, nullptr) != CL_SUCCESS || bytes == 0) return;
+  std::vector<unsigned char> binary(bytes);
+  unsigned char* data = binary.data();
+  if (clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof data, &data, nullptr) == CL_SUCCESS) program_cache::write(key, binary);
+}
+
+}  // namespace
+
+BuildCounts build_counts() { return {programs().built.load(), programs().loaded.load()}; }
+
+Kernel& get_kernel(Device& device, const char* file, const char* name, const Defines& defines) {
+  Programs& all = programs();
+  const std::string id = std::to_string(device.index()) + "\n" + file + "\n" + defines.str();
+  std::shared_ptr<std::once_flag> once;
+  Program* program = nullptr;
+  {
+    std::lock_guard lock(all.mutex);
+    program = &all.programs[id];
+    auto& flag = all.once[id];
+    if (!flag) flag = std::make_shared<std::once_flag>();
+    once = flag;
+  }
+  std::call_once(*once, [&] {
+    std::string source = preamble(device) + defines.str();
+    std::set<std::string> seen;
+    expand(file, seen, source);
+    const std::string options = build_options(device);
+    const std::string key = program_cache::key(device, options, source);
+    if (auto folder = environment::get("TORCH_OCL_DUMP_SOURCE")) dump(*folder, file, key, source);
+    cl_program handle = program_cache::enabled() ? load(device, key, options) : nullptr;
+    if (handle) {
+      ++all.loaded;
+    } else {
+      handle = compile(device, file, key, options, source);
+      ++all.built;
+    }
+    program->handle = handle;
+    // The driver compiles lazily (PoCL: per kernel and local size, at the first launch); its binary is stored at once, which
+    // keeps the front end's work.
+    if (program_cache::enabled() && handle) store(handle, key);
+  });
+  std::lock_guard lock(all.mutex);
+  auto& slot = program->kernels[name];
+  if (!slot) {
+    cl_int code = CL_SUCCESS;
+    cl_kernel kernel = clCreateKernel(program->handle, name, &code);
+    if (code != CL_SUCCESS) throw_error(code, (std::string("clCreateKernel(") + name + ")").c_str());
+    slot = std::make_unique<Kernel>(device, kernel, name);
+  }
+  return *slot;
+}
+
+struct KernelSite::Table {
+  std::vector<Entry> entries;  // open addressing, power-of-two size, kernel == nullptr is empty
+  size_t used = 0;
+  static size_t hash(int device, uint64_t variant) {
+    uint64_t h = (variant + static_cast<uint64_t>(device) * 0x51ed2701) * 0x9e3779b97f4a7c15ull;
+    return static_cast<size_t>(h >> 32);
+  }
+  void add(const Entry& entry) {
+    size_t i = hash(entry.device, entry.variant) & (entries.size() - 1);
+    while (entries[i].kernel) i = (i + 1) & (entries.size() - 1);
+    entries[i] = entry;
+    ++used;
+  }
+};
+
+Kernel* KernelSite::find(int device, uint64_t variant) const {
+  const Table* table = table_.load(std::memory_order_acquire);
+  if (!table) return nullptr;
+  const size_t mask = table->entries.size() - 1;
+  for (size_t i = Table::hash(device, variant) & mask; table->entries[i].kernel; i = (i + 1) & mask)
+    if (table->entries[i].device == device && table->entries[i].variant == variant) return table->entries[i].kernel;
+  return nullptr;
+}
+
+Kernel& KernelSite::insert(Device& device, uint64_t variant, const Defines& defines) {
+  Kernel& kernel = get_kernel(device, file_, name_, defines);
+  static std::mutex mutex;
+  std::lock_guard lock(mutex);
+  if (find(device.index(), variant)) return kernel;
+  const Table* old = table_.load();
+  auto* table = new Table;
+  table->entries.resize(old ? (old->used * 2 + 2 > old->entries.size() ? old->entries.size() * 2 : old->entries.size()) : 8, Entry{0, 0, nullptr});
+  if (old)
+    for (const Entry& entry : old->entries)
+      if (entry.kernel) table->add(entry);
+  table->add({device.index(), variant, &kernel});
+  table_.store(table, std::memory_order_release);
+  return kernel;
+}
+
+}  // namespace ocl

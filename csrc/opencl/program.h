@@ -1,0 +1,94 @@
+// Programs: OpenCL C from kernels_cl/ (embedded, or read from TORCH_OCL_KERNEL_DIR), specialised by typed name/value pairs that
+// are printed as #define lines ahead of the source, built once per process and kept on disk (program_cache.h).
+#pragma once
+
+#include "opencl/queue.h"
+
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace ocl {
+
+// Ordered name/value pairs; equal sets in equal order are the same program.
+class Defines {
+ public:
+  Defines& add(const char* name, int64_t value);
+  Defines& add(const char* name, int value) { return add(name, static_cast<int64_t>(value)); }
+  Defines& add(const char* name, bool value) { return add(name, static_cast<int64_t>(value)); }
+  Defines& add(const char* name, std::string_view tokens);
+  Defines& add(const char* name, const char* tokens) { return add(name, std::string_view(tokens)); }
+  // Source text placed after the defines and before the file (operator tables insert their expression this way).
+  Defines& text(std::string_view source);
+  const std::string& str() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+// A cl_kernel with the lock that setting its arguments needs.
+class Kernel {
+ public:
+  Kernel(Device& device, cl_kernel handle, std::string name) : device_(device), handle_(handle), name_(std::move(name)) {}
+  Device& device() const { return device_; }
+  cl_kernel handle() const { return handle_; }
+  const std::string& name() const { return name_; }
+  std::mutex& mutex() { return mutex_; }
+
+ private:
+  Device& device_;
+  cl_kernel handle_;
+  std::string name_;
+  std::mutex mutex_;
+};
+
+// The kernel `name` of kernels_cl/`file`.cl specialised by `defines`. Slow (text look-up, possibly a build): launch sites keep
+// the reference, which stays valid for ever. Errors: BuildError with the log and the path of the dumped source.
+Kernel& get_kernel(Device& device, const char* file, const char* name, const Defines& defines);
+
+// The text of kernels_cl/`file` (with its ending) after TORCH_OCL_KERNEL_DIR was considered, includes not expanded.
+std::string kernel_source(const std::string& file);
+
+// Number of programs compiled by the driver / taken from the disk cache in this process; tests use it to show that new shapes
+// build nothing.
+struct BuildCounts {
+  uint64_t built = 0, loaded = 0;
+};
+BuildCounts build_counts();
+
+// One static object per launch site: finds its kernel by (device, 64-bit variant) without text. The variant is packed by the
+// site from dtypes and layout class and must determine the defines.
+class KernelSite {
+ public:
+  constexpr KernelSite(const char* file, const char* name) : file_(file), name_(name) {}
+
+  template <class MakeDefines>
+  Kernel& get(Device& device, uint64_t variant, MakeDefines&& make_defines) {
+    if (Kernel* kernel = find(device.index(), variant)) [[likely]]
+      return *kernel;
+    Defines defines = make_defines();
+    return insert(device, variant, defines);
+  }
+  Kernel& get(Device& device) {
+    return get(device, 0, [] { return Defines(); });
+  }
+
+ private:
+  struct Entry {
+    int device;
+    uint64_t variant;
+    Kernel* kernel;
+  };
+  struct Table;
+  Kernel* find(int device, uint64_t variant) const;
+  Kernel& insert(Device& device, uint64_t variant, const Defines& defines);
+
+  const char* file_;
+  const char* name_;
+  std::atomic<Table*> table_{nullptr};  // immutable, replaced on insertion, old ones leaked (few and small)
+};
+
+}  // namespace ocl

@@ -1,0 +1,129 @@
+#include "opencl/program_cache.h"
+
+#include "opencl/environment.h"
+#include "opencl/platform.h"
+
+#include <atomic>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+namespace ocl::program_cache {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr char magic[4] = {'O', 'C', 'L', 'P'};
+
+struct Header {
+  char magic[4];
+  uint32_t format;
+  uint64_t bytes;
+  uint64_t hash;
+};
+
+uint64_t fnv(const void* data, size_t bytes, uint64_t state = 0xcbf29ce484222325ull) {
+  const auto* p = static_cast<const unsigned char*>(data);
+  for (size_t i = 0; i < bytes; ++i) state = (state ^ p[i]) * 0x100000001b3ull;
+  return state;
+}
+
+fs::path path_of(const std::string& key) { return fs::path(folder()) / "programs" / (key + ".bin"); }
+
+}  // namespace
+
+bool enabled() {
+  static const bool on = environment::flag("TORCH_OCL_CACHE", true);
+  return on;
+}
+
+std::string folder() {
+  if (auto value = environment::get("TORCH_OCL_CACHE_DIR")) return *value;
+  return platform::user_cache_folder() + "/torch_ocl";
+}
+
+std::string key(const Device& device, const std::string& options, const std::string& source) {
+  const Capabilities& c = device.capabilities();
+  const std::string parts[] = {std::to_string(format), c.platform_name, c.platform_version, c.name, c.device_version, c.driver_version, options, source};
+  uint64_t a = 0xcbf29ce484222325ull, b = 0x9e3779b97f4a7c15ull;
+  for (const std::string& part : parts) {
+    const uint64_t length = part.size();
+    a = fnv(part.data(), part.size(), fnv(&length, sizeof length, a));
+    b = fnv(part.data(), part.size(), fnv(&length, sizeof length, b)) ^ (b >> 31);
+  }
+  char text[33];
+  std::snprintf(text, sizeof text, "%016llx%016llx", static_cast<unsigned long long>(a), static_cast<unsigned long long>(b));
+  return text;
+}
+
+std::optional<std::vector<unsigned char>> read(const std::string& key) {
+  std::ifstream file(path_of(key), std::ios::binary);
+  if (!file) return std::nullopt;
+  Header header;
+  if (!file.read(reinterpret_cast<char*>(&header), sizeof header)) return std::nullopt;
+  if (std::memcmp(header.magic, magic, 4) != 0 || header.format != format || header.bytes == 0 || header.bytes > (uint64_t{1} << 30)) return std::nullopt;
+  std::vector<unsigned char> data(header.bytes);
+  if (!file.read(reinterpret_cast<char*>(data.data()), static_cast<std::streamsize>(data.size())) || file.peek() != std::ifstream::traits_type::eof())
+    return std::nullopt;
+  if (fnv(data.data(), data.size()) != header.hash) return std::nullopt;
+  return data;
+}
+
+void write(const std::string& key, const std::vector<unsigned char>& binary) noexcept {
+  try {
+    static std::atomic<unsigned> serial{0};
+    const fs::path target = path_of(key);
+    std::error_code ignored;
+    fs::create_directories(target.parent_path(), ignored);
+    fs::path temporary = target;
+    temporary += "." + std::to_string(platform::process_id()) + "." + std::to_string(serial++) + ".tmp";
+    {
+      std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
+      Header header;
+      std::memcpy(header.magic, magic, 4);
+      header.format = format;
+      header.bytes = binary.size();
+      header.hash = fnv(binary.data(), binary.size());
+      file.write(reinterpret_cast<const char*>(&header), sizeof header);
+      file.write(reinterpret_cast<const char*>(binary.data()), static_cast<std::streamsize>(binary.size()));
+      file.close();
+      if (!file) {
+        fs::remove(temporary, ignored);
+        return;
+      }
+    }
+    fs::rename(temporary, target, ignored);
+    if (ignored) fs::remove(temporary, ignored);
+  } catch (...) {
+    // a cache that cannot be written only costs time
+  }
+}
+
+void remove(const std::string& key) noexcept {
+  std::error_code ignored;
+  fs::remove(path_of(key), ignored);
+}
+
+State state() {
+  State result;
+  std::error_code error;
+  const fs::path programs = fs::path(folder()) / "programs";
+  for (fs::directory_iterator it(programs, error), end; !error && it != end; it.increment(error))
+    if (it->path().extension() == ".bin") {
+      ++result.files;
+      result.bytes += it->file_size(error);
+    }
+  fs::create_directories(programs, error);
+  const fs::path probe = programs / (".probe." + std::to_string(platform::process_id()));
+  result.writable = static_cast<bool>(std::ofstream(probe) << 1);
+  fs::remove(probe, error);
+  return result;
+}
+
+void clear() {
+  std::error_code ignored;
+  fs::remove_all(fs::path(folder()) / "programs", ignored);
+}
+
+}  // namespace ocl::program_cache

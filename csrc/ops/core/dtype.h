@@ -1,0 +1,54 @@
+// Element types. The numbers are c10::ScalarType's, so that the ATen layer converts by a cast.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace ocl::ops {
+
+enum class DType : int8_t {
+  uint8 = 0,
+  int8 = 1,
+  int16 = 2,
+  int32 = 3,
+  int64 = 4,
+  float16 = 5,
+  float32 = 6,
+  float64 = 7,
+  complex64 = 9,
+  complex128 = 10,
+  boolean = 11,
+  bfloat16 = 15,
+  uint16 = 27,
+  uint32 = 28,
+  uint64 = 29,
+};
+
+struct DTypeInfo {
+  DType dtype;
+  const char* name;     // suffix of the kernels' type macros (common/types.clh)
+  const char* aten;     // PyTorch's name, for errors: "Float", "BFloat16"
+  uint8_t bytes;
+  bool floating, complex, is_signed;
+};
+
+// Errors: std::invalid_argument for a type that kernels do not have.
+const DTypeInfo& info(DType dtype);
+
+inline size_t size_of(DType dtype) { return info(dtype).bytes; }
+inline const char* name_of(DType dtype) { return info(dtype).name; }
+inline bool is_floating(DType dtype) { return info(dtype).floating; }
+inline bool is_complex(DType dtype) { return info(dtype).complex; }
+inline bool is_half(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
+inline bool is_integral(DType dtype) { return !is_floating(dtype) && !is_complex(dtype); }  // boolean counts
+
+// Type in which kernels compute on `dtype`: float32 for the half types, otherwise the type itself.
+inline DType compute_type(DType dtype) { return is_half(dtype) ? DType::float32 : dtype; }
+// Type of sums over `dtype`: float32 for halves and float32 (pairwise or blocked), int64 for integers and booleans.
+inline DType accumulate_type(DType dtype) {
+  if (is_half(dtype)) return DType::float32;
+  if (is_integral(dtype)) return DType::int64;
+  return dtype;
+}
+
+}  // namespace ocl::ops

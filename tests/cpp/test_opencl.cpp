@@ -1,0 +1,117 @@
+#include "support.h"
+
+#include "opencl/program_cache.h"
+
+#include <thread>
+
+using namespace ocl;
+using namespace ocl::testing;
+
+TEST(Device, IsFound) {
+  ASSERT_GE(Device::count(), 1);
+  EXPECT_FALSE(device().capabilities().name.empty());
+  EXPECT_THROW(Device::get(Device::count()), std::out_of_range);
+}
+
+TEST(Memory, AddressesInsideASegmentAreLocated) {
+  Workspace memory(queue(), 4096);
+  char* base = static_cast<char*>(memory.data());
+  const Location start = locate(base), inside = locate(base + 100);
+  EXPECT_EQ(start.buffer, inside.buffer);
+  EXPECT_EQ(start.offset + 100, inside.offset);
+  EXPECT_GE(start.offset, slack_bytes);
+  int on_stack = 0;
+  EXPECT_THROW(locate(&on_stack), std::invalid_argument);
+  EXPECT_EQ(locate(nullptr).buffer, nullptr);
+}
+
+TEST(Queue, CopiesAndFills) {
+  Array<float> x(random_values<float>(1000)), y(1000);
+  queue().copy(y.data(), x.data(), 4000);
+  EXPECT_EQ(x.host(), y.host());
+  const float value = 2.5f;
+  queue().fill(y.data() + 10, &value, 4, 40);
+  auto host = y.host();
+  EXPECT_EQ(host[10], 2.5f);
+  EXPECT_EQ(host[19], 2.5f);
+  EXPECT_EQ(host[20], x.host()[20]);
+}
+
+TEST(Launch, RunsAKernelAtAnOffset) {
+  Array<int> x(std::vector<int>{1, 2, 3, 4});
+  launch(queue(), get_kernel(device(), "selftest.cl", "add_one", Defines()), Range(2), Range(), x.data() + 1, int32_t{2});
+  EXPECT_EQ(x.host(), (std::vector<int>{1, 3, 4, 4}));
+}
+
+TEST(Program, BuildErrorCarriesLogAndSourcePath) {
+  Defines broken;
+  broken.text("this is not OpenCL C");
+  try {
+    get_kernel(device(), "selftest.cl", "add_one", broken);
+    FAIL() << "it compiled";
+  } catch (const BuildError& error) {
+    EXPECT_NE(std::string(error.what()).find("source: /"), std::string::npos) << error.what();
+  }
+}
+
+TEST(ProgramCache, IgnoresDamagedFiles) {
+  std::vector<unsigned char> data(100, 7);
+  program_cache::write("test-key", data);
+  ASSERT_EQ(program_cache::read("test-key"), data);
+  const std::string path = program_cache::folder() + "/programs/test-key.bin";
+  for (long size : {0L, 3L, 20L, 60L, 123L}) {
+    program_cache::write("test-key", data);
+    ASSERT_EQ(truncate(path.c_str(), size), 0);
+    EXPECT_FALSE(program_cache::read("test-key")) << size;
+  }
+  program_cache::write("test-key", data);
+  FILE* file = std::fopen(path.c_str(), "r+b");
+  std::fseek(file, 60, SEEK_SET);
+  std::fputc(8, file);
+  std::fclose(file);
+  EXPECT_FALSE(program_cache::read("test-key"));
+  program_cache::remove("test-key");
+  EXPECT_FALSE(program_cache::read("test-key"));
+}
+
+TEST(CachingAllocator, ReusesSplitsAndMerges) {
+  CachingAllocator& allocator = device().allocator();
+  void* a = allocator.allocate(1000, queue());
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(a) % 512, 0u);
+  allocator.free(a);
+  void* b = allocator.allocate(900, queue());
+  EXPECT_EQ(a, b);
+  allocator.free(b);
+  EXPECT_EQ(allocator.allocate(0, queue()), nullptr);
+  const auto before = allocator.statistics();
+  std::vector<void*> blocks;
+  for (int i = 0; i < 200; ++i) blocks.push_back(allocator.allocate(size_t(1) << (9 + i % 14), queue()));
+  for (void* block : blocks) allocator.free(block);
+  const auto after = allocator.statistics();
+  EXPECT_EQ(before.allocated_bytes[0].current, after.allocated_bytes[0].current);
+  EXPECT_EQ(before.allocation[0].current, after.allocation[0].current);
+}
+
+TEST(CachingAllocator, OutOfMemoryReportsAndRecovers) {
+  CachingAllocator& allocator = device().allocator();
+  const auto before = allocator.statistics();
+  EXPECT_THROW(allocator.allocate(size_t(1) << 50, queue()), OutOfMemory);
+  EXPECT_EQ(allocator.statistics().out_of_memory, before.out_of_memory + 1);
+  void* p = allocator.allocate(100, queue());
+  EXPECT_NE(p, nullptr);
+  allocator.free(p);
+}
+
+TEST(KernelSite, IsSafeFromManyThreads) {
+  static KernelSite site("selftest.cl", "add_one");
+  Array<int> x(std::vector<int>(8, 0));
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 50; ++i)
+        launch(queue(), site.get(device(), i % 3, [&] { return Defines().add("UNUSED", i % 3); }), Range(1), Range(), x.data() + t, int32_t{1});
+    });
+  for (auto& thread : threads) thread.join();
+  auto host = x.host();
+  for (int t = 0; t < 4; ++t) EXPECT_EQ(host[t], 50);
+}
