@@ -1,0 +1,58 @@
+// Convolution in 1 to 3 dimensions: forward, gradient of the input, gradient of the weight. Grouped, depthwise and dilated;
+// transposed convolutions are the same passes with the roles of input and output exchanged by the caller.
+#pragma once
+
+#include "ops/core/context.h"
+
+#include <span>
+
+namespace ocl::ops {
+
+enum class ConvPass { forward, backward_data, backward_weight };
+
+// Shapes are those of the forward pass. Spatial triples are (D, H, W); unused leading dimensions are 1 (padding 0).
+struct ConvProblem {
+  DType dtype = DType::float32;
+  bool channels_last = false;  // memory order of x and y (and their gradients): N D H W C instead of N C D H W
+  int64_t batch = 1, groups = 1;
+  int64_t in_channels = 1, out_channels = 1;  // totals over all groups
+  std::array<int64_t, 3> input{1, 1, 1}, output{1, 1, 1}, kernel{1, 1, 1}, stride{1, 1, 1}, padding{0, 0, 0}, dilation{1, 1, 1};
+
+  int64_t in_per_group() const { return in_channels / groups; }
+  int64_t out_per_group() const { return out_channels / groups; }
+  int64_t in_pixels() const { return input[0] * input[1] * input[2]; }
+  int64_t out_pixels() const { return output[0] * output[1] * output[2]; }
+  int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }
+  int64_t x_numel() const { return batch * in_channels * in_pixels(); }
+  int64_t y_numel() const { return batch * out_channels * out_pixels(); }
+  int64_t w_numel() const { return out_channels * in_per_group() * taps(); }
+  bool depthwise() const { return groups == in_channels && groups > 1; }
+};
+
+// Operands by pass, all dense: x [N, C, D, H, W] (or channels_last), w [O, C/groups, KD, KH, KW] row-major, y like x.
+//   forward:         y = x * w + bias        backward_data: x = dy * w^T        backward_weight: w = dy * x
+// The member that the pass computes is written, the other two are read; bias (forward only, may be null) has O elements.
+struct ConvOperands {
+  void* x = nullptr;
+  void* w = nullptr;
+  void* y = nullptr;
+  const void* bias = nullptr;
+};
+
+struct ConvAlgorithm {
+  const char* name;  // for TORCH_OCL_CONV and the benchmark
+  ConvPass pass;
+  // nullptr when the algorithm can run the problem on the device, otherwise the reason why not.
+  const char* (*refuses)(const ConvProblem&, const Device&);
+  size_t (*workspace)(const ConvProblem&, const Device&);  // bytes
+  void (*run)(Queue&, const ConvProblem&, const ConvOperands&, void* workspace);
+};
+
+// All algorithms of a pass, best first; the last one, "reference", never refuses.
+std::span<const ConvAlgorithm> conv_algorithms(ConvPass pass);
+
+// Runs the first algorithm that does not refuse (or the one forced by TORCH_OCL_CONV when it does not refuse).
+// An empty output does nothing; an empty reduction gives zeros (plus bias).
+void convolution(Queue& queue, ConvPass pass, const ConvProblem& problem, const ConvOperands& operands);
+
+}  // namespace ocl::ops
