@@ -9,19 +9,8 @@
 #include "common/transpose.clh"
 
 // defines: DTYPE, WIDE (1: double), MC (a multiple of 16), NC (a multiple of 32), KC
-#if WIDE
-#define T double
-#define L 8
-#define COMPUTE float64
-#else
-#define T float
-#define L 16
-#define COMPUTE float32
-#endif
-#define V CAT(T, L)
 #define MR 8
 #define NR (2 * L)
-typedef STORAGE(DTYPE) storage_t;
 
 // How an operand is packed: its panel direction is contiguous, or its k direction is, or neither.
 #define ALONG_PANEL 0
@@ -34,8 +23,6 @@ typedef struct {
   int a_mode, b_mode;
   int dense;  // c's columns are contiguous
 } panel_plan;
-
-inline V load_input(__global const storage_t* p) { return LOADV(DTYPE, COMPUTE, L, p, 0); }
 
 // Vector p .. p + L - 1 along the panels at depth k.
 inline void put_a(__local T* la, int p, int kc, int k, V v) {
@@ -55,14 +42,14 @@ inline __local T* at_b(__local T* lb, int p, int kc, int k) { return lb + p / NR
   inline void NAME(__global const storage_t* s, long step, long ld, int extent, int kc, __local T* out, int mode) {  \
     if (mode == ALONG_PANEL) {                                                                                       \
       for (int k = 0; k < kc; k++, s += ld)                                                                          \
-        for (int p = 0; p < extent; p += L) PUT(out, p, kc, k, load_input(s + p));                                   \
+        for (int p = 0; p < extent; p += L) PUT(out, p, kc, k, load_vector(s + p));                                   \
     } else if (mode == ALONG_K) {                                                                                    \
       for (int p = 0; p < extent; p += L) {                                                                          \
         __global const storage_t* row = s + p * step;                                                                \
         const int last = extent - 1 - p;                                                                             \
         for (int k = 0; k < kc; k += L) {                                                                            \
           V r[L];                                                                                                    \
-          _Pragma("unroll") for (int i = 0; i < L; i++) r[i] = load_input(row + (i < last ? i : last) * step + k);   \
+          _Pragma("unroll") for (int i = 0; i < L; i++) r[i] = load_vector(row + (i < last ? i : last) * step + k);   \
           CAT(transpose_, V)(r);                                                                                     \
           if (k + L <= kc) {                                                                                         \
             _Pragma("unroll") for (int i = 0; i < L; i++) PUT(out, p, kc, k + i, r[i]);                              \
@@ -78,21 +65,6 @@ inline __local T* at_b(__local T* lb, int p, int kc, int k) { return lb + p / NR
   }
 DEFINE_PACK(pack_a, put_a, at_a)
 DEFINE_PACK(pack_b, put_b, at_b)
-
-inline V activate(V v, int activation) {
-  if (activation == 1) v = v < (V)0 ? (V)0 : v;
-  if (activation == 2) v = v * (V)(T)0.5 * ((V)(T)1 + erf(v * (V)(T)GEMM_SQRT_HALF));
-  return v;
-}
-
-// Row of d, L elements from `column`.
-inline V load_addend(__global const storage_t* d, long column_stride) {
-  if (column_stride == 1) return load_input(d);
-  if (column_stride == 0) return (V)(LOAD(DTYPE, COMPUTE, d, 0));
-  T lanes[L] __attribute__((aligned(64)));
-  for (int i = 0; i < L; i++) lanes[i] = LOAD(DTYPE, COMPUTE, d, i * column_stride);
-  return *(V*)lanes;
-}
 
 typedef struct {
   T alpha, beta;
@@ -111,9 +83,7 @@ inline void store_edge(__local T* lt, int rows, int columns, __global storage_t*
         carry[x * carry_row + y] = v;
         continue;
       }
-      if (p->activation == 1) v = GEMM_RELU(v);
-      if (p->activation == 2) v = v * (T)0.5 * ((T)1 + erf(v * (T)GEMM_SQRT_HALF));
-      STORE(DTYPE, COMPUTE, c, x * p->c_row + y * p->c_column, v);
+      STORE(DTYPE, COMPUTE, c, x * p->c_row + y * p->c_column, activate_scalar(v, p->activation));
     }
 }
 
@@ -173,7 +143,7 @@ FAT_KERNEL void gemm_panel(TENSOR(const storage_t, a), TENSOR(const storage_t, b
                 CAT(vstore, L)(v, 0, w + x * plan.carry_row + y * L);
               } else {
                 if (p.activation) v = activate(v, p.activation);
-                STOREV(DTYPE, COMPUTE, L, out + x * p.c_row + y * L, 0, v);
+                store_vector(v, out + x * p.c_row + y * L);
               }
             }
         } else {

@@ -140,7 +140,8 @@ void check(const Case& t, const GemmAlgorithm* algorithm = nullptr) {
 }
 
 const int64_t sizes[][3] = {{1, 1, 1},   {7, 5, 3},     {16, 32, 16},  {17, 33, 65},  {1, 67, 131}, {67, 1, 131},
-                            {13, 97, 5}, {101, 77, 301}, {251, 61, 17}, {31, 523, 37}, {5, 3, 1009}, {64, 64, 200}};
+                            {13, 97, 5}, {101, 77, 301}, {251, 61, 17}, {31, 523, 37}, {5, 3, 1009}, {64, 64, 200},
+                            {16, 300, 2049}, {3, 517, 100}, {90, 150, 16}, {45, 1090, 31}};
 
 template <class T>
 void all_layouts(const GemmAlgorithm* algorithm) {
@@ -187,6 +188,13 @@ TEST(Gemm, LargeTiles) {
       check<float>({.m = m, .n = n, .k = k, .b = b, .alpha = 0.5, .beta = 1});
       check<BFloat16>({.m = m, .n = n, .k = k, .b = b, .alpha = 0.5, .beta = 1});
     }
+  // Few columns and a long k: slices of k, added in a second step.
+  for (Layout b : {Layout::row_major, Layout::transposed}) {
+    check<float>({.m = 1, .n = 1, .k = 100003, .b = b, .beta = 1});
+    check<float>({.batch = 2, .m = 5, .n = 3, .k = 40009, .b = b, .alpha = 0.5, .beta = 1, .bias = true});
+    check<double>({.m = 3, .n = 70, .k = 30011, .b = b});
+  }
+  check<float>({.m = 2048, .n = 1088, .k = 8, .a = Layout::transposed});
   check<double>({.m = 300, .n = 555, .k = 401, .a = Layout::transposed});
 }
 

@@ -10,6 +10,7 @@ namespace ocl::ops {
 
 std::span<const GemmAlgorithm> gemm_algorithms() {
   static const GemmAlgorithm table[] = {
+      gemm_detail::skinny,
       gemm_detail::panel,
       gemm_detail::reference,
   };
