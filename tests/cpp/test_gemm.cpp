@@ -117,14 +117,18 @@ void check(const Case& t, const GemmAlgorithm* algorithm = nullptr) {
   const auto out = c.host();
   std::vector<double> actual, expected;
   std::vector<char> written(out.size(), 0);
+  std::vector<double> wide_b;
+  for (T v : hb) wide_b.push_back(E::to(v));
   for (int64_t z = 0; z < t.batch; ++z)
-    for (int64_t i = 0; i < t.m; ++i)
+    for (int64_t i = 0; i < t.m; ++i) {
+      std::vector<double> sum(t.n, 0.0);
+      for (int64_t l = 0; l < t.k; ++l) {
+        const double x = E::to(ha[z * p.a[0] + i * p.a[1] + l * p.a[2]]);
+        for (int64_t j = 0; j < t.n; ++j) sum[j] += x * wide_b[z * p.b[0] + l * p.b[1] + j * p.b[2]];
+      }
       for (int64_t j = 0; j < t.n; ++j) {
-        double sum = 0;
-        for (int64_t l = 0; l < t.k; ++l)
-          sum += E::to(ha[z * p.a[0] + i * p.a[1] + l * p.a[2]]) * E::to(hb[z * p.b[0] + l * p.b[1] + j * p.b[2]]);
         const size_t at = z * p.c[0] + i * p.c[1] + j * p.c[2];
-        double v = t.alpha * sum;
+        double v = t.alpha * sum[j];
         if (t.beta != 0) v += t.beta * E::to(t.bias ? hd[j] : hc[at]);
         if (t.activation == Activation::relu) v = v < 0 ? 0 : v;
         if (t.activation == Activation::gelu) v = 0.5 * v * (1 + std::erf(v * std::sqrt(0.5)));
@@ -132,6 +136,7 @@ void check(const Case& t, const GemmAlgorithm* algorithm = nullptr) {
         expected.push_back(v);
         written[at] = 1;
       }
+    }
   EXPECT_LE(relative_error(actual, expected), E::tolerance)
       << (algorithm ? algorithm->name : "gemm") << " " << info(E::dtype).name << " batch " << t.batch << " m " << t.m << " n " << t.n << " k " << t.k
       << " layouts " << int(t.a) << int(t.b) << int(t.c) << " beta " << t.beta << " bias " << t.bias;
@@ -196,6 +201,19 @@ TEST(Gemm, LargeTiles) {
   }
   check<float>({.m = 2048, .n = 1088, .k = 8, .a = Layout::transposed});
   check<double>({.m = 300, .n = 555, .k = 401, .a = Layout::transposed});
+}
+
+TEST(Gemm, TilesWithLocalMemoryAndSlices) {
+  const GemmAlgorithm* simt = nullptr;
+  for (const GemmAlgorithm& algorithm : gemm_algorithms())
+    if (std::string(algorithm.name) == "simt") simt = &algorithm;
+  ASSERT_NE(simt, nullptr);
+  for (Layout a : {Layout::row_major, Layout::transposed})
+    for (Layout b : {Layout::row_major, Layout::transposed}) {
+      check<float>({.m = 391, .n = 1030, .k = 77, .a = a, .b = b, .alpha = 0.5, .beta = 1}, simt);
+      check<float>({.m = 70, .n = 50, .k = 3001, .a = a, .b = b, .beta = 1, .bias = true, .activation = Activation::relu}, simt);
+      check<double>({.batch = 2, .m = 20, .n = 33, .k = 1500, .a = a, .b = b}, simt);
+    }
 }
 
 TEST(Gemm, Integers) {

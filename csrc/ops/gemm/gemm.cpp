@@ -12,6 +12,10 @@ std::span<const GemmAlgorithm> gemm_algorithms() {
   static const GemmAlgorithm table[] = {
       gemm_detail::skinny,
       gemm_detail::panel,
+#if TORCH_OCL_CLBLAST
+      gemm_detail::clblast,
+#endif
+      gemm_detail::simt,
       gemm_detail::reference,
   };
   return table;
