@@ -43,11 +43,14 @@ Tiles choose_tiles(const Gather& g, const Device& device) {
 
 int stride_class(const GatherShape& s) { return s.stride[2] == 1 || s.stride[2] == 2 || s.stride[2] == 4 ? s.stride[2] : 0; }
 
+bool is_volume(const GatherShape& s) { return s.input[0] > 1 || s.output[0] > 1 || s.kernel[0] > 1; }
+
+Defines gather_defines(DType type, int stride, bool volume) {
+  return Defines().add("DTYPE", name_of(type)).add("STRIDE", stride).add("VOLUME", volume);
+}
+
 Kernel& specialise(KernelSite& site, Device& device, DType type, int stride, bool volume) {
-  return site.get(device, Variant().add(type).add(stride, 3).add(volume, 1), [&] {
-    Defines defines;
-    return dtype(defines, "DTYPE", type).add("STRIDE", stride).add("VOLUME", volume);
-  });
+  return site.get(device, Variant().add(type).add(stride, 3).add(volume, 1), [&] { return gather_defines(type, stride, volume); });
 }
 
 int64_t packed_floats(const Gather& g) { return g.groups * round_up(g.shape.out_channels, 8) * g.depth(); }
@@ -57,7 +60,7 @@ void multiply(Queue& queue, DType type, const Gather& g, const void* x, const vo
   static KernelSite pack_site("conv_implicit_gemm.cl", "conv_pack_weights"), multiply_site("conv_implicit_gemm.cl", "conv_multiply");
   Device& device = queue.device();
   const int stride = stride_class(g.shape);
-  const bool volume = g.shape.input[0] > 1 || g.shape.output[0] > 1 || g.shape.kernel[0] > 1;
+  const bool volume = is_volume(g.shape);
   launch(queue, specialise(pack_site, device, type, stride, volume), Range(ceil_div(g.shape.out_channels, 8), ceil_div(g.depth(), 512), g.groups), Range(1, 1, 1),
          w, packed, g.shape, g.weights);
   const Tiles t = choose_tiles(g, device);
@@ -136,12 +139,65 @@ void backward_data(Queue& queue, const ConvProblem& p, const ConvOperands& t, vo
   interleave(queue, p, parts, present, t.x);
 }
 
+// ---- backward-weight: shares of the pixels give partial sums, added by a second kernel.
+
+struct WeightTiles {
+  int64_t channels, columns, share, parts;
+  size_t local_bytes;
+};
+
+WeightTiles choose_weight_tiles(const Gather& g, const Device& device) {
+  constexpr int64_t slab = 128;
+  const int64_t cores = device.capabilities().compute_units, size = g.depth(), pixels = g.shape.batch * g.plane();
+  const bool roomy = device.capabilities().local_memory >= 512 << 10;
+  auto even = [](int64_t total, int64_t limit, int64_t unit) { return round_up(ceil_div(total, ceil_div(total, limit)), unit); };
+  WeightTiles t{};
+  t.channels = even(g.shape.out_channels, roomy ? 256 : 128, 16);
+  t.columns = even(size, roomy ? 192 : 128, 32);
+  const int64_t tasks = g.groups * ceil_div(g.shape.out_channels, t.channels) * ceil_div(size, t.columns);
+  for (t.parts = 1; t.parts < ceil_div(pixels, slab) && !balanced(tasks * t.parts, cores);) ++t.parts;
+  t.share = round_up(ceil_div(pixels, t.parts), 16);
+  t.parts = ceil_div(pixels, t.share);
+  t.local_bytes = 4 * (t.channels * slab + t.columns * slab + t.channels * t.columns);
+  return t;
+}
+
+const char* backward_weight_refuses(const ConvProblem& p, const Device& device) {
+  if (p.batch * p.out_pixels() > 1 << 30) return "too many pixels";
+  return refuses_common(p, device);
+}
+
+size_t backward_weight_workspace(const ConvProblem& p, const Device& device) {
+  const int64_t parts = choose_weight_tiles(forward_gather(p), device).parts;
+  return parts > 1 ? 4 * parts * p.w_numel() : 0;
+}
+
+void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace) {
+  static KernelSite site("conv_backward_weight.cl", "conv_backward_weight"), sum_site("conv_backward_weight.cl", "conv_sum_shares");
+  Device& device = queue.device();
+  const Gather g = forward_gather(p);
+  const WeightTiles tiles = choose_weight_tiles(g, device);
+  const int stride = stride_class(g.shape);
+  const bool volume = is_volume(g.shape);
+  const DType result = tiles.parts > 1 ? DType::float32 : p.dtype;
+  Kernel& kernel = site.get(device, Variant().add(p.dtype).add(result).add(stride, 3).add(volume, 1), [&] {
+    return gather_defines(p.dtype, stride, volume).add("RESULT", name_of(result));
+  });
+  launch(queue, kernel, Range(ceil_div(g.shape.out_channels, tiles.channels), ceil_div(g.depth(), tiles.columns), g.groups * tiles.parts), Range(1, 1, 1), t.x, t.y,
+         tiles.parts > 1 ? workspace : t.w, g.shape, static_cast<int32_t>(g.groups), static_cast<int32_t>(tiles.channels), static_cast<int32_t>(tiles.columns),
+         static_cast<int32_t>(tiles.share), LocalMemory{tiles.local_bytes});
+  if (tiles.parts > 1)
+    launch(queue, specialise(sum_site, device, p.dtype, 1, false), Range(ceil_div(p.w_numel(), 4096)), Range(1), workspace, t.w, p.w_numel(),
+           static_cast<int32_t>(tiles.parts));
+}
+
 }  // namespace
 
 std::span<const ConvAlgorithm> implicit_gemm_algorithms() {
   static const ConvAlgorithm algorithms[] = {
       {"implicit_gemm", ConvPass::forward, forward_refuses, forward_workspace, forward},
       {"implicit_gemm", ConvPass::backward_data, backward_data_refuses, backward_data_workspace, backward_data},
+      {"implicit_gemm", ConvPass::backward_weight, backward_weight_refuses, backward_weight_workspace, backward_weight},
   };
   return algorithms;
 }
