@@ -1,6 +1,7 @@
 // Every convolution algorithm that does not refuse, every pass, both memory orders, against a float64 reference.
 #include "support.h"
 
+#include "ops/conv/bias.h"
 #include "ops/conv/conv.h"
 
 using namespace ocl;
@@ -242,6 +243,22 @@ TEST(ConvEdge, NaNStaysInItsWindow) {
       ASSERT_EQ(std::isnan(host[i]), covered) << algorithm.name << " image " << image << " row " << row << " column " << column;
     }
   }
+}
+
+TEST(ConvBias, SumsImagesAndPixels) {
+  for (int64_t plane : {1, 37, 331})
+    for (bool channels_last : {false, true}) {
+      const int64_t batch = 3, channels = 37;
+      const auto dy = random_values<float>(batch * channels * plane);
+      std::vector<double> expected(channels);
+      for (size_t i = 0; i < dy.size(); ++i) expected[channels_last ? i % channels : i / plane % channels] += dy[i];
+      const Array<float> d(dy), db(channels);
+      conv_bias_gradient(queue(), DType::float32, channels_last, batch, channels, plane, d.data(), db.data());
+      EXPECT_LT(relative_error(db.host(), expected), 1e-5);
+    }
+  const Array<float> db(5);
+  conv_bias_gradient(queue(), DType::float32, false, 0, 5, 7, nullptr, db.data());
+  for (float value : db.host()) EXPECT_EQ(value, 0);
 }
 
 }  // namespace
