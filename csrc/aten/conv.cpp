@@ -112,7 +112,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(const at::Te
   if (output_mask[2]) {
     grad_bias = empty_like_options({dy.size(1)}, dy.options());
     ops::conv_bias_gradient(queue, dtype_of(dy.scalar_type()), format != at::MemoryFormat::Contiguous, dy.size(0), dy.size(1),
-                            dy.size(0) * dy.size(1) ? dy.numel() / (dy.size(0) * dy.size(1)) : 0, address(dy), address(grad_bias));
+                            dy.numel() / std::max<int64_t>(1, dy.size(0) * dy.size(1)), address(dy), address(grad_bias));
   }
   return {grad_input, grad_weight, grad_bias};
 }
