@@ -121,7 +121,7 @@ inline void store_pieces(float16 value, int count, const Piece* pieces, __local 
 }
 
 // sum[8 output channels][2 vectors of positions] += all taps; w[channel][TAPS], planes at the first position.
-inline void accumulate_taps(Geometry g, __global const float* restrict w, __local const float* restrict planes, float16* low, float16* high) {
+inline __attribute__((always_inline)) void accumulate_taps(Geometry g, __global const float* restrict w, __local const float* restrict planes, float16* low, float16* high) {
   for (int c = 0; c < CHANNELS; ++c)
     for (int kh = 0; kh < KERNEL; ++kh) {
       __local const float* restrict row = planes + (c * STRIDE + kh % STRIDE) * STRIDE * g.plane + kh / STRIDE * g.pitch;
