@@ -200,7 +200,7 @@ inline void load_gradient(Geometry g, __global const STORAGE(DTYPE)* dy, int oy,
 
 // Sums over the lanes of v[0 .. 15], one sum per lane.
 inline float16 sum_lanes(float16* v) {
-  transpose16(v);
+  TRANSPOSE16(float16, v);
   float16 sum = v[0];
 #pragma unroll
   for (int i = 1; i < 16; ++i) sum += v[i];

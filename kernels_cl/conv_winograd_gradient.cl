@@ -53,7 +53,7 @@ inline void restore_filters(__local const float* du, float* scratch) {
   for (int r = 0; r < 3; ++r) points_to_weight(half_way[r], taps + 3 * r);
 #pragma unroll
   for (int k = 9; k < 16; ++k) taps[k] = (float16)0.0f;
-  transpose16(taps);
+  TRANSPOSE16(float16, taps);
 #pragma unroll
   for (int l = 0; l < 16; ++l) vstore16(taps[l], 0, scratch + l * 9);  // each row overwrites the zeros of the one before
 #else

@@ -115,7 +115,7 @@ inline void restore_tiles(__local const float* m, int tile, int count, int o, in
     for (int s = 0; s < TILES_AT_ONCE; ++s) restore_tile(m + (t + s) * 32, pixels + s * TILE * TILE);
 #pragma unroll
     for (int i = 0; i < 16; ++i) pixels[i] += bias;
-    transpose16(pixels);
+    TRANSPOSE16(float16, pixels);
     for (int s = 0; s < TILES_AT_ONCE && t + s < count; ++s) {
       const int index = tile + t + s, row = index / tiles_w, image = row / tiles_h;
       const int x = TILE * (index - row * tiles_w), top = TILE * (row - image * tiles_h);

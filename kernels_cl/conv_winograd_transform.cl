@@ -24,7 +24,7 @@ inline void load_row(__global const STORAGE(DTYPE)* x, long channel_stride, int 
       rows[l] = LOADV(DTYPE, float32, 16, x, MIN_OF(l, channels - 1) * channel_stride + x0 + i);
       if (l >= channels) rows[l] = (float16)0.0f;
     }
-    transpose16(rows);
+    TRANSPOSE16(float16, rows);
 #pragma unroll
     for (int l = 0; l < 16; ++l) vstore16(rows[l], i + l, d);
   }
