@@ -2,6 +2,7 @@
 //   out[n] (+)= sum over t of wrap(index_t[n], limits[t]) * steps[t],  -1 where an index is out of range
 // A work-item makes `block` consecutive elements; both kernel styles.
 #include "common/device_errors.clh"
+#include "common/divide.clh"
 #include "common/types.clh"
 
 #ifndef INDEX_DTYPE
@@ -30,8 +31,7 @@ __kernel void combine_indices(TENSOR(long, out), TENSOR(const STORAGE(INDEX_DTYP
   for (long n = from; n < to; ++n) {
     long at[SLOTS] = {0, 0, 0, 0}, linear = n;
     for (int d = walk.dims - 1; d >= 0; --d) {
-      const long rest = (linear | walk.sizes[d]) >> 32 ? linear / walk.sizes[d] : (long)((uint)linear / (uint)walk.sizes[d]);
-      const long coordinate = linear - rest * walk.sizes[d];
+      const long rest = divide(linear, walk.sizes[d]), coordinate = linear - rest * walk.sizes[d];
       linear = rest;
       for (int t = 0; t < SLOTS; ++t) at[t] += coordinate * walk.strides[t][d];
     }
