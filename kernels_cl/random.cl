@@ -32,40 +32,18 @@
 #endif
 
 #define REAL VALUE(C_DTYPE)
-#define REALS VALUE_V(C_DTYPE, LANES)
+#define REALS LANES_OF(C_DTYPE)
 #define GROUPS ((n + 16 * WORDS - 1) / (16 * WORDS))
 #define POSITION(c, k) (((c) / 16 * WORDS + (k)) * 16 + (c) % 16)
 
 #if DEVICE_FAT
-#define KERNEL FAT_KERNEL
 #define FOR_COUNTERS(c)                                                                       \
   const long end_ = MIN_OF(GROUPS * 16, (long)(get_group_id(0) + 1) * counters);              \
   for (long c = (long)get_group_id(0) * counters; c < end_; c += 16)
-#define GET(D, C, p, i) LOADV(D, C, 16, p, i)
-#define PUT(D, C, p, i, v)                                                                    \
-  {                                                                                           \
-    const long i_ = i;                                                                        \
-    if (i_ + 16 <= n) {                                                                       \
-      STOREV(D, C, 16, p, i_, v);                                                             \
-    } else if (i_ < n) {                                                                      \
-      VALUE(C) part_[16];                                                                     \
-      vstore16(v, 0, part_);                                                                  \
-      for (int k_ = 0; k_ < n - i_; ++k_) STORE(D, C, p, i_ + k_, part_[k_]);                 \
-    }                                                                                         \
-  }
-#define TO_INT convert_int16
-#define TRUTH(condition) (-(condition))
+#define GET(D, C, p, i) GET_LANES(D, C, p, i)
 #else
-#define KERNEL __kernel
 #define FOR_COUNTERS(c) for (long c = get_global_id(0); c < GROUPS * 16; c += get_global_size(0))
-#define GET(D, C, p, i) LOAD(D, C, p, MIN_OF(i, n - 1))
-#define PUT(D, C, p, i, v)            \
-  {                                   \
-    const long i_ = i;                \
-    if (i_ < n) STORE(D, C, p, i_, v); \
-  }
-#define TO_INT convert_int
-#define TRUTH(condition) (condition)
+#define GET(D, C, p, i) GET_LANES(D, C, p, MIN_OF(i, n - 1))
 #endif
 
 #ifdef FILL
@@ -95,7 +73,7 @@ inline void random_values(const UINT* w, REALS* z) {
 #endif
 }
 
-KERNEL void fill(TENSOR(STORAGE(X_DTYPE), y), long n, long counters, ulong seed, ulong offset, REAL p0, REAL p1,
+LANES_KERNEL void fill(TENSOR(STORAGE(X_DTYPE), y), long n, long counters, ulong seed, ulong offset, REAL p0, REAL p1,
                  REAL p2) {
   OPEN(STORAGE(X_DTYPE), y);
   FOR_COUNTERS(c) {
@@ -105,14 +83,14 @@ KERNEL void fill(TENSOR(STORAGE(X_DTYPE), y), long n, long counters, ulong seed,
     random_values(w, z);
     for (int k = 0; k < WORDS; ++k) {
       const REALS v = TRANSFORM(z[k], p0, p1, p2);
-      PUT(X_DTYPE, C_DTYPE, y, POSITION(c, k), v);
+      PUT_LANES(X_DTYPE, C_DTYPE, y, POSITION(c, k), n, v);
     }
   }
 }
 #endif
 
 #ifdef INTEGERS
-KERNEL void integers(TENSOR(STORAGE(X_DTYPE), y), long n, long counters, ulong seed, ulong offset, long from, ulong range) {
+LANES_KERNEL void integers(TENSOR(STORAGE(X_DTYPE), y), long n, long counters, ulong seed, ulong offset, long from, ulong range) {
   OPEN(STORAGE(X_DTYPE), y);
   FOR_COUNTERS(c) {
     UINT w[4];
@@ -129,28 +107,28 @@ KERNEL void integers(TENSOR(STORAGE(X_DTYPE), y), long n, long counters, ulong s
 #else
       const long v = as_long(r) + from;
 #endif
-      PUT(X_DTYPE, int64, y, POSITION(c, k), v);
+      PUT_LANES(X_DTYPE, int64, y, POSITION(c, k), n, v);
     }
   }
 }
 #endif
 
 #ifdef BERNOULLI
-KERNEL void bernoulli(TENSOR(STORAGE(X_DTYPE), y), long n, long counters, ulong seed, ulong offset, uint threshold, int all) {
+LANES_KERNEL void bernoulli(TENSOR(STORAGE(X_DTYPE), y), long n, long counters, ulong seed, ulong offset, uint threshold, int all) {
   OPEN(STORAGE(X_DTYPE), y);
   FOR_COUNTERS(c) {
     UINT w[4];
     philox(seed, offset + c, 0, w);
     for (int k = 0; k < 4; ++k) {
       const INT v = TRUTH(w[k] < threshold) | all;
-      PUT(X_DTYPE, int32, y, POSITION(c, k), v);
+      PUT_LANES(X_DTYPE, int32, y, POSITION(c, k), n, v);
     }
   }
 }
 #endif
 
 #ifdef BERNOULLI_TENSOR
-KERNEL void bernoulli_tensor(TENSOR(const STORAGE(P_DTYPE), p), TENSOR(STORAGE(X_DTYPE), y), long n, long counters, ulong seed, ulong offset) {
+LANES_KERNEL void bernoulli_tensor(TENSOR(const STORAGE(P_DTYPE), p), TENSOR(STORAGE(X_DTYPE), y), long n, long counters, ulong seed, ulong offset) {
   OPEN(const STORAGE(P_DTYPE), p);
   OPEN(STORAGE(X_DTYPE), y);
   FOR_COUNTERS(c) {
@@ -159,14 +137,14 @@ KERNEL void bernoulli_tensor(TENSOR(const STORAGE(P_DTYPE), p), TENSOR(STORAGE(X
     for (int k = 0; k < 4; ++k) {
       const long i = POSITION(c, k);
       const INT v = i < n ? TRUTH(uniform_closed(w[k]) < GET(P_DTYPE, float32, p, i)) : (INT)0;
-      PUT(X_DTYPE, int32, y, i, v);
+      PUT_LANES(X_DTYPE, int32, y, i, n, v);
     }
   }
 }
 #endif
 
 #ifdef DROPOUT
-KERNEL void dropout(TENSOR(const STORAGE(X_DTYPE), x), TENSOR(STORAGE(X_DTYPE), y), TENSOR(uchar, mask), long n, long counters, ulong seed,
+LANES_KERNEL void dropout(TENSOR(const STORAGE(X_DTYPE), x), TENSOR(STORAGE(X_DTYPE), y), TENSOR(uchar, mask), long n, long counters, ulong seed,
                     ulong offset, uint threshold, int all, REAL scale) {
   OPEN(const STORAGE(X_DTYPE), x);
   OPEN(STORAGE(X_DTYPE), y);
@@ -184,13 +162,13 @@ KERNEL void dropout(TENSOR(const STORAGE(X_DTYPE), x), TENSOR(STORAGE(X_DTYPE), 
       const REAL factor = keep * scale;
 #endif
       const REALS v = GET(X_DTYPE, C_DTYPE, x, i) * factor;
-      PUT(X_DTYPE, C_DTYPE, y, i, v);
-      PUT(uint8, int32, mask, i, keep);
+      PUT_LANES(X_DTYPE, C_DTYPE, y, i, n, v);
+      PUT_LANES(uint8, int32, mask, i, n, keep);
     }
   }
 }
 
-KERNEL void dropout_backward(TENSOR(const STORAGE(X_DTYPE), dy), TENSOR(const uchar, mask), TENSOR(STORAGE(X_DTYPE), dx), long n, long counters,
+LANES_KERNEL void dropout_backward(TENSOR(const STORAGE(X_DTYPE), dy), TENSOR(const uchar, mask), TENSOR(STORAGE(X_DTYPE), dx), long n, long counters,
                              REAL scale) {
   OPEN(const STORAGE(X_DTYPE), dy);
   OPEN(const uchar, mask);
@@ -201,7 +179,7 @@ KERNEL void dropout_backward(TENSOR(const STORAGE(X_DTYPE), dy), TENSOR(const uc
       if (i >= n) break;
       const REALS factor = GET(uint8, C_DTYPE, mask, i) * scale;
       const REALS v = GET(X_DTYPE, C_DTYPE, dy, i) * factor;
-      PUT(X_DTYPE, C_DTYPE, dx, i, v);
+      PUT_LANES(X_DTYPE, C_DTYPE, dx, i, n, v);
     }
   }
 }
