@@ -5,6 +5,14 @@
 //   norm_chunk, norm_row   ORDER 1: sum |x|, 2: sqrt(sum x^2), 0: max |x|; lists: x, y (one element of Y_DTYPE); EXTRA 3: partials
 #include "common/multi_tensor.clh"
 
+#ifdef EXPRESSION
+#define COMPUTE C_DTYPE
+#define W LANES
+#define S REAL
+#define T REALS
+#include "common/vector_math.clh"
+#endif
+
 #ifndef X_DTYPE
 #define X_DTYPE float32
 #endif

@@ -42,10 +42,10 @@ constexpr Row rows_table[] = {
     {Foreach::rsqrt, "rsqrt", 1, "(1 / sqrt(a))"},
     {Foreach::reciprocal, "reciprocal", 1, "(1 / a)"},
     {Foreach::square, "square", 1, "(a * a)"},
-    {Foreach::exp, "exp", 1, "exp(a)"},
+    {Foreach::exp, "exp", 1, "exp_fast(a)"},
     {Foreach::log, "log", 1, "log(a)"},
-    {Foreach::sigmoid, "sigmoid", 1, "(1 / (1 + exp(-a)))"},
-    {Foreach::tanh, "tanh", 1, "tanh(a)"},
+    {Foreach::sigmoid, "sigmoid", 1, "(1 / (1 + exp_fast(-a)))"},
+    {Foreach::tanh, "tanh", 1, "tanh_fast(a)"},
 };
 
 const Row& row_of(Foreach op) {
