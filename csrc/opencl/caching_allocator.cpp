@@ -37,6 +37,10 @@ std::string human(uint64_t bytes) {
 
 }  // namespace
 
+static void (*out_of_memory_handler)(const std::string&) = nullptr;
+
+void set_out_of_memory_handler(void (*handler)(const std::string&)) { out_of_memory_handler = handler; }
+
 void MemoryStat::increase(int64_t n) {
   current += n;
   allocated += n;
@@ -148,7 +152,9 @@ void* CachingAllocator::allocate(size_t requested, Queue& queue) {
   }
   if (!block) {
     ++statistics_.out_of_memory;
-    throw OutOfMemory(CL_MEM_OBJECT_ALLOCATION_FAILURE, report(requested));
+    const std::string text = report(requested);
+    if (out_of_memory_handler) out_of_memory_handler(text);
+    throw OutOfMemory(CL_MEM_OBJECT_ALLOCATION_FAILURE, text);
   }
   const size_t rest = block->bytes - bytes;
   if (rest >= (large ? small_limit : block_alignment)) {

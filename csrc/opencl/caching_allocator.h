@@ -45,6 +45,9 @@ struct SegmentSnapshot {
   std::vector<BlockSnapshot> blocks;
 };
 
+// Called with the report before OutOfMemory is thrown; may throw an exception of its own (PyTorch's torch.OutOfMemoryError).
+void set_out_of_memory_handler(void (*handler)(const std::string& report));
+
 class CachingAllocator {
  public:
   explicit CachingAllocator(Device& device);

@@ -261,6 +261,20 @@ Queue& Device::new_queue() {
   return *queues_.back();
 }
 
+Queue& Device::queue(int id) {
+  if (id == 0) return *default_queue_;
+  std::lock_guard lock(queues_mutex_);
+  return *queues_.at(static_cast<size_t>(id));
+}
+
+Queue& Device::pooled_queue() {
+  std::unique_lock lock(queues_mutex_);
+  const int id = 1 + next_pooled_++ % pool_size;
+  if (static_cast<size_t>(id) < queues_.size()) return *queues_[id];
+  lock.unlock();
+  return new_queue();
+}
+
 void Device::synchronize() {
   std::vector<Queue*> queues;
   {

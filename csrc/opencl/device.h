@@ -38,6 +38,11 @@ class Device {
   Queue& default_queue() const { return *default_queue_; }
   // A new in-order queue with profiling; lives until the process ends.
   Queue& new_queue();
+  // The queue of this id (0: default). Errors: std::out_of_range.
+  Queue& queue(int id);
+  // One of a fixed pool of queues in turn, created at first use; ids 1 to pool_size.
+  Queue& pooled_queue();
+  static constexpr int pool_size = 32;
   // Whether the driver's compiler takes this program (inline assembly, say). Tried once per distinct source and kept.
   bool compiles(const std::string& source);
   // Waits for every queue of the device.
@@ -58,6 +63,7 @@ class Device {
   std::mutex queues_mutex_, probes_mutex_;
   std::map<std::string, bool> probes_;
   std::vector<std::unique_ptr<Queue>> queues_;
+  int next_pooled_ = 0;
 };
 
 }  // namespace ocl

@@ -1,0 +1,6 @@
+// Precompiled for every file of the backend: what all registrations need and nothing more.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/TensorIterator.h>
+#include <torch/library.h>

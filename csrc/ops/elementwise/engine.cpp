@@ -1,0 +1,263 @@
+#include "ops/elementwise/elementwise.h"
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <stdexcept>
+
+namespace ocl::ops {
+
+namespace {
+
+// Per launch geometry of the strided kernel, passed by value; strides of output and inputs in elements.
+template <int D>
+struct Geometry {
+  int64_t sizes[D];
+  int64_t strides[5][D];
+};
+constexpr int kernel_dims = 8;
+
+void coalesce(ElementwiseCall& call, int inputs) {
+  std::array<ElementwiseCall::Operand*, 5> operands{&call.output};
+  for (int i = 0; i < inputs; ++i) operands[i + 1] = &call.inputs[i];
+  const int n = inputs + 1;
+  auto move = [&](int from, int to) {
+    call.sizes[to] = call.sizes[from];
+    for (int k = 0; k < n; ++k) operands[k]->strides[to] = operands[k]->strides[from];
+  };
+  int dims = 0;
+  for (int d = 0; d < call.dims; ++d)
+    if (call.sizes[d] != 1) move(d, dims++);
+  // Fastest dimension first, by the output's strides, then the inputs'.
+  auto before = [&](int x, int y) {
+    for (int k = 0; k < n; ++k) {
+      const int64_t a = std::abs(operands[k]->strides[x]), b = std::abs(operands[k]->strides[y]);
+      if (operands[k]->is_scalar || a == b || a == 0 || b == 0) continue;
+      return a < b;
+    }
+    return false;
+  };
+  auto swap = [&](int x, int y) {
+    std::swap(call.sizes[x], call.sizes[y]);
+    for (int k = 0; k < n; ++k) std::swap(operands[k]->strides[x], operands[k]->strides[y]);
+  };
+  for (int i = 1; i < dims; ++i)
+    for (int j = i; j > 0 && before(j, j - 1); --j) swap(j, j - 1);
+  int last = 0;
+  for (int d = 1; d < dims; ++d) {
+    bool joins = true;
+    for (int k = 0; k < n && joins; ++k)
+      joins = operands[k]->is_scalar || operands[k]->strides[d] == operands[k]->strides[last] * call.sizes[last];
+    if (joins) call.sizes[last] *= call.sizes[d];
+    else move(d, ++last);
+  }
+  call.dims = dims == 0 ? 0 : last + 1;
+  if (call.dims == 0) {
+    call.dims = 1;
+    call.sizes[0] = 1;
+    for (int k = 0; k < n; ++k) operands[k]->strides[0] = 0;
+    call.output.strides[0] = 1;
+  }
+}
+
+bool is_flat(const ElementwiseCall& call, int inputs) {
+  if (call.dims != 1 || (call.output.strides[0] != 1 && call.sizes[0] != 1)) return false;
+  for (int i = 0; i < inputs; ++i) {
+    const auto& operand = call.inputs[i];
+    if (!operand.is_scalar && operand.strides[0] != 1 && operand.strides[0] != 0) return false;
+  }
+  return true;
+}
+
+// The bytes of a scalar in the compute type, as a kernel argument.
+struct ScalarBytes {
+  alignas(16) unsigned char bytes[16];
+  size_t size;
+};
+
+ScalarBytes encode(const ElementwiseScalar& scalar, DType compute) {
+  ScalarBytes result{};
+  auto put = [&](auto value) {
+    result.size = sizeof value;
+    std::memcpy(result.bytes, &value, sizeof value);
+  };
+  switch (compute) {
+    case DType::float32: put(static_cast<float>(scalar.floating.real())); break;
+    case DType::float64: put(scalar.floating.real()); break;
+    case DType::complex64: put(std::complex<float>(scalar.floating)); break;
+    case DType::complex128: put(scalar.floating); break;
+    case DType::int8: put(static_cast<int8_t>(scalar.integer)); break;
+    case DType::int16: case DType::uint16: put(static_cast<int16_t>(scalar.integer)); break;
+    case DType::int32: case DType::uint32: put(static_cast<int32_t>(scalar.integer)); break;
+    case DType::uint8: put(static_cast<uint8_t>(scalar.integer)); break;
+    case DType::boolean: put(static_cast<uint8_t>(scalar.integer != 0)); break;
+    default: put(scalar.integer);
+  }
+  return result;
+}
+
+const char* expression(const ElementwiseRow& row, DType compute) {
+  if (is_complex(compute)) return row.complex;
+  if (is_integral(compute) && row.integer) return std::strcmp(row.integer, "-") == 0 ? nullptr : row.integer;
+  return row.real;
+}
+
+Defines make_defines(const ElementwiseRow& row, const ElementwiseCall& call, int width) {
+  static constexpr const char* in_names[] = {"IN0_DTYPE", "IN1_DTYPE", "IN2_DTYPE", "IN3_DTYPE"};
+  static constexpr const char* scalar_names[] = {"IN0_SCALAR", "IN1_SCALAR", "IN2_SCALAR", "IN3_SCALAR"};
+  Defines defines;
+  dtype(defines, "COMPUTE", call.compute);
+  dtype(defines, "OUT_DTYPE", call.output.dtype);
+  defines.add("INPUTS", row.inputs).add("SCALARS", call.scalars).add("W", width).add("DIMS", kernel_dims);
+  for (int i = 0; i < row.inputs; ++i) {
+    dtype(defines, in_names[i], call.inputs[i].is_scalar ? call.compute : call.inputs[i].dtype);
+    defines.add(scalar_names[i], call.inputs[i].is_scalar);
+  }
+  return defines.add("EXPRESSION", std::string("(") + expression(row, call.compute) + ")");
+}
+
+uint64_t variant_of(const ElementwiseRow& row, const ElementwiseCall& call) {
+  Variant variant;
+  variant.add(call.compute).add(call.output.dtype).add(static_cast<uint64_t>(call.scalars), 2);
+  for (int i = 0; i < row.inputs; ++i) variant.add(call.inputs[i].dtype).add(call.inputs[i].is_scalar, 1);
+  return variant;
+}
+
+struct RowSites {
+  KernelSite flat{"elementwise.cl", "elementwise_flat"};
+  KernelSite strided{"elementwise.cl", "elementwise_strided"};
+};
+
+RowSites& sites_of(const ElementwiseRow& row) {
+  static auto* sites = new std::deque<RowSites>(elementwise_table().size());
+  return (*sites)[static_cast<size_t>(&row - elementwise_table().data())];
+}
+
+void set_operand(Kernel& kernel, unsigned& index, const ElementwiseCall::Operand& operand, DType compute) {
+  if (operand.is_scalar) {
+    const ScalarBytes scalar = encode(operand.scalar, compute);
+    detail::set_argument(kernel, index++, scalar.size, scalar.bytes);
+  } else {
+    detail::set(kernel, index, static_cast<const void*>(operand.data));
+  }
+}
+
+void set_common(Kernel& kernel, unsigned& index, const ElementwiseRow& row, const ElementwiseCall& call) {
+  set_operand(kernel, index, call.output, call.compute);
+  for (int i = 0; i < row.inputs; ++i) set_operand(kernel, index, call.inputs[i], call.compute);
+  for (int i = 0; i < call.scalars; ++i) {
+    const ScalarBytes scalar = encode(call.scalar[i], call.compute);
+    detail::set_argument(kernel, index++, scalar.size, scalar.bytes);
+  }
+}
+
+void launch_flat(Queue& queue, const ElementwiseRow& row, const ElementwiseCall& call) {
+  Device& device = queue.device();
+  const int width = is_complex(call.compute) ? 1 : (device.fat() ? 16 : 4);
+  Kernel& kernel = sites_of(row).flat.get(device, variant_of(row, call), [&] { return make_defines(row, call, width); });
+  const int64_t n = call.sizes[0];
+  int32_t steps = 0;  // bit i: input i advances
+  for (int i = 0; i < row.inputs; ++i)
+    if (!call.inputs[i].is_scalar && call.inputs[i].strides[0] == 1) steps |= 1 << i;
+  std::lock_guard lock(kernel.mutex());
+  unsigned index = 0;
+  set_common(kernel, index, row, call);
+  detail::set(kernel, index, n);
+  detail::set(kernel, index, steps);
+  if (device.fat()) {
+    const int64_t tasks = fat_tasks(device, n);
+    detail::set(kernel, index, round_up(ceil_div(n, tasks), 64));
+    detail::enqueue(queue, kernel, Range(static_cast<size_t>(tasks)), Range(1));
+  } else {
+    detail::set(kernel, index, int64_t{0});
+    const int64_t groups = std::min<int64_t>(ceil_div(n, 256 * width), 65536);
+    detail::enqueue(queue, kernel, Range(static_cast<size_t>(groups * 256)), Range(256));
+  }
+}
+
+void launch_strided(Queue& queue, const ElementwiseRow& row, const ElementwiseCall& call) {
+  Device& device = queue.device();
+  const int width = is_complex(call.compute) || !device.fat() ? 1 : 16;
+  Kernel& kernel = sites_of(row).strided.get(device, variant_of(row, call), [&] { return make_defines(row, call, width); });
+  Geometry<kernel_dims> geometry;
+  int64_t rows = 1;
+  for (int d = 0; d < kernel_dims; ++d) {
+    geometry.sizes[d] = d < call.dims ? call.sizes[d] : 1;
+    if (d > 0) rows *= geometry.sizes[d];
+    for (int k = 0; k < 5; ++k) {
+      const auto* operand = k == 0 ? &call.output : (k <= row.inputs ? &call.inputs[k - 1] : nullptr);
+      geometry.strides[k][d] = operand && !operand->is_scalar && d < call.dims ? operand->strides[d] : 0;
+    }
+  }
+  std::lock_guard lock(kernel.mutex());
+  unsigned index = 0;
+  set_common(kernel, index, row, call);
+  detail::set(kernel, index, geometry);
+  if (device.fat()) {
+    // Tasks are shares of the rows, or of a single long row.
+    const int64_t tasks = fat_tasks(device, rows * call.sizes[0], 8192);
+    const bool by_row = rows >= tasks;
+    detail::set(kernel, index, by_row ? ceil_div(rows, tasks) : rows);
+    detail::set(kernel, index, by_row ? call.sizes[0] : round_up(ceil_div(call.sizes[0], tasks), 64));
+    detail::set(kernel, index, rows);
+    detail::enqueue(queue, kernel, by_row ? Range(static_cast<size_t>(ceil_div(rows, ceil_div(rows, tasks))), 1) : Range(1, static_cast<size_t>(tasks)), Range(1, 1));
+  } else {
+    detail::set(kernel, index, int64_t{0});
+    detail::set(kernel, index, int64_t{0});
+    detail::set(kernel, index, rows);
+    const int64_t groups = std::min<int64_t>(ceil_div(rows * call.sizes[0], 256), 1 << 20);
+    detail::enqueue(queue, kernel, Range(static_cast<size_t>(groups * 256), 1), Range(256, 1));
+  }
+}
+
+// More dimensions than the kernel knows: one launch per index of the slowest one.
+void launch_sliced(Queue& queue, const ElementwiseRow& row, ElementwiseCall call) {
+  if (call.dims <= kernel_dims) return launch_strided(queue, row, call);
+  const int d = --call.dims;
+  for (int64_t i = 0; i < call.sizes[d]; ++i) {
+    ElementwiseCall slice = call;
+    auto move = [&](ElementwiseCall::Operand& operand) {
+      if (!operand.is_scalar) operand.data = static_cast<char*>(operand.data) + i * operand.strides[d] * static_cast<int64_t>(size_of(operand.dtype));
+    };
+    move(slice.output);
+    for (int k = 0; k < row.inputs; ++k) move(slice.inputs[k]);
+    launch_sliced(queue, row, slice);
+  }
+}
+
+}  // namespace
+
+bool supports(const ElementwiseRow& row, DType compute) { return expression(row, compute) != nullptr; }
+
+void elementwise(Queue& queue, const ElementwiseRow& row, ElementwiseCall call) {
+  for (int d = 0; d < call.dims; ++d)
+    if (call.sizes[d] == 0) return;
+  if (!supports(row, call.compute)) throw std::invalid_argument(std::string(row.name) + " has no kernel for " + info(call.compute).aten);
+  require_dtype(queue.device(), call.compute, row.name);
+  require_dtype(queue.device(), call.output.dtype, row.name);
+  for (int i = 0; i < row.inputs; ++i)
+    if (!call.inputs[i].is_scalar) require_dtype(queue.device(), call.inputs[i].dtype, row.name);
+  coalesce(call, row.inputs);
+  if (is_flat(call, row.inputs)) launch_flat(queue, row, call);
+  else launch_sliced(queue, row, call);
+}
+
+void elementwise(Queue& queue, const ElementwiseRow& row, DType compute, const TensorView& output, std::initializer_list<TensorView> inputs,
+                 std::initializer_list<ElementwiseScalar> scalars) {
+  ElementwiseCall call;
+  call.compute = compute;
+  call.dims = output.dims;
+  auto fill = [&](ElementwiseCall::Operand& operand, const TensorView& view) {
+    operand.data = view.data;
+    operand.dtype = view.dtype;
+    for (int d = 0; d < output.dims; ++d) operand.strides[d] = view.strides[output.dims - 1 - d];
+  };
+  for (int d = 0; d < output.dims; ++d) call.sizes[d] = output.sizes[output.dims - 1 - d];
+  fill(call.output, output);
+  int i = 0;
+  for (const TensorView& input : inputs) fill(call.inputs[i++], input);
+  for (const ElementwiseScalar& scalar : scalars) call.scalar[call.scalars++] = scalar;
+  elementwise(queue, row, call);
+}
+
+}  // namespace ocl::ops

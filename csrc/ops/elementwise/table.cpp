@@ -1,0 +1,189 @@
+#include "ops/elementwise/elementwise.h"
+
+#include <cstring>
+#include <stdexcept>
+
+namespace ocl::ops {
+
+// name, inputs, real, integer ("-": none, null: same as real), complex (null: none)
+static constexpr ElementwiseRow rows[] = {
+    // ---- moving
+    {"copy", 1, "a", nullptr, "a"},
+    {"fill", 0, "s0", nullptr, "s0"},
+    {"conj_copy", 1, "a", nullptr, "(T)(a.x, -a.y)"},
+    {"conj_neg_copy", 1, "-a", nullptr, "(T)(-a.x, a.y)"},
+    {"where", 3, "(a != ZERO) ? b : c", nullptr, "(a.x != 0) ? b : c"},
+    {"masked_fill", 2, "(b != ZERO) ? s0 : a", nullptr, "(b.x != 0) ? s0 : a"},
+
+    // ---- arithmetic
+    {"add", 2, "a + b", nullptr, "a + b"},
+    {"add_alpha", 2, "a + s0 * b", nullptr, "a + c_mul(s0, b)"},
+    {"sub", 2, "a - b", nullptr, "a - b"},
+    {"mul", 2, "a * b", nullptr, "c_mul(a, b)"},
+    {"logical_mul", 2, "BOOL(a != ZERO && b != ZERO)"},
+    {"div", 2, "a / b", "truncate_divide(a, b)", "c_div(a, b)"},
+    {"div_trunc", 2, "trunc(a / b)", "truncate_divide(a, b)"},
+    {"div_floor", 2, "floor_divide(a, b)", "integer_floor_divide(a, b)"},
+    {"remainder", 2, "remainder_of(a, b)", "integer_remainder(a, b)"},
+    {"fmod", 2, "fmod(a, b)", "truncate_modulo(a, b)"},
+    {"pow", 2, "pow(a, b)", "integer_power(a, b)", "c_pow(a, b)"},
+    {"pow_scalar", 1, "pow(a, s0)", "integer_power(a, s0)", "c_pow(a, s0)"},
+    {"pow_2", 1, "a * a", nullptr, "c_mul(a, a)"},
+    {"pow_3", 1, "a * a * a", nullptr, "c_mul(c_mul(a, a), a)"},
+    {"hypot", 2, "hypot(a, b)", "-"},
+    {"atan2", 2, "atan2(a, b)", "-"},
+    {"copysign", 2, "copy_sign(a, b)", "-"},
+    {"nextafter", 2, "nextafter(a, b)", "-"},
+    {"gcd", 2, nullptr, "greatest_common_divisor(a, b)"},
+    {"lcm", 2, nullptr, "abs_of(truncate_divide(a, greatest_common_divisor(a, b)) * b)"},
+    {"heaviside", 2, "IS_NAN(a) ? a : (a == ZERO) ? b : BOOL(a > ZERO)"},
+    {"logaddexp", 2, "log_add_exp(a, b)", "-"},
+    {"logaddexp2", 2, "log_add_exp2(a, b)", "-"},
+    {"maximum", 2, "MAXIMUM(a, b)", "(a > b) ? a : b"},
+    {"minimum", 2, "MINIMUM(a, b)", "(a < b) ? a : b"},
+    {"fmax", 2, "IS_NAN(a) ? b : (IS_NAN(b) || a > b) ? a : b", "(a > b) ? a : b"},
+    {"fmin", 2, "IS_NAN(a) ? b : (IS_NAN(b) || a < b) ? a : b", "(a < b) ? a : b"},
+    {"xlogy", 2, "IS_NAN(b) ? b : (a == ZERO) ? (T)0 : a * log(b)", "-"},
+    {"xlog1py", 2, "IS_NAN(b) ? b : (a == ZERO) ? (T)0 : a * log1p(b)", "-"},
+    {"ldexp", 2, "a * exp2(b)", "-"},
+    {"addcmul", 3, "a + s0 * b * c", nullptr, "a + c_mul(c_mul(s0, b), c)"},
+    {"addcdiv", 3, "a + s0 * (b / c)", "a + s0 * truncate_divide(b, c)", "a + c_mul(s0, c_div(b, c))"},
+    {"lerp", 3, "(fabs(c) < (S)0.5) ? a + c * (b - a) : b - (b - a) * ((S)1 - c)", "-", "(c_abs(c) < (PART)0.5) ? a + c_mul(c, b - a) : b - c_mul(b - a, (T)(1, 0) - c)"},
+    {"lerp_scalar", 2, "(fabs(s0) < (S)0.5) ? a + s0 * (b - a) : b - (b - a) * ((S)1 - s0)", "-", "(c_abs(s0) < (PART)0.5) ? a + c_mul(s0, b - a) : b - c_mul(b - a, (T)(1, 0) - s0)"},
+
+    // ---- bits
+    {"bitwise_and", 2, nullptr, "a & b"},
+    {"bitwise_or", 2, nullptr, "a | b"},
+    {"bitwise_xor", 2, nullptr, "a ^ b"},
+    {"bitwise_not", 1, nullptr, "~a"},
+    {"shift_left", 2, nullptr, "(b < ZERO || b >= (S)(8 * sizeof(S))) ? (T)0 : a << b"},
+    {"shift_right", 2, nullptr, "(b < ZERO || b >= (S)(8 * sizeof(S))) ? ((a < ZERO) ? (T)-1 : (T)0) : a >> b"},
+
+    // ---- comparisons and logic
+    {"eq", 2, "BOOL(a == b)", nullptr, "C_BOOL(a.x == b.x && a.y == b.y)"},
+    {"ne", 2, "BOOL(a != b)", nullptr, "C_BOOL(a.x != b.x || a.y != b.y)"},
+    {"lt", 2, "BOOL(a < b)"},
+    {"le", 2, "BOOL(a <= b)"},
+    {"gt", 2, "BOOL(a > b)"},
+    {"ge", 2, "BOOL(a >= b)"},
+    {"logical_and", 2, "BOOL(a != ZERO && b != ZERO)", nullptr, "C_BOOL((a.x != 0 || a.y != 0) && (b.x != 0 || b.y != 0))"},
+    {"logical_or", 2, "BOOL(a != ZERO || b != ZERO)", nullptr, "C_BOOL(a.x != 0 || a.y != 0 || b.x != 0 || b.y != 0)"},
+    {"logical_xor", 2, "BOOL((a != ZERO) != (b != ZERO))", nullptr, "C_BOOL((a.x != 0 || a.y != 0) != (b.x != 0 || b.y != 0))"},
+    {"logical_not", 1, "BOOL(a == ZERO)", nullptr, "C_BOOL(a.x == 0 && a.y == 0)"},
+    {"isposinf", 1, "BOOL(a == (S)INFINITY)", "(T)0"},
+    {"isneginf", 1, "BOOL(a == -(S)INFINITY)", "(T)0"},
+    {"isnan", 1, "BOOL(IS_NAN(a))", "(T)0", "C_BOOL(IS_NAN(a.x) || IS_NAN(a.y))"},
+    {"signbit", 1, "BOOL(sign_bit(a))", "BOOL(a < ZERO)"},
+
+    // ---- unary
+    {"abs", 1, "fabs(a)", "abs_of(a)", "(T)(c_abs(a), 0)"},
+    {"neg", 1, "-a", "(T)0 - a", "-a"},
+    {"sign", 1, "IS_NAN(a) ? (T)0 : (a > ZERO) ? (T)1 : (a < ZERO) ? (T)-1 : (T)0", "(a > ZERO) ? (T)1 : (a < ZERO) ? (T)-1 : (T)0"},
+    {"sgn", 1, "(a > ZERO) ? (T)1 : (a < ZERO) ? (T)-1 : (T)0", "(a > ZERO) ? (T)1 : (a < ZERO) ? (T)-1 : (T)0", "(a.x == 0 && a.y == 0) ? a : a / c_abs(a)"},
+    {"angle", 1, "IS_NAN(a) ? a : (a < ZERO) ? (T)((S)3.14159265358979323846) : (T)0", "-", "(T)(atan2(a.y, a.x), 0)"},
+    {"reciprocal", 1, "(S)1 / a", "-", "c_reciprocal(a)"},
+    {"sqrt", 1, "sqrt(a)", "-", "c_sqrt(a)"},
+    {"rsqrt", 1, "(S)1 / sqrt(a)", "-", "c_reciprocal(c_sqrt(a))"},
+    {"exp", 1, "exp_fast(a)", "-", "c_exp(a)"},
+    {"exp2", 1, "exp2(a)", "-", "c_exp(a * (PART)0.69314718055994530942)"},
+    {"expm1", 1, "expm1(a)", "-", "c_exp(a) - (T)(1, 0)"},
+    {"log", 1, "log(a)", "-", "c_log(a)"},
+    {"log2", 1, "log2(a)", "-", "c_log(a) / (PART)0.69314718055994530942"},
+    {"log10", 1, "log10(a)", "-", "c_log(a) / (PART)2.30258509299404568402"},
+    {"log1p", 1, "log1p(a)", "-", "c_log(a + (T)(1, 0))"},
+    {"sin", 1, "sin(a)", "-", "c_sin(a)"},
+    {"cos", 1, "cos(a)", "-", "c_cos(a)"},
+    {"tan", 1, "tan(a)", "-", "c_tan(a)"},
+    {"asin", 1, "asin(a)", "-"},
+    {"acos", 1, "acos(a)", "-"},
+    {"atan", 1, "atan(a)", "-"},
+    {"sinh", 1, "sinh(a)", "-", "c_sinh(a)"},
+    {"cosh", 1, "cosh(a)", "-", "c_cosh(a)"},
+    {"tanh", 1, "tanh_fast(a)", "-", "c_tanh(a)"},
+    {"asinh", 1, "asinh(a)", "-"},
+    {"acosh", 1, "acosh(a)", "-"},
+    {"atanh", 1, "atanh(a)", "-"},
+    {"erf", 1, "erf_fast(a)", "-"},
+    {"erfc", 1, "erfc(a)", "-"},
+    {"lgamma", 1, "lgamma(a)", "-"},
+    {"sinc", 1, "(a == ZERO) ? (T)1 : sin((S)3.14159265358979323846 * a) / ((S)3.14159265358979323846 * a)", "-"},
+    {"ceil", 1, "ceil(a)", "a"},
+    {"floor", 1, "floor(a)", "a"},
+    {"round", 1, "rint(a)", "a"},
+    {"trunc", 1, "trunc(a)", "a"},
+    {"frac", 1, "a - trunc(a)", "-"},
+    {"sigmoid", 1, "sigmoid_of(a)", "-", "c_reciprocal((T)(1, 0) + c_exp(-a))"},
+    {"logit", 1, "log(a / ((S)1 - a))", "-"},
+    {"logit_eps", 1, "log(((a < s0) ? s0 : (a > (S)1 - s0) ? (S)1 - s0 : a) / ((S)1 - ((a < s0) ? s0 : (a > (S)1 - s0) ? (S)1 - s0 : a)))", "-"},
+    {"nan_to_num", 1, "IS_NAN(a) ? s0 : (a == (S)INFINITY) ? s1 : (a == -(S)INFINITY) ? s2 : a", "a"},
+    {"entr", 1, "IS_NAN(a) ? a : (a > ZERO) ? -a * log(a) : (a == ZERO) ? (T)0 : (T)(-INFINITY)", "-"},
+
+    // ---- clamping
+    {"clamp", 1, "(a < s0) ? s0 : (a > s1) ? s1 : a"},
+    {"clamp_min", 1, "(a < s0) ? s0 : a"},
+    {"clamp_max", 1, "(a > s0) ? s0 : a"},
+    {"clamp_tensor", 3, "IS_NAN(a) ? a : MINIMUM(MAXIMUM(a, b), c)"},
+    {"relu", 1, "(a < ZERO) ? (T)0 : a"},
+    {"threshold", 1, "(a <= s0) ? s1 : a"},
+    {"threshold_backward", 2, "(b <= s0) ? (T)0 : a"},  // grad, self
+
+    // ---- activations; backward rows take (grad, self or output)
+    {"hardtanh_backward", 2, "(b <= s0 || b >= s1) ? (T)0 : a"},
+    {"gelu", 1, "gelu_erf(a)", "-"},
+    {"gelu_tanh", 1, "gelu_tanh(a)", "-"},
+    {"gelu_backward", 2, "gelu_erf_backward(a, b)", "-"},
+    {"gelu_tanh_backward", 2, "gelu_tanh_backward(a, b)", "-"},
+    {"silu", 1, "a / ((S)1 + exp_fast(-a))", "-"},
+    {"silu_backward", 2, "a * sigmoid_of(b) * ((S)1 + b * ((S)1 - sigmoid_of(b)))", "-"},
+    {"mish", 1, "a * tanh_fast(softplus_of(a))", "-"},
+    {"mish_backward", 2, "a * (tanh_fast(softplus_of(b)) + b * sigmoid_of(b) * ((S)1 - tanh_fast(softplus_of(b)) * tanh_fast(softplus_of(b))))", "-"},
+    // s0 = alpha * scale, s1 = scale, s2 = input_scale
+    {"elu", 1, "(a <= ZERO) ? expm1(a * s2) * s0 : a * s1", "-"},
+    {"elu_backward", 2, "(b <= ZERO) ? a * s2 * s0 * exp_fast(b * s2) : a * s1", "-"},
+    {"elu_backward_result", 2, "(b <= ZERO) ? a * s2 * (b + s0) : a * s1", "-"},
+    {"leaky_relu", 1, "(a > ZERO) ? a : a * s0", "-"},
+    {"leaky_relu_backward", 2, "(b > ZERO) ? a : a * s0", "-"},
+    {"hardsigmoid", 1, "IS_NAN(a) ? a : ((a + (S)3 < 0) ? (T)0 : (a + (S)3 > (S)6) ? (T)6 : a + (S)3) / (S)6", "-"},
+    {"hardsigmoid_backward", 2, "(b > (S)-3 && b < (S)3) ? a / (S)6 : (T)0", "-"},
+    {"hardswish", 1, "a * ((a + (S)3 < 0) ? (T)0 : (a + (S)3 > (S)6) ? (T)6 : a + (S)3) / (S)6", "-"},
+    {"hardswish_backward", 2, "(b <= (S)-3) ? (T)0 : (b < (S)3) ? a * (b / (S)3 + (S)0.5) : a", "-"},
+    {"hardshrink", 1, "(a >= -s0 && a <= s0) ? (T)0 : a", "-"},
+    {"softshrink", 1, "IS_NAN(a) ? a : (a > s0) ? a - s0 : (a < -s0) ? a + s0 : (T)0", "-"},
+    {"shrink_backward", 2, "(b >= -s0 && b <= s0) ? (T)0 : a", "-"},
+    // s0 = beta, s1 = threshold
+    {"softplus", 1, "(a * s0 > s1) ? a : log1p(exp_fast(a * s0)) / s0", "-"},
+    {"softplus_backward", 2, "(b * s0 > s1) ? a : a * exp_fast(b * s0) / (exp_fast(b * s0) + (S)1)", "-"},
+    {"log_sigmoid", 1, "((a < ZERO) ? a : (T)0) - log1p(exp_fast(-fabs(a)))", "-"},
+    {"log_sigmoid_backward", 2, "a * ((b < ZERO) ? (S)1 - exp_fast(b) / ((S)1 + exp_fast(b)) : exp_fast(-b) / ((S)1 + exp_fast(-b)))", "-"},
+    {"sigmoid_backward", 2, "a * (((S)1 - b) * b)", "-", "c_mul(a, conj_of(c_mul((T)(1, 0) - b, b)))"},
+    {"tanh_backward", 2, "a * ((S)1 - b * b)", "-", "c_mul(a, conj_of((T)(1, 0) - c_mul(b, b)))"},
+    {"logit_backward", 2, "(b < ZERO || b > (S)1) ? (T)NAN : (b == ZERO || b == (S)1) ? a * (S)INFINITY : a / (b * ((S)1 - b))", "-"},
+    {"logit_eps_backward", 2, "(b < s0 || b > (S)1 - s0) ? (T)0 : a / (b * ((S)1 - b))", "-"},
+    {"glu", 2, "a * sigmoid_of(b)", "-"},
+
+    // ---- losses; backward rows take (grad, self, target)
+    {"mse", 2, "(a - b) * (a - b)", "-"},
+    {"mse_backward", 3, "s0 * (b - c) * a", "-"},
+    {"smooth_l1", 2, "(fabs(a - b) < s0) ? (S)0.5 * (a - b) * (a - b) / s0 : fabs(a - b) - (S)0.5 * s0", "-"},
+    // s0 = norm, s1 = beta
+    {"smooth_l1_backward", 3, "(b - c <= -s1) ? -s0 * a : (b - c >= s1) ? s0 * a : s0 * (b - c) * a / s1", "-"},
+    {"huber", 2, "(fabs(a - b) <= s0) ? (S)0.5 * (a - b) * (a - b) : s0 * (fabs(a - b) - (S)0.5 * s0)", "-"},
+    // s0 = norm, s1 = delta
+    {"huber_backward", 3, "(b - c <= -s1) ? -s0 * a * s1 : (b - c >= s1) ? s0 * a * s1 : s0 * (b - c) * a", "-"},
+    {"binary_cross_entropy", 2, "(b - (S)1) * CLAMP_LOG(log1p(-a)) - b * CLAMP_LOG(log(a))", "-"},  // input, target
+    {"binary_cross_entropy_backward", 3, "a * (b - c) / ((((S)1 - b) * b < (S)1e-12) ? (T)1e-12 : ((S)1 - b) * b)", "-"},  // grad, input, target
+
+    // ---- complex parts
+    {"complex", 2, nullptr, "-", "(T)(a.x, b.x)"},
+    {"polar", 2, nullptr, "-", "(T)(a.x * cos(b.x), a.x * sin(b.x))"},
+};
+
+std::span<const ElementwiseRow> elementwise_table() { return rows; }
+
+const ElementwiseRow& elementwise_row(const char* name) {
+  for (const ElementwiseRow& row : rows)
+    if (std::strcmp(row.name, name) == 0) return row;
+  throw std::invalid_argument(std::string("there is no elementwise operator ") + name);
+}
+
+}  // namespace ocl::ops

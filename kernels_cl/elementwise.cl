@@ -1,0 +1,251 @@
+// out = EXPRESSION(inputs, scalars), element by element; one program per row of the table and combination of types.
+// Defines: COMPUTE, OUT_DTYPE, IN<i>_DTYPE (names of common/types.clh), IN<i>_SCALAR (1: the input is a number), INPUTS, SCALARS,
+// W (vector width), DIMS, EXPRESSION. Chosen by ops/elementwise/engine.cpp:
+//   elementwise_flat     all operands contiguous or a single element
+//   elementwise_strided  any strides; dimension 0 is the inner one, vectors run along it
+#ifndef EXPRESSION
+#define EXPRESSION (a + b)
+#define COMPUTE float32
+#define OUT_DTYPE float32
+#define IN0_DTYPE float32
+#define IN1_DTYPE float32
+#define IN0_SCALAR 0
+#define IN1_SCALAR 0
+#define INPUTS 2
+#define SCALARS 0
+#define W 16
+#define DIMS 8
+#endif
+#include "common/types.clh"
+
+#pragma OPENCL FP_CONTRACT OFF
+
+#define T VALUE_V(COMPUTE, W)
+#define S VALUE(COMPUTE)
+#include "common/vector_math.clh"
+
+// ---- parameter lists
+#define TENSOR_PARAMETER_0(D, x) TENSOR(const STORAGE(D), x)
+#define TENSOR_PARAMETER_1(D, x) const S x##_value
+#define PARAMETER(D, IS_SCALAR, x) CAT(TENSOR_PARAMETER_, IS_SCALAR)(D, x)
+#define OPEN_PARAMETER_0(D, x) OPEN(const STORAGE(D), x)
+#define OPEN_PARAMETER_1(D, x)
+#define OPEN_INPUT(D, IS_SCALAR, x) CAT(OPEN_PARAMETER_, IS_SCALAR)(D, x)
+
+#if INPUTS > 0
+#define P0 , PARAMETER(IN0_DTYPE, IN0_SCALAR, x0)
+#define O0 OPEN_INPUT(IN0_DTYPE, IN0_SCALAR, x0);
+#else
+#define P0
+#define O0
+#endif
+#if INPUTS > 1
+#define P1 , PARAMETER(IN1_DTYPE, IN1_SCALAR, x1)
+#define O1 OPEN_INPUT(IN1_DTYPE, IN1_SCALAR, x1);
+#else
+#define P1
+#define O1
+#endif
+#if INPUTS > 2
+#define P2 , PARAMETER(IN2_DTYPE, IN2_SCALAR, x2)
+#define O2 OPEN_INPUT(IN2_DTYPE, IN2_SCALAR, x2);
+#else
+#define P2
+#define O2
+#endif
+#if INPUTS > 3
+#define P3 , PARAMETER(IN3_DTYPE, IN3_SCALAR, x3)
+#define O3 OPEN_INPUT(IN3_DTYPE, IN3_SCALAR, x3);
+#else
+#define P3
+#define O3
+#endif
+#if SCALARS == 0
+#define SP
+#define SV
+#elif SCALARS == 1
+#define SP , const S s0_value
+#define SV const T s0 = (T)(s0_value);
+#elif SCALARS == 2
+#define SP , const S s0_value, const S s1_value
+#define SV const T s0 = (T)(s0_value), s1 = (T)(s1_value);
+#else
+#define SP , const S s0_value, const S s1_value, const S s2_value
+#define SV const T s0 = (T)(s0_value), s1 = (T)(s1_value), s2 = (T)(s2_value);
+#endif
+
+#define PARAMETERS TENSOR(STORAGE(OUT_DTYPE), y) P0 P1 P2 P3 SP
+#define OPEN_ALL OPEN(STORAGE(OUT_DTYPE), y); O0 O1 O2 O3 SV
+
+// ---- one vector
+#if W == 1
+#define LOAD_T(D, p, i) LOAD(D, COMPUTE, p, i)
+#define STORE_T(p, i, v) STORE(OUT_DTYPE, COMPUTE, p, i, v)
+#else
+#define LOAD_T(D, p, i) LOADV(D, COMPUTE, W, p, i)
+#define STORE_T(p, i, v) STOREV(OUT_DTYPE, COMPUTE, W, p, i, v)
+#endif
+#define EVALUATE(result) const T result = EXPRESSION
+
+// ---- flat
+#define SPLAT_0(D, x) (T)(LOAD(D, COMPUTE, x, 0))
+#define SPLAT_1(D, x) (T)(x##_value)
+#define SPLAT(D, IS_SCALAR, x) CAT(SPLAT_, IS_SCALAR)(D, x)
+#define NEXT_0(D, x, bit, kept) ((steps & bit) ? LOAD_T(D, x, i) : kept)
+#define NEXT_1(D, x, bit, kept) kept
+#define NEXT(D, IS_SCALAR, x, bit, kept) CAT(NEXT_, IS_SCALAR)(D, x, bit, kept)
+#if INPUTS > 0
+#define K0 const T a_kept = SPLAT(IN0_DTYPE, IN0_SCALAR, x0);
+#define N0 const T a = NEXT(IN0_DTYPE, IN0_SCALAR, x0, 1, a_kept);
+#else
+#define K0
+#define N0
+#endif
+#if INPUTS > 1
+#define K1 const T b_kept = SPLAT(IN1_DTYPE, IN1_SCALAR, x1);
+#define N1 const T b = NEXT(IN1_DTYPE, IN1_SCALAR, x1, 2, b_kept);
+#else
+#define K1
+#define N1
+#endif
+#if INPUTS > 2
+#define K2 const T c_kept = SPLAT(IN2_DTYPE, IN2_SCALAR, x2);
+#define N2 const T c = NEXT(IN2_DTYPE, IN2_SCALAR, x2, 4, c_kept);
+#else
+#define K2
+#define N2
+#endif
+#if INPUTS > 3
+#define K3 const T d_kept = SPLAT(IN3_DTYPE, IN3_SCALAR, x3);
+#define N3 const T d = NEXT(IN3_DTYPE, IN3_SCALAR, x3, 8, d_kept);
+#else
+#define K3
+#define N3
+#endif
+
+__kernel void elementwise_flat(PARAMETERS, long n, int steps, long share) {
+  OPEN_ALL
+  K0 K1 K2 K3
+#if DEVICE_FAT
+  long i = get_global_id(0) * share;
+  const long end = MIN_OF(n, i + share), stride = W;
+#else
+  long i = (long)get_global_id(0) * W;
+  const long end = n, stride = (long)get_global_size(0) * W;
+#endif
+  for (; i + W <= end; i += stride) {
+    N0 N1 N2 N3
+    EVALUATE(r);
+    STORE_T(y, i, r);
+  }
+#if W > 1
+  if (i < end) {  // inputs may be read past their end, the output is not written there
+    N0 N1 N2 N3
+    EVALUATE(r);
+    S lane[W];
+    CAT(vstore, W)(r, 0, lane);
+    for (int l = 0; i + l < end; l++) STORE(OUT_DTYPE, COMPUTE, y, i + l, lane[l]);
+  }
+#endif
+}
+
+// ---- strided
+typedef struct {
+  long sizes[DIMS];
+  long strides[5][DIMS];
+} Geometry;
+
+#if W > 1
+// W elements from offset o with inner stride s; at most `lanes` of them exist. Contiguous rows may be read past their end.
+#define GATHER_0(D, x, k, name)                                                       \
+  T name;                                                                             \
+  {                                                                                   \
+    const long s = g.strides[k][0], o = o##k + j * s;                                 \
+    if (s == 1) name = LOADV(D, COMPUTE, W, x, o);                                    \
+    else if (s == 0) name = (T)(LOAD(D, COMPUTE, x, o));                              \
+    else {                                                                            \
+      S lane[W];                                                                      \
+      for (int l = 0; l < W; l++) lane[l] = l < lanes ? LOAD(D, COMPUTE, x, o + l * s) : (S)0; \
+      name = CAT(vload, W)(0, lane);                                                  \
+    }                                                                                 \
+  }
+#else
+#define GATHER_0(D, x, k, name) const T name = LOAD(D, COMPUTE, x, o##k + j * g.strides[k][0]);
+#endif
+#define GATHER_1(D, x, k, name) const T name = (T)(x##_value);
+#define GATHER(D, IS_SCALAR, x, k, name) CAT(GATHER_, IS_SCALAR)(D, x, k, name)
+
+#if INPUTS > 0
+#define G0 GATHER(IN0_DTYPE, IN0_SCALAR, x0, 1, a)
+#else
+#define G0
+#endif
+#if INPUTS > 1
+#define G1 GATHER(IN1_DTYPE, IN1_SCALAR, x1, 2, b)
+#else
+#define G1
+#endif
+#if INPUTS > 2
+#define G2 GATHER(IN2_DTYPE, IN2_SCALAR, x2, 3, c)
+#else
+#define G2
+#endif
+#if INPUTS > 3
+#define G3 GATHER(IN3_DTYPE, IN3_SCALAR, x3, 4, d)
+#else
+#define G3
+#endif
+
+#define ROW_OFFSETS(row)                                                  \
+  long o0 = 0, o1 = 0, o2 = 0, o3 = 0, o4 = 0;                            \
+  {                                                                       \
+    long rest = row;                                                      \
+    for (int d = 1; d < DIMS && rest > 0; d++) {                          \
+      const long q = rest / g.sizes[d], at = rest - q * g.sizes[d];       \
+      rest = q;                                                           \
+      o0 += at * g.strides[0][d];                                         \
+      o1 += at * g.strides[1][d];                                         \
+      o2 += at * g.strides[2][d];                                         \
+      o3 += at * g.strides[3][d];                                         \
+      o4 += at * g.strides[4][d];                                         \
+    }                                                                     \
+  }
+
+__kernel void elementwise_strided(PARAMETERS, Geometry g, long row_share, long column_share, long rows) {
+  OPEN_ALL
+  const long n = g.sizes[0];
+#if DEVICE_FAT
+  const long first = get_global_id(0) * row_share, last = MIN_OF(rows, first + row_share);
+  const long start = get_global_id(1) * column_share, stop = MIN_OF(n, start + column_share);
+  for (long row = first; row < last; row++) {
+    ROW_OFFSETS(row)
+    for (long j = start; j < stop; j += W) {
+      const int lanes = (int)MIN_OF((long)W, stop - j);
+      G0 G1 G2 G3
+      EVALUATE(r);
+      const long at = o0 + j * g.strides[0][0];
+#if W > 1
+      if (lanes == W && g.strides[0][0] == 1) {
+        STORE_T(y, at, r);
+      } else {
+        S lane[W];
+        CAT(vstore, W)(r, 0, lane);
+        for (int l = 0; l < lanes; l++) {
+          STORE(OUT_DTYPE, COMPUTE, y, at + l * g.strides[0][0], lane[l]);
+        }
+      }
+#else
+      STORE_T(y, at, r);
+#endif
+    }
+  }
+#else
+  for (long e = get_global_id(0); e < rows * n; e += get_global_size(0)) {
+    const long row = e / n, j = e - row * n;
+    ROW_OFFSETS(row)
+    G0 G1 G2 G3
+    EVALUATE(r);
+    STORE_T(y, o0 + j * g.strides[0][0], r);
+  }
+#endif
+}
