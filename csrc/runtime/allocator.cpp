@@ -1,5 +1,6 @@
 // c10's DeviceAllocator on top of the library's caching allocators, one per device.
 #include "opencl/caching_allocator.h"
+#include "opencl/memory.h"
 #include "runtime/device.h"
 
 #include <c10/core/CachingDeviceAllocator.h>

@@ -1,4 +1,5 @@
 // c10's device guard: current device, streams and events.
+#include "opencl/caching_allocator.h"
 #include "runtime/device.h"
 
 #include <c10/core/DeviceCapability.h>

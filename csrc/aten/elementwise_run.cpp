@@ -1,0 +1,53 @@
+#include "aten/elementwise.h"
+
+namespace ocl::aten {
+
+ops::ElementwiseScalar scalar_of(const at::Scalar& scalar) {
+  if (scalar.isComplex()) {
+    const auto value = scalar.toComplexDouble();
+    return ops::ElementwiseScalar(std::complex<double>(value.real(), value.imag()));
+  }
+  if (scalar.isFloatingPoint()) return ops::ElementwiseScalar(scalar.toDouble());
+  if (scalar.isBoolean()) return ops::ElementwiseScalar(static_cast<int64_t>(scalar.toBool()));
+  return ops::ElementwiseScalar(scalar.toLong());
+}
+
+namespace {
+
+ops::ElementwiseScalar cpu_scalar(at::TensorIteratorBase& iterator, int i) { return scalar_of(iterator.tensor(i).item()); }
+
+void fill(ops::ElementwiseCall::Operand& operand, at::TensorIteratorBase& iterator, int i) {
+  const at::ScalarType type = iterator.dtype(i);
+  operand.dtype = dtype_of(type);
+  if (i >= iterator.noutputs() && iterator.device(i).is_cpu()) {
+    operand.is_scalar = true;
+    operand.scalar = cpu_scalar(iterator, i);
+    return;
+  }
+  operand.data = iterator.data_ptr(i);
+  const auto bytes = static_cast<int64_t>(ops::size_of(operand.dtype));
+  const auto strides = iterator.strides(i);
+  for (int d = 0; d < iterator.ndim(); ++d) operand.strides[d] = strides[d] / bytes;
+}
+
+}  // namespace
+
+void run(const ops::ElementwiseRow& row, at::TensorIteratorBase& iterator, std::initializer_list<ops::ElementwiseScalar> scalars,
+         std::optional<at::ScalarType> compute, const char* name) {
+  if (iterator.numel() == 0) return;
+  const at::ScalarType common = compute ? *compute : iterator.common_dtype();
+  ops::ElementwiseCall call;
+  call.compute = ops::compute_type(dtype_of(common));
+  if (!ops::supports(row, call.compute)) not_implemented_for(name ? name : row.name, common);
+  TORCH_CHECK(iterator.ndim() <= ops::max_dims, row.name, ": tensors with more than ", ops::max_dims, " distinct dimensions are not supported");
+  call.dims = iterator.ndim();
+  for (int d = 0; d < call.dims; ++d) call.sizes[d] = iterator.shape()[d];
+  fill(call.output, iterator, 0);
+  for (int i = 0; i < row.inputs; ++i) fill(call.inputs[i], iterator, i + 1);
+  for (const auto& scalar : scalars) call.scalar[call.scalars++] = scalar;
+  const c10::DeviceIndex index = iterator.device(0).index();
+  const c10::DeviceGuard guard(iterator.device(0));
+  ops::elementwise(runtime::current_queue(index), row, call);
+}
+
+}  // namespace ocl::aten
