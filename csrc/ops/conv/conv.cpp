@@ -20,6 +20,7 @@ std::vector<ConvAlgorithm> collect(ConvPass pass) {
            // stem_algorithms(),
            // winograd_algorithms(),
            depthwise_algorithms(),
+           depthwise_simt_algorithms(),
            implicit_gemm_algorithms(),
            simt_algorithms(),
            reference_algorithms(),
