@@ -1,0 +1,204 @@
+#include "ops/index/index.h"
+
+#include <optional>
+#include <stdexcept>
+#include <vector>
+
+namespace ocl::ops {
+namespace {
+
+int wrap_dim(int dim, int dims) { return dim < 0 ? dim + dims : dim; }
+
+// A 0-dimensional view as one of a single element, so that it has a dimension to index.
+TensorView at_least_1d(TensorView view) {
+  if (view.dims == 0) {
+    view.dims = 1;
+    view.sizes[0] = view.strides[0] = 1;
+  }
+  return view;
+}
+
+// `view` with the sizes of `shape`, not moving in dimension `dim`.
+TensorView fixed_in(TensorView view, int dim, const TensorView& shape) {
+  view.sizes = shape.sizes;
+  view.strides[dim] = 0;
+  return view;
+}
+
+// A 1-dimensional index laid along dimension `dim` of `shape`.
+TensorView along(const TensorView& index, int dim, const TensorView& shape) {
+  TensorView view = index;
+  const int64_t stride = index.dims ? index.strides[0] : 1;
+  view.dims = shape.dims;
+  view.sizes = shape.sizes;
+  view.strides.fill(0);
+  view.strides[dim] = stride;
+  return view;
+}
+
+TensorView with_shape(TensorView view, const TensorView& shape) {
+  view.dims = shape.dims;
+  view.sizes = shape.sizes;
+  return view;
+}
+
+// The shape of `self` with `count` elements in dimension `dim`.
+TensorView resized(TensorView self, int dim, int64_t count) {
+  self.sizes[dim] = count;
+  return self;
+}
+
+}  // namespace
+
+void index_select(Queue& queue, const TensorView& out_, const TensorView& self_, int dim, const TensorView& index) {
+  static const ErrorSite site("index_select");
+  const TensorView out = at_least_1d(out_), self = at_least_1d(self_);
+  dim = wrap_dim(dim, self.dims);
+  IndexedOperands operands{out, fixed_in(self, dim, out), along(index, dim, out), IndexSide::source, self.sizes[dim], self.strides[dim]};
+  indexed(queue, operands, Combine::assign, false, site);
+}
+
+void gather(Queue& queue, const TensorView& out_, const TensorView& self_, int dim, const TensorView& index_) {
+  static const ErrorSite site("gather");
+  const TensorView out = at_least_1d(out_), self = at_least_1d(self_);
+  dim = wrap_dim(dim, self.dims);
+  IndexedOperands operands{out, fixed_in(self, dim, out), with_shape(at_least_1d(index_), out), IndexSide::source, self.sizes[dim], self.strides[dim]};
+  indexed(queue, operands, Combine::assign, false, site);
+}
+
+void take(Queue& queue, const TensorView& out, const TensorView& self, const TensorView& index) {
+  static const ErrorSite site("take");
+  TensorView source = with_shape(self, out);
+  source.strides.fill(0);
+  indexed(queue, {out, source, index, IndexSide::source, self.numel(), 1}, Combine::assign, false, site);
+}
+
+void put(Queue& queue, const TensorView& self, const TensorView& index, const TensorView& source, bool accumulate, bool deterministic) {
+  static const ErrorSite site("put_");
+  TensorView destination = with_shape(self, index);
+  destination.strides.fill(0);
+  indexed(queue, {destination, source, index, IndexSide::destination, self.numel(), 1}, accumulate ? Combine::add : Combine::assign, deterministic,
+          site);
+}
+
+void index_copy(Queue& queue, const TensorView& self_, int dim, const TensorView& index, const TensorView& source_, bool deterministic) {
+  static const ErrorSite site("index_copy");
+  const TensorView self = at_least_1d(self_), source = at_least_1d(source_);
+  dim = wrap_dim(dim, self.dims);
+  IndexedOperands operands{fixed_in(self, dim, source), source, along(index, dim, source), IndexSide::destination, self.sizes[dim], self.strides[dim]};
+  indexed(queue, operands, Combine::assign, deterministic, site);
+}
+
+void index_fill(Queue& queue, const TensorView& self_, int dim, const TensorView& index, const ElementBits& value) {
+  static const ErrorSite site("index_fill_");
+  const TensorView self = at_least_1d(self_);
+  dim = wrap_dim(dim, self.dims);
+  const TensorView shape = resized(self, dim, index.numel());
+  IndexedOperands operands{fixed_in(self, dim, shape), {}, along(index, dim, shape), IndexSide::destination, self.sizes[dim], self.strides[dim]};
+  operands.from_value = true;
+  operands.value = value;
+  indexed(queue, operands, Combine::assign, false, site);
+}
+
+namespace {
+
+// One index tensor for the engine: the only one, or offsets combined in `scratch`.
+void set_index(Queue& queue, IndexedOperands& operands, const AdvancedIndex& from, std::optional<Workspace>& scratch, const ErrorSite& site) {
+  if (from.indices.size() == 1) {
+    operands.index = from.indices[0];
+    operands.limit = from.sizes[0];
+    operands.step = from.strides[0];
+    return;
+  }
+  // Offsets are made only over dimensions in which some index moves.
+  const TensorView& shape = from.self;
+  std::vector<int64_t> sizes;
+  std::vector<int> dims;
+  for (int d = 0; d < shape.dims; ++d) {
+    bool moves = false;
+    for (const TensorView& index : from.indices) moves = moves || index.strides[d] != 0;
+    if (!moves) continue;
+    dims.push_back(d);
+    sizes.push_back(shape.sizes[d]);
+  }
+  std::vector<TensorView> indices;
+  for (TensorView index : from.indices) {
+    const TensorView whole = index;
+    index.dims = static_cast<int>(dims.size());
+    for (size_t i = 0; i < dims.size(); ++i) {
+      index.sizes[i] = sizes[i];
+      index.strides[i] = whole.strides[dims[i]];
+    }
+    indices.push_back(index);
+  }
+  TensorView offsets = TensorView::contiguous(nullptr, DType::int64, sizes);
+  scratch.emplace(queue, static_cast<size_t>(offsets.numel()) * sizeof(int64_t));
+  offsets.data = scratch->data();
+  combine_indices(queue, offsets, indices, from.sizes, from.strides, site);
+  operands.index = with_shape(offsets, shape);
+  operands.index.strides.fill(0);
+  for (size_t i = 0; i < dims.size(); ++i) operands.index.strides[dims[i]] = offsets.strides[i];
+  operands.limit = INT64_MAX;
+  operands.step = 1;
+  operands.checked = true;
+}
+
+}  // namespace
+
+void index(Queue& queue, const TensorView& out, const AdvancedIndex& from) {
+  static const ErrorSite site("index");
+  if (out.numel() == 0) return;
+  IndexedOperands operands{out, from.self, {}, IndexSide::source};
+  std::optional<Workspace> scratch;
+  set_index(queue, operands, from, scratch, site);
+  indexed(queue, operands, Combine::assign, false, site);
+}
+
+void index_put(Queue& queue, const AdvancedIndex& to, const TensorView& values, bool accumulate, bool deterministic) {
+  static const ErrorSite site("index_put_");
+  if (to.self.numel() == 0) return;
+  IndexedOperands operands{to.self, values, {}, IndexSide::destination};
+  std::optional<Workspace> scratch;
+  set_index(queue, operands, to, scratch, site);
+  indexed(queue, operands, accumulate ? Combine::add : Combine::assign, deterministic, site);
+}
+
+void copy_strided(Queue& queue, const TensorView& destination, const TensorView& source) {
+  static const ErrorSite site("copy");
+  indexed(queue, {destination, source, {}}, Combine::assign, false, site);
+}
+
+void flip(Queue& queue, const TensorView& out, const TensorView& self, std::span<const int> dims) {
+  if (out.numel() == 0) return;
+  TensorView source = self;
+  char* data = static_cast<char*>(self.data);
+  for (int dim : dims) {
+    const int d = wrap_dim(dim, self.dims);
+    data += (self.sizes[d] - 1) * self.strides[d] * static_cast<int64_t>(size_of(self.dtype));
+    source.strides[d] = -self.strides[d];
+  }
+  source.data = data;
+  copy_strided(queue, out, source);
+}
+
+void roll(Queue& queue, const TensorView& out, const TensorView& self, std::span<const int64_t> shifts, std::span<const int> dims) {
+  if (shifts.size() != dims.size()) throw std::invalid_argument("roll: one shift per dimension is needed");
+  if (out.numel() == 0) return;
+  if (dims.empty()) return copy_strided(queue, out, self);
+  const int d = wrap_dim(dims[0], self.dims);
+  const int64_t size = self.sizes[d], shift = ((shifts[0] % size) + size) % size;
+  const int64_t bytes = static_cast<int64_t>(size_of(self.dtype));
+  // Two pieces per dimension: [0, size - shift) moves up by shift, the rest wraps to the front.
+  const auto piece = [&](int64_t from, int64_t to, int64_t count) {
+    if (count == 0) return;
+    TensorView source = self, destination = out;
+    source.sizes[d] = destination.sizes[d] = count;
+    source.data = static_cast<char*>(self.data) + from * self.strides[d] * bytes;
+    destination.data = static_cast<char*>(out.data) + to * out.strides[d] * bytes;
+    roll(queue, destination, source, shifts.subspan(1), dims.subspan(1));
+  };
+  piece(0, shift, size - shift);
+  piece(size - shift, 0, shift);
+}
+
+}  // namespace ocl::ops

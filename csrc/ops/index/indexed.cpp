@@ -1,0 +1,217 @@
+#include "ops/index/indexed.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <stdexcept>
+#include <vector>
+
+namespace ocl::ops {
+namespace {
+
+struct Dim {
+  int64_t size, dst, src, idx;
+  bool merges_into(const Dim& outer) const {
+    return outer.dst == dst * size && outer.src == src * size && outer.idx == idx * size;
+  }
+};
+
+void merge(std::vector<Dim>& dims) {
+  std::vector<Dim> merged;
+  for (const Dim& dim : dims) {
+    if (!merged.empty() && dim.merges_into(merged.back()))
+      merged.back() = {merged.back().size * dim.size, dim.dst, dim.src, dim.idx};
+    else
+      merged.push_back(dim);
+  }
+  dims = std::move(merged);
+}
+
+// Whether the last free dimension is the better inner loop than the last conflict dimension.
+bool prefer_free(const Dim& free, const Dim& conflict) {
+  if (free.size < 8 && conflict.size > 64) return false;
+  return std::abs(free.src) + std::abs(free.idx) <= std::abs(conflict.src) + std::abs(conflict.idx);
+}
+
+Dim take_inner(std::vector<Dim>& free, std::vector<Dim>& conflict, bool& inner_is_free) {
+  inner_is_free = true;
+  if (conflict.empty() && free.empty()) return {1, 1, 1, 0};
+  std::vector<Dim>& from = conflict.empty() || (!free.empty() && prefer_free(free.back(), conflict.back())) ? free : conflict;
+  inner_is_free = &from == &free;
+  // A short row costs more to set up than to copy: loop over the longer neighbour instead.
+  if (inner_is_free && from.size() > 1 && from.back().size < 8 && from[from.size() - 2].size > from.back().size)
+    std::swap(from[from.size() - 2], from.back());
+  Dim inner = from.back();
+  from.pop_back();
+  return inner;
+}
+
+void append(IndexedWalk& walk, const std::vector<Dim>& dims, int64_t& count) {
+  for (const Dim& dim : dims) {
+    if (walk.dims == walk_dims) throw std::invalid_argument("indexing: the operands have too many dimensions that cannot be merged");
+    walk.sizes[walk.dims] = dim.size;
+    walk.dst[walk.dims] = dim.dst;
+    walk.src[walk.dims] = dim.src;
+    walk.idx[walk.dims] = dim.idx;
+    ++walk.dims;
+    count *= dim.size;
+  }
+}
+
+Defines defines_of(DType type, DType index, Combine combine, bool atomic) {
+  Defines defines;
+  dtype(defines, "INDEX_DTYPE", index);
+  if (combine == Combine::assign) return defines.add("BYTES", static_cast<int64_t>(size_of(type)));
+  dtype(defines, "D", type).add("IS_FLOAT16", type == DType::float16);
+  return defines.add("COMBINE", static_cast<int64_t>(combine)).add("ATOMIC", atomic);
+}
+
+Kernel& kernel_of(Device& device, DType type, DType index, Combine combine, bool atomic) {
+  static KernelSite copy_fat("index.cl", "index_fat"), copy_simt("index.cl", "index_simt");
+  static KernelSite accumulate_fat("scatter.cl", "scatter_fat"), accumulate_simt("scatter.cl", "scatter_simt");
+  const bool assign = combine == Combine::assign;
+  KernelSite& site = assign ? (device.fat() ? copy_fat : copy_simt) : (device.fat() ? accumulate_fat : accumulate_simt);
+  const Variant variant = assign ? Variant().add(size_of(type), 6).add(index)
+                                 : Variant().add(type).add(index).add(static_cast<uint64_t>(combine), 3).add(atomic, 1);
+  return site.get(device, variant, [&] { return defines_of(type, index, combine, atomic); });
+}
+
+// How a fat launch is cut: blocks of the outer dimensions, blocks of the inner dimension, classes of destination indices.
+struct Cut {
+  int64_t outer_block, inner_block, parts;
+};
+
+Cut cut_fat(const IndexedPlan& plan, const Device& device) {
+  const IndexedWalk& walk = plan.walk;
+  const int64_t wanted = fat_tasks(device, walk.outer * walk.conflict * walk.inner);
+  Cut cut{ceil_div(walk.outer, std::min(walk.outer, wanted)), walk.inner, 1};
+  int64_t tasks = ceil_div(walk.outer, cut.outer_block);
+  if (tasks < wanted && plan.inner_is_free && walk.inner >= 128) {
+    cut.inner_block = std::max<int64_t>(64, round_up(ceil_div(walk.inner, ceil_div(wanted, tasks)), 64));
+    tasks *= ceil_div(walk.inner, cut.inner_block);
+  }
+  // Every part scans all indices, so there are no more parts than workers.
+  const int64_t workers = std::min<int64_t>(wanted, device.capabilities().compute_units);
+  if (plan.has_conflicts())
+    while (tasks * cut.parts < workers) cut.parts *= 2;
+  return cut;
+}
+
+bool can_do_atomics(const Device& device, DType type) {
+  return size_of(type) <= 4 || (size_of(type) == 8 && device.capabilities().has_extension("cl_khr_int64_base_atomics"));
+}
+
+void check(const IndexedOperands& operands) {
+  if (!operands.from_value && operands.source.dtype != operands.destination.dtype)
+    throw std::invalid_argument("indexing: source and destination must have one dtype");
+  if (operands.side != IndexSide::none && operands.index.dtype != DType::int64 && operands.index.dtype != DType::int32)
+    throw std::invalid_argument("indexing: indices must be int64 or int32");
+}
+
+}  // namespace
+
+IndexedPlan plan_indexed(const IndexedOperands& operands) {
+  const TensorView& destination = operands.destination;
+  const bool indexed = operands.side != IndexSide::none, to_destination = operands.side == IndexSide::destination;
+  std::vector<Dim> free, conflict;
+  for (int d = 0; d < destination.dims; ++d) {
+    if (destination.sizes[d] == 1) continue;
+    const Dim dim{destination.sizes[d], destination.strides[d], operands.from_value ? 0 : operands.source.strides[d],
+                  indexed ? operands.index.strides[d] : 0};
+    (to_destination && dim.dst == 0 ? conflict : free).push_back(dim);
+  }
+  std::stable_sort(free.begin(), free.end(), [](const Dim& a, const Dim& b) { return std::abs(a.dst) > std::abs(b.dst); });
+  merge(free);
+  merge(conflict);
+  IndexedPlan plan;
+  IndexedWalk& walk = plan.walk;
+  const Dim inner = take_inner(free, conflict, plan.inner_is_free);
+  append(walk, free, walk.outer);
+  walk.outer_dims = walk.dims;
+  append(walk, conflict, walk.conflict);
+  walk.inner = inner.size;
+  walk.inner_dst = inner.dst;
+  walk.inner_src = inner.src;
+  walk.inner_idx = inner.idx;
+  walk.limit = operands.limit;
+  walk.dst_step = to_destination ? operands.step : 0;
+  walk.src_step = operands.side == IndexSide::source ? operands.step : 0;
+  walk.has_index = indexed ? (operands.checked ? 2 : 1) : 0;
+  walk.from_value = operands.from_value;
+  return plan;
+}
+
+void indexed(Queue& queue, const IndexedOperands& operands, Combine combine, bool deterministic, const ErrorSite& site) {
+  check(operands);
+  if (operands.destination.numel() == 0) return;
+  Device& device = queue.device();
+  const DType type = operands.destination.dtype;
+  const DType index = operands.side == IndexSide::none ? DType::int64 : operands.index.dtype;
+  if (combine != Combine::assign) require_dtype(device, type, "indexing");
+  const IndexedPlan plan = plan_indexed(operands);
+  const IndexedWalk& walk = plan.walk;
+  const auto run = [&](Kernel& kernel, Range global, Range local, int64_t a, int64_t b, int64_t parts) {
+    launch(queue, kernel, global, local, operands.destination.data, operands.source.data, operands.index.data, device_errors(device).data(),
+           walk, operands.value.low, operands.value.high, site.code(), a, b, parts);
+  };
+  if (device.fat()) {
+    const Cut cut = cut_fat(plan, device);
+    const int64_t tasks = ceil_div(walk.outer, cut.outer_block) * ceil_div(walk.inner, cut.inner_block) * cut.parts;
+    run(kernel_of(device, type, index, combine, false), Range(tasks), Range(1), cut.outer_block, cut.inner_block, cut.parts);
+    return;
+  }
+  // SIMT: one work-item per element, or per destination line that it walks in order.
+  const bool ordered = plan.has_conflicts() && (deterministic || (combine != Combine::assign && !can_do_atomics(device, type)));
+  const bool atomic = combine != Combine::assign && plan.has_conflicts() && !ordered;
+  const int64_t inner_block = ordered && !plan.inner_is_free ? walk.inner : 1;
+  const int64_t lines = walk.outer * ceil_div(walk.inner, inner_block) * (ordered ? 1 : walk.conflict);
+  int64_t parts = 1;
+  if (ordered)
+    while (lines * parts < 4096) parts *= 2;
+  run(kernel_of(device, type, index, combine, atomic), Range(round_up(lines * parts, 256)), Range(256), inner_block, int64_t{ordered}, parts);
+}
+
+namespace {
+
+inline constexpr int combine_slots = 4;
+struct CombineWalk {
+  int32_t dims = 0, count = 0;
+  int64_t numel = 0;
+  int64_t sizes[walk_dims] = {}, strides[combine_slots][walk_dims] = {}, limits[combine_slots] = {}, steps[combine_slots] = {};
+};
+
+}  // namespace
+
+void combine_indices(Queue& queue, const TensorView& out, std::span<const TensorView> indices, std::span<const int64_t> sizes,
+                     std::span<const int64_t> strides, const ErrorSite& site) {
+  if (out.numel() == 0) return;
+  if (out.dims > walk_dims) throw std::invalid_argument("indexing: index tensors have too many dimensions");
+  static KernelSite kernel_site("index_combine.cl", "combine_indices");
+  Device& device = queue.device();
+  for (size_t first = 0; first < indices.size(); first += combine_slots) {
+    CombineWalk walk;
+    walk.dims = out.dims;
+    walk.numel = out.numel();
+    walk.count = static_cast<int32_t>(std::min<size_t>(combine_slots, indices.size() - first));
+    std::copy_n(out.sizes.begin(), out.dims, walk.sizes);
+    const void* data[combine_slots] = {};
+    const DType type = indices[first].dtype;
+    for (int t = 0; t < walk.count; ++t) {
+      const TensorView& index = indices[first + t];
+      if (index.dtype != type) throw std::invalid_argument("indexing: index tensors must have one dtype");
+      data[t] = index.data;
+      std::copy_n(index.strides.begin(), out.dims, walk.strides[t]);
+      walk.limits[t] = sizes[first + t];
+      walk.steps[t] = strides[first + t];
+    }
+    Kernel& kernel = kernel_site.get(device, Variant().add(type), [&] {
+      Defines defines;
+      return dtype(defines, "INDEX_DTYPE", type);
+    });
+    const int64_t block = device.fat() ? ceil_div(walk.numel, fat_tasks(device, walk.numel, 4096)) : 1;
+    const int64_t items = ceil_div(walk.numel, block);
+    launch(queue, kernel, Range(device.fat() ? items : round_up(items, 256)), device.fat() ? Range(1) : Range(256), out.data, data[0], data[1],
+           data[2], data[3], device_errors(device).data(), walk, site.code(), int32_t{first > 0}, block);
+  }
+}
+
+}  // namespace ocl::ops

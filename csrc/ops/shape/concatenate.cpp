@@ -1,0 +1,102 @@
+#include "ops/index/index.h"
+#include "ops/shape/shape.h"
+
+#include <algorithm>
+#include <numeric>
+#include <stdexcept>
+#include <vector>
+
+namespace ocl::ops {
+namespace {
+
+inline constexpr int concatenate_slots = 8;
+struct ConcatenateShape {
+  int64_t total = 0, width = 0, first = 0, pitch = 0, block = 1;
+  int64_t start[concatenate_slots] = {}, length[concatenate_slots] = {};
+};
+
+// `view` with its dimensions in the memory order of `order`.
+TensorView permuted(const TensorView& view, std::span<const int> order) {
+  TensorView result = view;
+  for (int d = 0; d < view.dims; ++d) {
+    result.sizes[d] = view.sizes[order[d]];
+    result.strides[d] = view.strides[order[d]];
+  }
+  return result;
+}
+
+std::vector<int> memory_order(const TensorView& view) {
+  std::vector<int> order(view.dims);
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return view.strides[a] > view.strides[b]; });
+  return order;
+}
+
+struct Piece {
+  const void* data;
+  int64_t start, length;  // columns of the row
+};
+
+// Up to 8 dense pieces that lie side by side, one launch.
+void copy_pieces(Queue& queue, void* out, std::span<const Piece> pieces, int64_t rows, int64_t pitch, size_t bytes) {
+  static KernelSite site("shape.cl", "concatenate");
+  Device& device = queue.device();
+  ConcatenateShape shape;
+  const void* data[concatenate_slots] = {};
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    data[i] = pieces[i].data;
+    shape.start[i] = pieces[i].start;
+    shape.length[i] = pieces[i].length;
+    shape.width += pieces[i].length;
+  }
+  shape.first = pieces.front().start;
+  shape.pitch = pitch;
+  shape.total = rows * shape.width;
+  if (device.fat()) shape.block = ceil_div(shape.total, fat_tasks(device, shape.total));
+  const int64_t items = ceil_div(shape.total, shape.block);
+  Kernel& kernel = site.get(device, Variant().add(bytes, 6), [&] { return Defines().add("BYTES", static_cast<int64_t>(bytes)); });
+  launch(queue, kernel, Range(device.fat() ? items : round_up(items, 256)), device.fat() ? Range(1) : Range(256), out, data[0], data[1], data[2], data[3],
+         data[4], data[5], data[6], data[7], shape);
+}
+
+}  // namespace
+
+void concatenate(Queue& queue, const TensorView& out, std::span<const TensorView> inputs, int dim) {
+  if (out.numel() == 0) return;
+  if (dim < 0) dim += out.dims;
+  const std::vector<int> order = memory_order(out);
+  const TensorView dense_out = permuted(out, order);
+  const int row_dim = static_cast<int>(std::find(order.begin(), order.end(), dim) - order.begin());
+  // 8 and 16-byte elements travel as pairs of 4 bytes: fewer programs.
+  const size_t bytes = std::min<size_t>(size_of(out.dtype), 4);
+  const int64_t units = static_cast<int64_t>(size_of(out.dtype) / bytes);
+  int64_t rows = 1, inner = units;
+  for (int d = 0; d < row_dim; ++d) rows *= dense_out.sizes[d];
+  for (int d = row_dim + 1; d < out.dims; ++d) inner *= dense_out.sizes[d];
+  const int64_t pitch = dense_out.sizes[row_dim] * inner;
+
+  std::vector<Piece> pieces;
+  const auto flush = [&] {
+    if (!pieces.empty()) copy_pieces(queue, out.data, pieces, rows, pitch, bytes);
+    pieces.clear();
+  };
+  int64_t position = 0;
+  for (const TensorView& input : inputs) {
+    if (input.numel() == 0) continue;
+    if (input.dtype != out.dtype) throw std::invalid_argument("cat: inputs and output must have one dtype");
+    if (dense_out.is_contiguous() && permuted(input, order).is_contiguous()) {
+      pieces.push_back({input.data, position * inner, input.sizes[dim] * inner});
+      if (pieces.size() == concatenate_slots) flush();
+    } else {
+      flush();
+      TensorView slice = out;
+      slice.sizes = input.sizes;
+      slice.data = static_cast<char*>(out.data) + position * out.strides[dim] * static_cast<int64_t>(size_of(out.dtype));
+      copy_strided(queue, slice, input);
+    }
+    position += input.sizes[dim];
+  }
+  flush();
+}
+
+}  // namespace ocl::ops

@@ -1,0 +1,183 @@
+// Laying elements of BYTES bytes out anew (csrc/ops/shape/shape.h). A work-item makes `block` consecutive elements (or rows) of the output:
+// many on fat devices, one on SIMT devices.
+#include "common/divide.clh"
+#include "common/memory.clh"
+
+#ifndef BYTES
+#define BYTES 4
+#endif
+#define ELEMENT_1 uchar
+#define ELEMENT_2 ushort
+#define ELEMENT_4 uint
+#define ELEMENT_8 ulong
+#define ELEMENT_16 ulong2
+#define ELEMENT CAT(ELEMENT_, BYTES)
+
+inline void copy_elements(__global ELEMENT* d, __global const ELEMENT* s, long n) {
+  long j = 0;
+#if DEVICE_FAT && BYTES < 16
+  for (; j + 64 <= n; j += 64) {
+    const CAT(ELEMENT, 16) v0 = vload16(0, s + j), v1 = vload16(1, s + j), v2 = vload16(2, s + j), v3 = vload16(3, s + j);
+    vstore16(v0, 0, d + j);
+    vstore16(v1, 1, d + j);
+    vstore16(v2, 2, d + j);
+    vstore16(v3, 3, d + j);
+  }
+  for (; j + 16 <= n; j += 16) vstore16(vload16(0, s + j), 0, d + j);
+#endif
+  for (; j < n; ++j) d[j] = s[j];
+}
+
+// ---- concatenate: rows of `pitch` elements; input i fills columns [start[i], start[i] + length[i]); this launch covers `width` columns from `first`
+#define SLOTS 8
+typedef struct {
+  long total, width, first, pitch, block;
+  long start[SLOTS], length[SLOTS];
+} ConcatenateShape;
+
+__kernel void concatenate(TENSOR(ELEMENT, out), TENSOR(const ELEMENT, i0), TENSOR(const ELEMENT, i1), TENSOR(const ELEMENT, i2), TENSOR(const ELEMENT, i3),
+                          TENSOR(const ELEMENT, i4), TENSOR(const ELEMENT, i5), TENSOR(const ELEMENT, i6), TENSOR(const ELEMENT, i7),
+                          ConcatenateShape shape) {
+  OPEN(ELEMENT, out);
+  OPEN(const ELEMENT, i0);
+  OPEN(const ELEMENT, i1);
+  OPEN(const ELEMENT, i2);
+  OPEN(const ELEMENT, i3);
+  OPEN(const ELEMENT, i4);
+  OPEN(const ELEMENT, i5);
+  OPEN(const ELEMENT, i6);
+  OPEN(const ELEMENT, i7);
+  __global const ELEMENT* inputs[SLOTS] = {i0, i1, i2, i3, i4, i5, i6, i7};
+  long at = (long)get_global_id(0) * shape.block;
+  if (at >= shape.total) return;
+  const long to = MIN_OF(at + shape.block, shape.total);
+  long row = divide(at, shape.width), column = at - row * shape.width + shape.first;
+  int slot = 0;
+  while (at < to) {
+    while (column >= shape.start[slot] + shape.length[slot]) ++slot;
+    const long inside = column - shape.start[slot], n = MIN_OF(shape.length[slot] - inside, to - at);
+    copy_elements(out + row * shape.pitch + column, inputs[slot] + row * shape.length[slot] + inside, n);
+    at += n;
+    column += n;
+    if (column == shape.first + shape.width) {
+      column = shape.first;
+      ++row;
+      slot = 0;
+    }
+  }
+}
+
+// ---- triangle, eye
+typedef struct {
+  int dims, upper;
+  long rows, columns, total_rows, diagonal;  // total_rows: over the batch
+  long out_row, out_column, in_row, in_column;
+  long sizes[14], out[14], in[14];  // batch dimensions
+} TriangleShape;
+
+inline ELEMENT no_element(void) {
+  return (ELEMENT)(0);
+}
+
+// Elements [from, to) of one row.
+inline void triangle_row(__global ELEMENT* out, __global const ELEMENT* in, const TriangleShape* s, long linear, long from, long to) {
+  long rest = divide(linear, s->rows), o = 0, i = 0;
+  const long row = linear - rest * s->rows;
+  for (int d = s->dims - 1; d >= 0; --d) {
+    const long next = divide(rest, s->sizes[d]), coordinate = rest - next * s->sizes[d];
+    o += coordinate * s->out[d];
+    i += coordinate * s->in[d];
+    rest = next;
+  }
+  out += o + row * s->out_row;
+  in += i + row * s->in_row;
+  // columns [keep_from, keep_to) are kept
+  const long edge = row + s->diagonal;
+  const long keep_from = s->upper ? MIN_OF(MAX_OF(edge, from), to) : from, keep_to = s->upper ? to : MIN_OF(MAX_OF(edge + 1, from), to);
+  const long oc = s->out_column, ic = s->in_column;
+  for (long c = from; c < keep_from; ++c) out[c * oc] = no_element();
+  if (out + keep_from * oc != in + keep_from * ic) {
+    if (oc == 1 && ic == 1)
+      copy_elements(out + keep_from, in + keep_from, keep_to - keep_from);
+    else
+      for (long c = keep_from; c < keep_to; ++c) out[c * oc] = in[c * ic];
+  }
+  for (long c = keep_to; c < to; ++c) out[c * oc] = no_element();
+}
+
+// fat: a work-item does `block` rows; SIMT: one element
+__kernel void triangle(TENSOR(ELEMENT, out), TENSOR(const ELEMENT, in), TriangleShape shape, long block) {
+  OPEN(ELEMENT, out);
+  OPEN(const ELEMENT, in);
+  const long item = get_global_id(0);
+#if DEVICE_FAT
+  const long to = MIN_OF((item + 1) * block, shape.total_rows);
+  for (long r = item * block; r < to; ++r) triangle_row(out, in, &shape, r, 0, shape.columns);
+#else
+  const long r = divide(item, shape.columns), c = item - r * shape.columns;
+  if (r < shape.total_rows) triangle_row(out, in, &shape, r, c, c + 1);
+#endif
+}
+
+__kernel void eye(TENSOR(ELEMENT, out), long rows, long columns, long row_stride, long column_stride, ulong low, ulong high, long block) {
+  OPEN(ELEMENT, out);
+  union {
+    ulong bits[2];
+    ELEMENT element;
+  } one;
+  one.bits[0] = low;
+  one.bits[1] = high;
+  const long from = (long)get_global_id(0) * block, to = MIN_OF(from + block, rows * columns);
+  for (long at = from; at < to;) {
+    const long row = divide(at, columns), column = at - row * columns, n = MIN_OF(columns - column, to - at);
+    __global ELEMENT* p = out + row * row_stride;
+    for (long c = column; c < column + n; ++c) p[c * column_stride] = c == row ? one.element : no_element();
+    at += n;
+  }
+}
+
+#if BYTES == 4 || BYTES == 8
+// ---- int32 or int64 results
+#define INTEGER_4 int
+#define INTEGER_8 long
+#define INTEGER CAT(INTEGER_, BYTES)
+
+// out[j] = i where cumulative[i - 1] <= j < cumulative[i]; `cumulative` has INTEGER elements too
+__kernel void repeat_indices(TENSOR(INTEGER, out), TENSOR(const INTEGER, cumulative), long count, long total, long block) {
+  OPEN(INTEGER, out);
+  OPEN(const INTEGER, cumulative);
+  const long from = (long)get_global_id(0) * block, to = MIN_OF(from + block, total);
+  if (from >= to) return;
+  long low = 0, high = count - 1;  // first i with cumulative[i] > from
+  while (low < high) {
+    const long middle = (low + high) / 2;
+    if (cumulative[middle] > from)
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  for (long j = from; j < to; ++j) {
+    while (low < count - 1 && cumulative[low] <= j) ++low;
+    out[j] = (INTEGER)low;
+  }
+}
+
+// Sum over rows q < row of clamp(q + k, 0, columns).
+inline long triangle_start(long row, long k, long columns) {
+  const long from = MIN_OF(MAX_OF(-k, 0), row), full = MIN_OF(MAX_OF(columns - k, from), row);
+  return (full - from) * k + (full * (full - 1) - from * (from - 1)) / 2 + (row - full) * columns;
+}
+
+__kernel void triangle_indices(TENSOR(INTEGER, out), long rows, long columns, long diagonal, long total, int upper, long block) {
+  OPEN(INTEGER, out);
+  const long from = (long)get_global_id(0) * block, to = MIN_OF(from + block, rows);
+  for (long r = from; r < to; ++r) {
+    const long k = upper ? diagonal : diagonal + 1, edge = MIN_OF(MAX_OF(r + k, 0), columns);
+    long at = upper ? r * columns - triangle_start(r, k, columns) : triangle_start(r, k, columns);
+    for (long c = upper ? edge : 0; c < (upper ? columns : edge); ++c, ++at) {
+      out[at] = (INTEGER)r;
+      out[total + at] = (INTEGER)c;
+    }
+  }
+}
+#endif
