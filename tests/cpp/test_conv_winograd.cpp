@@ -119,6 +119,7 @@ TEST(ConvWinograd, RefusesWithAReason) {
   grouped.groups = 2;
   EXPECT_NE(algorithm.refuses(grouped, device()), nullptr);
   EXPECT_NE(algorithm.refuses(problem_of({1, 3, 64, 224, 224, 1, 1}, 3), device()), nullptr);
+  EXPECT_NE(algorithm.refuses(problem_of({1, 512, 512, 4, 4, 1, 1}, 3), device()), nullptr);
   const WinogradMode before = winograd_mode();
   set_winograd_mode(WinogradMode::precise);
   EXPECT_NE(algorithm.refuses(p, device()), nullptr);

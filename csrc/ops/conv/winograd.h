@@ -10,7 +10,7 @@
 namespace ocl::ops {
 
 enum class WinogradMode {
-  automatic,  // F(4x4,3x3) and F(2x2,5x5) where they are faster
+  automatic,  // the fastest
   precise,    // only F(2x2,3x3)
   off,
 };
