@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-namespace ocl::aten {
+namespace ocl::aten __attribute__((visibility("default"))) {
 
 enum class FallbackPolicy { warn, silent, error };
 

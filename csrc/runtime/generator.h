@@ -8,7 +8,7 @@
 
 #include <utility>
 
-namespace ocl::runtime {
+namespace ocl::runtime __attribute__((visibility("default"))) {
 
 class Generator final : public c10::GeneratorImpl {
  public:
