@@ -42,7 +42,8 @@ struct ConvOperands {
 struct ConvAlgorithm {
   const char* name;  // for TORCH_OCL_CONV and the benchmark
   ConvPass pass;
-  // nullptr when the algorithm can run the problem on the device, otherwise the reason why not.
+  // nullptr when the algorithm can run the problem on the device, otherwise the reason why not. An algorithm that refuses
+  // channels_last is tried again in the other order, the operands being transposed through a workspace.
   const char* (*refuses)(const ConvProblem&, const Device&);
   size_t (*workspace)(const ConvProblem&, const Device&);  // bytes
   void (*run)(Queue&, const ConvProblem&, const ConvOperands&, void* workspace);
@@ -51,8 +52,13 @@ struct ConvAlgorithm {
 // All algorithms of a pass, best first; the last one, "reference", never refuses.
 std::span<const ConvAlgorithm> conv_algorithms(ConvPass pass);
 
+// nullptr when run_conv takes the problem (possibly by way of the other memory order), otherwise the reason why not.
+const char* conv_refusal(const ConvAlgorithm& algorithm, const ConvProblem& problem, const Device& device);
+void run_conv(const ConvAlgorithm& algorithm, Queue& queue, const ConvProblem& problem, const ConvOperands& operands);
+
 // Runs the first algorithm that does not refuse (or the one forced by TORCH_OCL_CONV when it does not refuse).
 // An empty output does nothing; an empty reduction gives zeros (plus bias).
+// Errors: std::invalid_argument for inconsistent shapes or a dimension above 2^31 - 1.
 void convolution(Queue& queue, ConvPass pass, const ConvProblem& problem, const ConvOperands& operands);
 
 }  // namespace ocl::ops

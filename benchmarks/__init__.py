@@ -1,0 +1,1 @@
+"""Benchmarks: `python -m benchmarks --help`. The networks in models/ are shared with the tests."""

@@ -1,0 +1,93 @@
+"""Benchmarks of `ocl` against native CPU PyTorch (and CUDA where present), alternating in one process.
+
+python -m benchmarks run [--only TEXT ...] [--output FILE]     measures; prints a line per case
+python -m benchmarks compare BEFORE AFTER                      what became faster and slower
+python -m benchmarks report FILE                               writes docs/performance.md and a picture
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+import torch
+
+from . import report
+
+
+def selected(words, quick):
+    from .cases import all_cases
+
+    for case in all_cases():
+        text = f"{case.group} {case.name}"
+        if words and not any(word in text for word in words):
+            continue
+        if quick and case.group == "convolution" and "backward" in case.name:
+            continue
+        yield case
+
+
+def run(args):
+    from .first_step import cold_and_warm
+    from .models import IMAGE_NETWORKS
+    from .runner import description, memory_and_builds, run_case
+
+    devices = [torch.device(name) for name in args.devices.split(",")]
+    results = {"about": description(devices), "cases": {}, "first_step": {}}
+    for case in selected(args.only, args.quick):
+        result = results["cases"][case.name] = run_case(case, devices, args.rounds)
+        print(summary_line(case.name, result), flush=True)
+    if args.first_step:
+        for name in IMAGE_NETWORKS:
+            results["first_step"][name] = cold_and_warm(name)
+            print(f"first step {name:40} " + ", ".join(f"{k} {v.get('first', v.get('error'))}" for k, v in results["first_step"][name].items()))
+    results["memory"] = {str(device): memory_and_builds(device) for device in devices[1:]}
+    args.output.parent.mkdir(parents=True, exist_ok=True)
+    args.output.write_text(json.dumps(results, indent=1))
+    print(f"written: {args.output}")
+    return int(any("error" in result for result in results["cases"].values()))
+
+
+def summary_line(name, result):
+    if "error" in result:
+        return f"{name:60} FAILED {result['error']}"
+    times = ", ".join(f"{device} {report.time_text(facts['seconds'])}" for device, facts in result["devices"].items())
+    ratios = ", ".join(f"{ratio:.2f}" for ratio in result["ratio"].values())
+    extra = " contended" if result["contended"] else ""
+    if result.get("fallbacks"):
+        extra += f" FALLBACK {','.join(result['fallbacks'])}"
+    return f"{name:60} {times:36} ratio {ratios}{extra}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    measuring = commands.add_parser("run")
+    measuring.add_argument("--devices", default="cpu,cuda,ocl" if torch.cuda.is_available() else "cpu,ocl", help="the first is the native one")
+    measuring.add_argument("--only", nargs="*", default=[], help="cases whose group or name contains one of these")
+    measuring.add_argument("--quick", action="store_true", help="leave out the backward passes of single convolutions")
+    measuring.add_argument("--first-step", action="store_true", help="also the first step in fresh processes, cold and warm")
+    measuring.add_argument("--rounds", type=int, default=7)
+    measuring.add_argument("--output", type=Path, default=Path("results/benchmark.json"))
+    comparing = commands.add_parser("compare")
+    comparing.add_argument("before", type=Path)
+    comparing.add_argument("after", type=Path)
+    reporting = commands.add_parser("report")
+    reporting.add_argument("file", type=Path)
+    reporting.add_argument("--output", type=Path, default=Path("docs/performance.md"))
+    args = parser.parse_args()
+    if args.command == "run":
+        return run(args)
+    if args.command == "compare":
+        lines, slower = report.compare(report.load(args.before), report.load(args.after))
+        print("\n".join(lines) or "no change above 10 %")
+        return int(slower > 0)
+    results, picture = report.load(args.file), args.output.with_suffix(".png")
+    report.plot(results, picture)
+    args.output.write_text(report.markdown(results, picture.name))
+    print(f"written: {args.output}, {picture}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,190 @@
+"""What is measured. A case makes the same work for one device: a function that does it and waits, and the outputs to compare first."""
+
+from dataclasses import dataclass
+from typing import Callable
+
+import torch
+from torch.nn import functional as F
+
+from .models import NETWORKS, without_dropout
+
+
+@dataclass
+class Work:
+    """`run()` issues the work once, `outputs()` gives what it computed, as tensors."""
+
+    run: Callable
+    outputs: Callable
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    group: str
+    make: Callable[[torch.device], Work]
+    operations: float = 0.0  # floating point operations of one run
+    bytes: float = 0.0  # bytes that have to be read and written
+    tolerance: float = 1e-3  # relative L2 between the devices' outputs
+
+
+def seeded(*shape, seed=0, dtype=torch.float32):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+def function_case(name, group, function, *operands, **facts):
+    """A case that calls `function` on copies of the operands."""
+
+    def make(device):
+        inputs = [operand.to(device) if isinstance(operand, torch.Tensor) else operand for operand in (o() if callable(o) else o for o in operands)]
+        result = {}
+
+        def run():
+            result["value"] = function(*inputs)
+
+        def outputs():
+            run()
+            value = result["value"]
+            return value if isinstance(value, (tuple, list)) else (value,)
+
+        return Work(run, outputs)
+
+    return Case(name, group, make, **facts)
+
+
+# ---- networks
+
+
+def network_case(name, training, batch_size=None):
+    network = NETWORKS[name]
+
+    def make(device):
+        torch.manual_seed(0)
+        model = without_dropout(network.build()).to(device).train(training)
+        batch = [part.to(device) for part in network.batch(batch_size or network.batch_size, network.size, 0)]
+        if not training:
+
+            def evaluate():
+                with torch.no_grad():
+                    return network.loss(model, *batch)
+
+            return Work(evaluate, lambda: (evaluate(),))
+        optimizer = torch.optim.SGD(model.parameters(), 1e-3, momentum=0.9)
+
+        def step():
+            optimizer.zero_grad(set_to_none=True)
+            loss = network.loss(model, *batch)
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        # the first loss, and the second, which has seen every gradient
+        return Work(step, lambda: (step(), step()))
+
+    kind = "train" if training else "eval"
+    return Case(f"{name} {kind}", "networks", make, tolerance=1e-2)
+
+
+# ---- gemm
+
+
+def gemm_case(m, n, k, layout="NN", dtype=torch.float32):
+    def operand(rows, columns, transposed, seed):
+        return lambda: seeded(columns, rows, seed=seed, dtype=dtype).t() if transposed else seeded(rows, columns, seed=seed, dtype=dtype)
+
+    kind = "" if dtype == torch.float32 else f" {str(dtype).split('.')[1]}"
+    return function_case(f"gemm {layout} {m}x{n}x{k}{kind}", "gemm", torch.mm, operand(m, k, layout[0] == "T", 0), operand(k, n, layout[1] == "T", 1),
+                         operations=2.0 * m * n * k, tolerance=1e-4 if dtype == torch.float32 else 2e-2)  # fmt: skip
+
+
+# ---- convolution layers of the five networks: images, channels, edge, outputs, kernel, stride, groups
+CONVOLUTIONS = [
+    (8, 3, 224, 64, 7, 2, 1), (8, 64, 56, 64, 3, 1, 1), (8, 64, 56, 128, 3, 2, 1), (8, 128, 28, 128, 3, 1, 1), (8, 256, 14, 256, 3, 1, 1),
+    (8, 512, 7, 512, 3, 1, 1), (8, 64, 56, 256, 1, 1, 1), (8, 256, 14, 1024, 1, 1, 1), (8, 64, 27, 192, 5, 1, 1), (8, 96, 56, 96, 3, 1, 96),
+    (8, 144, 56, 144, 3, 2, 144), (2, 64, 224, 64, 3, 1, 1),
+]  # fmt: skip
+
+
+def convolution_case(images, channels, edge, outputs, kernel, stride, groups, part):
+    padding = kernel // 2
+    out_edge = (edge + 2 * padding - kernel) // stride + 1
+    x = lambda: seeded(images, channels, edge, edge, seed=0)  # noqa: E731
+    weight = lambda: seeded(outputs, channels // groups, kernel, kernel, seed=1) * (channels // groups * kernel * kernel) ** -0.5  # noqa: E731
+    gradient = lambda: seeded(images, outputs, out_edge, out_edge, seed=2)  # noqa: E731
+    operations = 2.0 * images * outputs * out_edge**2 * channels // groups * kernel**2
+    geometry = ([stride] * 2, [padding] * 2, [1] * 2, False, [0] * 2, groups)
+    masks = {"backward data": [True, False, False], "backward weight": [False, True, False]}
+
+    def backward(g, x, weight):
+        data, weights, _ = torch.ops.aten.convolution_backward(g, x, weight, None, *geometry, masks[part])
+        return data if data is not None else weights
+
+    depthwise = " depthwise" if groups > 1 else ""
+    name = f"conv {part} {images}x{channels}@{edge}->{outputs} {kernel}x{kernel}/{stride}{depthwise}"
+    if part == "forward":
+        return function_case(name, "convolution", lambda x, w: F.conv2d(x, w, None, stride, padding, 1, groups), x, weight, operations=operations)
+    return function_case(name, "convolution", backward, gradient, x, weight, operations=operations)
+
+
+# ---- operators bound by memory
+
+
+def bandwidth_cases():
+    count, square = 1 << 24, (4096, 4096)
+    a, b = (lambda: seeded(count, seed=0)), (lambda: seeded(count, seed=1))
+    image = lambda: seeded(16, 64, 112, 112)  # noqa: E731
+    one = count * 4
+
+    def case(name, function, *operands, passes, **facts):
+        return function_case(name, "bandwidth", function, *operands, bytes=passes * one, **facts)
+
+    yield case("add", torch.add, a, b, passes=3)
+    yield case("add in place", lambda x, y: x.add_(y, alpha=1e-9), a, b, passes=3)
+    yield case("relu", torch.relu, a, passes=2)
+    yield case("exp", torch.exp, a, passes=2)
+    yield case("gelu", F.gelu, a, passes=2)
+    yield case("strided copy (transpose)", lambda x: x.view(square).t().contiguous(), a, passes=2)
+    yield case("broadcast multiply", lambda x, y: x.view(square) * y[:4096], a, b, passes=2)
+    yield case("sum of all", torch.sum, a, passes=1, tolerance=5e-2)  # the sum is near zero: the error is relative to a small number
+    yield case("sum of rows", lambda x: x.view(square).sum(1), a, passes=1)
+    yield case("sum of columns", lambda x: x.view(square).sum(0), a, passes=1)
+    yield case("softmax of rows", lambda x: x.view(square).softmax(1), a, passes=2)
+    yield case("layer norm", lambda x: F.layer_norm(x.view(square), square[1:]), a, passes=2)
+    scale = 16 * 64 * 112 * 112 / count
+    yield case("batch norm, training", lambda x: F.batch_norm(x, None, None, training=True), image, passes=2 * scale)
+    yield case("max pool 3x3/2", lambda x: F.max_pool2d(x, 3, 2, 1), image, passes=1.25 * scale)
+
+
+def latency_cases():
+    one = lambda: torch.ones(1)  # noqa: E731
+
+    def many(function, times=100):
+        def repeated(x):
+            for _ in range(times):
+                function(x)
+            return x
+
+        return repeated
+
+    yield function_case("in-place add of one element, 100 issued", "latency", many(lambda x: x.add_(1e-6)), one)
+    yield function_case("add of one element, 100 issued", "latency", many(lambda x: x + 1.0), one)
+    yield function_case("add of one element and item()", "latency", lambda x: torch.tensor((x + 1.0).item()), one)
+    yield function_case("linear 32x32x32, 100 issued", "latency", many(lambda x: F.linear(x, x)), lambda: seeded(32, 32))
+
+
+def all_cases():
+    """Every case in the order of the report."""
+    for name in NETWORKS:
+        for training in (True, False):
+            yield network_case(name, training)
+    for size in (256, 512, 1024, 2048):
+        yield gemm_case(size, size, size)
+    for layout in ("NT", "TN"):
+        yield gemm_case(1024, 1024, 1024, layout)
+    for shape in ((16, 4096, 9216), (16, 4096, 4096), (1000, 8, 512)):
+        yield gemm_case(*shape, "NT")
+    yield gemm_case(1024, 1024, 1024, dtype=torch.bfloat16)
+    for shape in CONVOLUTIONS:
+        for part in ("forward", "backward data", "backward weight"):
+            yield convolution_case(*shape, part)
+    yield from bandwidth_cases()
+    yield from latency_cases()

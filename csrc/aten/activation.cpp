@@ -1,0 +1,248 @@
+// Activations and elementwise losses, forward and backward.
+#include "aten/elementwise_macros.h"
+
+#include <ATen/core/Reduction.h>
+#include <ATen/ops/elu_backward_meta.h>
+#include <ATen/ops/elu_meta.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/gelu_backward_meta.h>
+#include <ATen/ops/gelu_meta.h>
+#include <ATen/ops/glu_meta.h>
+#include <ATen/ops/hardshrink_backward_meta.h>
+#include <ATen/ops/hardshrink_meta.h>
+#include <ATen/ops/hardsigmoid_backward_meta.h>
+#include <ATen/ops/hardsigmoid_meta.h>
+#include <ATen/ops/leaky_relu_backward_meta.h>
+#include <ATen/ops/leaky_relu_meta.h>
+#include <ATen/ops/mean.h>
+#include <ATen/ops/mish_meta.h>
+#include <ATen/ops/sigmoid_backward_meta.h>
+#include <ATen/ops/silu_backward_meta.h>
+#include <ATen/ops/silu_meta.h>
+#include <ATen/ops/softplus_backward_meta.h>
+#include <ATen/ops/softplus_meta.h>
+#include <ATen/ops/softshrink_backward_meta.h>
+#include <ATen/ops/softshrink_meta.h>
+#include <ATen/ops/sum.h>
+#include <ATen/ops/tanh_backward_meta.h>
+#include <ATen/ops/threshold_backward_meta.h>
+
+namespace ocl::aten {
+
+namespace {
+
+// Structured kernels with scalar arguments: OP(function, meta class, (parameters), (meta arguments), row, scalars...)
+#define STRUCTURED(function, meta_name, PARAMETERS, ARGUMENTS, row, ...)                          \
+  struct function##_kernel final : Out<at::meta::structured_##meta_name, 1> { using Out::Out; }; \
+  at::Tensor& function PARAMETERS {                                                              \
+    function##_kernel kernel(out);                                                               \
+    kernel.meta ARGUMENTS;                                                                       \
+    run(row, kernel, {__VA_ARGS__});                                                             \
+    kernel.finish();                                                                             \
+    return out;                                                                                  \
+  }
+#define TENSOR_IN const at::Tensor&
+#define SCALAR_IN const at::Scalar&
+#define TENSOR_OUT at::Tensor& out
+
+OCL_UNARY(silu, "silu")
+OCL_UNARY(mish, "mish")
+OCL_UNARY(hardsigmoid, "hardsigmoid")
+OCL_BINARY(sigmoid_backward_out, sigmoid_backward, "sigmoid_backward")
+OCL_BINARY(tanh_backward_out, tanh_backward, "tanh_backward")
+OCL_BINARY(silu_backward_out, silu_backward, "silu_backward")
+OCL_BINARY(hardsigmoid_backward_out, hardsigmoid_backward, "hardsigmoid_backward")
+
+STRUCTURED(gelu_out, gelu, (TENSOR_IN self, std::string_view approximate, TENSOR_OUT), (self, approximate),
+           approximate == "tanh" ? OCL_ROW("gelu_tanh") : OCL_ROW("gelu"))
+STRUCTURED(gelu_backward_out, gelu_backward, (TENSOR_IN grad, TENSOR_IN self, std::string_view approximate, TENSOR_OUT), (grad, self, approximate),
+           approximate == "tanh" ? OCL_ROW("gelu_tanh_backward") : OCL_ROW("gelu_backward"))
+STRUCTURED(leaky_relu_out, leaky_relu, (TENSOR_IN self, SCALAR_IN slope, TENSOR_OUT), (self, slope), OCL_ROW("leaky_relu"), scalar_of(slope))
+STRUCTURED(leaky_relu_backward_out, leaky_relu_backward, (TENSOR_IN grad, TENSOR_IN self, SCALAR_IN slope, bool is_result, TENSOR_OUT),
+           (grad, self, slope, is_result), OCL_ROW("leaky_relu_backward"), scalar_of(slope))
+STRUCTURED(elu_out, elu, (TENSOR_IN self, SCALAR_IN alpha, SCALAR_IN scale, SCALAR_IN input_scale, TENSOR_OUT), (self, alpha, scale, input_scale),
+           OCL_ROW("elu"), alpha.toDouble() * scale.toDouble(), scalar_of(scale), scalar_of(input_scale))
+STRUCTURED(elu_backward_out, elu_backward,
+           (TENSOR_IN grad, SCALAR_IN alpha, SCALAR_IN scale, SCALAR_IN input_scale, bool is_result, TENSOR_IN self, TENSOR_OUT),
+           (grad, alpha, scale, input_scale, is_result, self), is_result ? OCL_ROW("elu_backward_result") : OCL_ROW("elu_backward"),
+           alpha.toDouble() * scale.toDouble(), scalar_of(scale), scalar_of(input_scale))
+STRUCTURED(hardshrink_out, hardshrink, (TENSOR_IN self, SCALAR_IN lambda, TENSOR_OUT), (self, lambda), OCL_ROW("hardshrink"), scalar_of(lambda))
+STRUCTURED(hardshrink_backward_out, hardshrink_backward, (TENSOR_IN grad, TENSOR_IN self, SCALAR_IN lambda, TENSOR_OUT), (grad, self, lambda),
+           OCL_ROW("shrink_backward"), scalar_of(lambda))
+STRUCTURED(softshrink_out, softshrink, (TENSOR_IN self, SCALAR_IN lambda, TENSOR_OUT), (self, lambda), OCL_ROW("softshrink"), scalar_of(lambda))
+STRUCTURED(softshrink_backward_out, softshrink_backward, (TENSOR_IN grad, TENSOR_IN self, SCALAR_IN lambda, TENSOR_OUT), (grad, self, lambda),
+           OCL_ROW("shrink_backward"), scalar_of(lambda))
+STRUCTURED(softplus_out, softplus, (TENSOR_IN self, SCALAR_IN beta, SCALAR_IN threshold, TENSOR_OUT), (self, beta, threshold), OCL_ROW("softplus"),
+           scalar_of(beta), scalar_of(threshold))
+STRUCTURED(softplus_backward_out, softplus_backward, (TENSOR_IN grad, TENSOR_IN self, SCALAR_IN beta, SCALAR_IN threshold, TENSOR_OUT),
+           (grad, self, beta, threshold), OCL_ROW("softplus_backward"), scalar_of(beta), scalar_of(threshold))
+STRUCTURED(threshold_backward_out, threshold_backward, (TENSOR_IN grad, TENSOR_IN self, SCALAR_IN threshold, TENSOR_OUT), (grad, self, threshold),
+           OCL_ROW("threshold_backward"), scalar_of(threshold))
+STRUCTURED(glu_out, glu, (TENSOR_IN self, int64_t dim, TENSOR_OUT), (self, dim), OCL_ROW("glu"))
+
+// ---- operators without a structured kernel
+at::Tensor unary(const ops::ElementwiseRow& row, const at::Tensor& a, at::Tensor out, std::initializer_list<ops::ElementwiseScalar> scalars = {}) {
+  auto iterator = at::TensorIterator::unary_op(out, a);
+  run(row, iterator, scalars);
+  return iterator.output();
+}
+at::Tensor binary(const ops::ElementwiseRow& row, const at::Tensor& a, const at::Tensor& b, at::Tensor out,
+                  std::initializer_list<ops::ElementwiseScalar> scalars = {}) {
+  auto iterator = at::TensorIterator::borrowing_binary_op(out, a, b);
+  run(row, iterator, scalars);
+  return iterator.output();
+}
+at::Tensor ternary(const ops::ElementwiseRow& row, const at::Tensor& a, const at::Tensor& b, const at::Tensor& c, at::Tensor out,
+                   std::initializer_list<ops::ElementwiseScalar> scalars = {}) {
+  auto iterator = at::TensorIteratorConfig()
+                      .add_output(out)
+                      .add_const_input(a)
+                      .add_const_input(b)
+                      .add_const_input(c)
+                      .promote_inputs_to_common_dtype(true)
+                      .cast_common_dtype_to_outputs(true)
+                      .enforce_safe_casting_to_output(true)
+                      .build();
+  run(row, iterator, scalars);
+  return iterator.output();
+}
+
+at::Tensor hardswish(const at::Tensor& self) { return unary(OCL_ROW("hardswish"), self, {}); }
+at::Tensor& hardswish_out(const at::Tensor& self, at::Tensor& out) { return unary(OCL_ROW("hardswish"), self, out), out; }
+at::Tensor& hardswish_(at::Tensor& self) { return unary(OCL_ROW("hardswish"), self, self), self; }
+at::Tensor hardswish_backward(const at::Tensor& grad, const at::Tensor& self) { return binary(OCL_ROW("hardswish_backward"), grad, self, {}); }
+at::Tensor mish_backward(const at::Tensor& grad, const at::Tensor& self) { return binary(OCL_ROW("mish_backward"), grad, self, {}); }
+
+at::Tensor hardtanh_backward(const at::Tensor& grad, const at::Tensor& self, const at::Scalar& low, const at::Scalar& high) {
+  return binary(OCL_ROW("hardtanh_backward"), grad, self, {}, {scalar_of(low), scalar_of(high)});
+}
+at::Tensor& hardtanh_backward_out(const at::Tensor& grad, const at::Tensor& self, const at::Scalar& low, const at::Scalar& high, at::Tensor& out) {
+  return binary(OCL_ROW("hardtanh_backward"), grad, self, out, {scalar_of(low), scalar_of(high)}), out;
+}
+at::Tensor& hardtanh_out(const at::Tensor& self, const at::Scalar& low, const at::Scalar& high, at::Tensor& out) {
+  TORCH_CHECK(self.scalar_type() != at::kBool, "Bool inputs not supported for hardtanh");
+  TORCH_CHECK(low.toDouble() <= high.toDouble(), "hardtanh: min_val must not be larger than max_val");
+  return unary(OCL_ROW("clamp"), self, out, {scalar_of(low), scalar_of(high)}), out;
+}
+at::Tensor hardtanh(const at::Tensor& self, const at::Scalar& low, const at::Scalar& high) {
+  at::Tensor out = at::empty_like(self);
+  return hardtanh_out(self, low, high, out);
+}
+at::Tensor& hardtanh_(at::Tensor& self, const at::Scalar& low, const at::Scalar& high) { return hardtanh_out(self, low, high, self); }
+
+std::tuple<at::Tensor, at::Tensor> log_sigmoid_forward(const at::Tensor& self) {
+  return {unary(OCL_ROW("log_sigmoid"), self, {}), at::empty({0}, self.options())};
+}
+std::tuple<at::Tensor&, at::Tensor&> log_sigmoid_forward_out(const at::Tensor& self, at::Tensor& out, at::Tensor& buffer) {
+  unary(OCL_ROW("log_sigmoid"), self, out);
+  return {out, buffer};
+}
+at::Tensor log_sigmoid_backward(const at::Tensor& grad, const at::Tensor& self, const at::Tensor&) {
+  return binary(OCL_ROW("log_sigmoid_backward"), grad, self, {});
+}
+at::Tensor& log_sigmoid_backward_out(const at::Tensor& grad, const at::Tensor& self, const at::Tensor&, at::Tensor& out) {
+  return binary(OCL_ROW("log_sigmoid_backward"), grad, self, out), out;
+}
+
+// ---- losses
+at::Tensor reduce(const at::Tensor& loss, int64_t reduction) {
+  if (reduction == at::Reduction::Mean) return at::mean(loss);
+  if (reduction == at::Reduction::Sum) return at::sum(loss);
+  return loss;
+}
+at::Tensor& reduce_into(const at::Tensor& loss, int64_t reduction, at::Tensor& out) {
+  at::native::resize_output(out, reduction == at::Reduction::None ? loss.sizes() : at::IntArrayRef());
+  return out.copy_(reduce(loss, reduction));
+}
+double norm_of(const at::Tensor& self, int64_t reduction) { return reduction == at::Reduction::Mean ? 1.0 / static_cast<double>(self.numel()) : 1.0; }
+
+at::Tensor& mse_loss_out(const at::Tensor& self, const at::Tensor& target, int64_t reduction, at::Tensor& out) {
+  return reduce_into(binary(OCL_ROW("mse"), self, target, {}), reduction, out);
+}
+at::Tensor mse_loss(const at::Tensor& self, const at::Tensor& target, int64_t reduction) {
+  return reduce(binary(OCL_ROW("mse"), self, target, {}), reduction);
+}
+at::Tensor mse_loss_backward(const at::Tensor& grad, const at::Tensor& self, const at::Tensor& target, int64_t reduction) {
+  return ternary(OCL_ROW("mse_backward"), grad, self, target, {}, {2.0 * norm_of(self, reduction)});
+}
+at::Tensor& mse_loss_backward_out(const at::Tensor& grad, const at::Tensor& self, const at::Tensor& target, int64_t reduction, at::Tensor& out) {
+  return ternary(OCL_ROW("mse_backward"), grad, self, target, out, {2.0 * norm_of(self, reduction)}), out;
+}
+
+at::Tensor smooth_l1_loss(const at::Tensor& self, const at::Tensor& target, int64_t reduction, double beta) {
+  TORCH_CHECK(beta >= 0, "smooth_l1_loss does not support negative values for beta.");
+  return reduce(binary(OCL_ROW("smooth_l1"), self, target, {}, {beta}), reduction);
+}
+at::Tensor& smooth_l1_loss_out(const at::Tensor& self, const at::Tensor& target, int64_t reduction, double beta, at::Tensor& out) {
+  TORCH_CHECK(beta >= 0, "smooth_l1_loss does not support negative values for beta.");
+  return reduce_into(binary(OCL_ROW("smooth_l1"), self, target, {}, {beta}), reduction, out);
+}
+at::Tensor& smooth_l1_loss_backward_out(const at::Tensor& grad, const at::Tensor& self, const at::Tensor& target, int64_t reduction, double beta,
+                                        at::Tensor& out) {
+  return ternary(OCL_ROW("smooth_l1_backward"), grad, self, target, out, {norm_of(self, reduction), beta}), out;
+}
+
+at::Tensor huber_loss(const at::Tensor& self, const at::Tensor& target, int64_t reduction, double delta) {
+  TORCH_CHECK(delta > 0, "huber_loss does not support non-positive values for delta.");
+  return reduce(binary(OCL_ROW("huber"), self, target, {}, {delta}), reduction);
+}
+at::Tensor& huber_loss_out(const at::Tensor& self, const at::Tensor& target, int64_t reduction, double delta, at::Tensor& out) {
+  TORCH_CHECK(delta > 0, "huber_loss does not support non-positive values for delta.");
+  return reduce_into(binary(OCL_ROW("huber"), self, target, {}, {delta}), reduction, out);
+}
+at::Tensor& huber_loss_backward_out(const at::Tensor& grad, const at::Tensor& self, const at::Tensor& target, int64_t reduction, double delta,
+                                    at::Tensor& out) {
+  return ternary(OCL_ROW("huber_backward"), grad, self, target, out, {norm_of(self, reduction), delta}), out;
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("silu.out", silu_out);
+  m.impl("mish.out", mish_out);
+  m.impl("hardsigmoid.out", hardsigmoid_out);
+  m.impl("sigmoid_backward.grad_input", sigmoid_backward_out);
+  m.impl("tanh_backward.grad_input", tanh_backward_out);
+  m.impl("silu_backward.grad_input", silu_backward_out);
+  m.impl("hardsigmoid_backward.grad_input", hardsigmoid_backward_out);
+  m.impl("gelu.out", gelu_out);
+  m.impl("gelu_backward.grad_input", gelu_backward_out);
+  m.impl("leaky_relu.out", leaky_relu_out);
+  m.impl("leaky_relu_backward.grad_input", leaky_relu_backward_out);
+  m.impl("elu.out", elu_out);
+  m.impl("elu_backward.grad_input", elu_backward_out);
+  m.impl("hardshrink.out", hardshrink_out);
+  m.impl("hardshrink_backward.grad_input", hardshrink_backward_out);
+  m.impl("softshrink.out", softshrink_out);
+  m.impl("softshrink_backward.grad_input", softshrink_backward_out);
+  m.impl("softplus.out", softplus_out);
+  m.impl("softplus_backward.grad_input", softplus_backward_out);
+  m.impl("threshold_backward.grad_input", threshold_backward_out);
+  m.impl("glu.out", glu_out);
+  m.impl("hardswish", hardswish);
+  m.impl("hardswish.out", hardswish_out);
+  m.impl("hardswish_", hardswish_);
+  m.impl("hardswish_backward", hardswish_backward);
+  m.impl("mish_backward", mish_backward);
+  m.impl("hardtanh", hardtanh);
+  m.impl("hardtanh.out", hardtanh_out);
+  m.impl("hardtanh_", hardtanh_);
+  m.impl("hardtanh_backward", hardtanh_backward);
+  m.impl("hardtanh_backward.grad_input", hardtanh_backward_out);
+  m.impl("log_sigmoid_forward", log_sigmoid_forward);
+  m.impl("log_sigmoid_forward.output", log_sigmoid_forward_out);
+  m.impl("log_sigmoid_backward", log_sigmoid_backward);
+  m.impl("log_sigmoid_backward.grad_input", log_sigmoid_backward_out);
+  m.impl("mse_loss", mse_loss);
+  m.impl("mse_loss.out", mse_loss_out);
+  m.impl("mse_loss_backward", mse_loss_backward);
+  m.impl("mse_loss_backward.grad_input", mse_loss_backward_out);
+  m.impl("smooth_l1_loss", smooth_l1_loss);
+  m.impl("smooth_l1_loss.out", smooth_l1_loss_out);
+  m.impl("smooth_l1_loss_backward.grad_input", smooth_l1_loss_backward_out);
+  m.impl("huber_loss", huber_loss);
+  m.impl("huber_loss.out", huber_loss_out);
+  m.impl("huber_loss_backward.out", huber_loss_backward_out);
+}
+
+}  // namespace ocl::aten

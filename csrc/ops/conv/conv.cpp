@@ -1,0 +1,135 @@
+#include "ops/conv/conv.h"
+
+#include "opencl/environment.h"
+#include "ops/conv/depthwise.h"
+#include "ops/conv/implicit_gemm.h"
+#include "ops/conv/layout.h"
+#include "ops/conv/reference.h"
+#include "ops/conv/simt.h"
+#include "ops/conv/stem.h"
+#include "ops/conv/strided_backward_data.h"
+#include "ops/conv/winograd.h"
+
+#include <limits>
+#include <optional>
+#include <stdexcept>
+
+namespace ocl::ops {
+namespace {
+
+std::vector<ConvAlgorithm> collect(ConvPass pass) {
+  std::vector<ConvAlgorithm> result;
+  for (std::span<const ConvAlgorithm> family : {
+           stem_algorithms(),
+           winograd_algorithms(),
+           strided_backward_data_algorithms(),
+           depthwise_algorithms(),
+           implicit_gemm_algorithms(),
+           simt_algorithms(),
+           reference_algorithms(),
+       })
+    for (const ConvAlgorithm& algorithm : family)
+      if (algorithm.pass == pass) result.push_back(algorithm);
+  return result;
+}
+
+// Errors: std::invalid_argument.
+void check(const ConvProblem& p) {
+  auto require = [](bool condition, const char* what) {
+    if (!condition) throw std::invalid_argument(std::string("convolution: ") + what);
+  };
+  constexpr int64_t limit = std::numeric_limits<int32_t>::max();
+  require(p.groups >= 1 && p.in_channels % p.groups == 0 && p.out_channels % p.groups == 0, "channels are not divisible by groups");
+  require(p.batch <= limit && p.in_channels <= limit && p.out_channels <= limit, "batch or channels above 2^31 - 1");
+  for (int d = 0; d < 3; ++d) {
+    require(p.kernel[d] >= 1 && p.stride[d] >= 1 && p.dilation[d] >= 1 && p.padding[d] >= 0, "kernel, stride, dilation and padding must be positive");
+    require(p.input[d] + 2 * p.padding[d] <= limit && p.output[d] * p.stride[d] <= limit, "a spatial size above 2^31 - 1");
+    require((p.output[d] - 1) * p.stride[d] - 2 * p.padding[d] + p.dilation[d] * (p.kernel[d] - 1) < p.input[d] || p.output[d] <= 0,
+            "the output is larger than input, padding and kernel allow");
+  }
+}
+
+ConvProblem channels_first(ConvProblem problem) {
+  problem.channels_last = false;
+  return problem;
+}
+
+// Both orders are the same memory when there is one channel or one pixel, for x and y alike.
+bool order_matters(const ConvProblem& p) {
+  return (p.in_channels > 1 && p.in_pixels() > 1) || (p.out_channels > 1 && p.out_pixels() > 1);
+}
+
+void run_direct(const ConvAlgorithm& algorithm, Queue& queue, const ConvProblem& problem, const ConvOperands& operands) {
+  Workspace workspace(queue, algorithm.workspace(problem, queue.device()));
+  algorithm.run(queue, problem, operands, workspace.data());
+}
+
+// x and y go through channels-first copies around the algorithm; the one that the pass computes is copied back.
+void run_reordered(const ConvAlgorithm& algorithm, Queue& queue, const ConvProblem& p, const ConvOperands& operands) {
+  const size_t bytes = size_of(p.dtype);
+  struct Side {
+    void* caller;
+    int64_t channels, pixels;
+    bool output;
+  };
+  const Side sides[] = {{operands.x, p.in_channels, p.in_pixels(), algorithm.pass == ConvPass::backward_data},
+                        {operands.y, p.out_channels, p.out_pixels(), algorithm.pass == ConvPass::forward}};
+  ConvOperands inner = operands;
+  void** members[] = {&inner.x, &inner.y};
+  std::optional<Workspace> copies[2];
+  for (int i = 0; i < 2; ++i) {
+    const Side& side = sides[i];
+    if (side.channels <= 1 || side.pixels <= 1) continue;
+    copies[i].emplace(queue, p.batch * side.channels * side.pixels * bytes);
+    *members[i] = copies[i]->data();
+    if (!side.output) transpose_planes(queue, bytes, p.batch, side.pixels, side.channels, side.caller, copies[i]->data());
+  }
+  run_direct(algorithm, queue, channels_first(p), inner);
+  for (int i = 0; i < 2; ++i)
+    if (sides[i].output && copies[i]) transpose_planes(queue, bytes, p.batch, sides[i].channels, sides[i].pixels, copies[i]->data(), sides[i].caller);
+}
+
+// The algorithm named by TORCH_OCL_CONV, if it takes the problem; otherwise the first that does.
+const ConvAlgorithm& choose(ConvPass pass, const ConvProblem& problem, const Device& device) {
+  static const std::string forced = environment::get("TORCH_OCL_CONV").value_or("auto");
+  const auto algorithms = conv_algorithms(pass);
+  if (forced != "auto")
+    for (const ConvAlgorithm& algorithm : algorithms)
+      if (algorithm.name == forced && !conv_refusal(algorithm, problem, device)) return algorithm;
+  for (const ConvAlgorithm& algorithm : algorithms)
+    if (!conv_refusal(algorithm, problem, device)) return algorithm;
+  return algorithms.back();
+}
+
+}  // namespace
+
+std::span<const ConvAlgorithm> conv_algorithms(ConvPass pass) {
+  static const std::vector<ConvAlgorithm> lists[] = {collect(ConvPass::forward), collect(ConvPass::backward_data), collect(ConvPass::backward_weight)};
+  return lists[static_cast<int>(pass)];
+}
+
+const char* conv_refusal(const ConvAlgorithm& algorithm, const ConvProblem& problem, const Device& device) {
+  const char* reason = algorithm.refuses(problem, device);
+  return reason && problem.channels_last ? algorithm.refuses(channels_first(problem), device) : reason;
+}
+
+void run_conv(const ConvAlgorithm& algorithm, Queue& queue, const ConvProblem& problem, const ConvOperands& operands) {
+  if (problem.channels_last && algorithm.refuses(problem, queue.device()))
+    run_reordered(algorithm, queue, problem, operands);
+  else
+    run_direct(algorithm, queue, problem, operands);
+}
+
+void convolution(Queue& queue, ConvPass pass, const ConvProblem& problem, const ConvOperands& operands) {
+  check(problem);
+  require_dtype(queue.device(), problem.dtype, "convolution");
+  const int64_t results = pass == ConvPass::forward ? problem.y_numel() : pass == ConvPass::backward_data ? problem.x_numel() : problem.w_numel();
+  if (results == 0) return;
+  ConvProblem p = problem;
+  p.channels_last = problem.channels_last && order_matters(problem);
+  // Nothing to sum over: only the reference is required to handle it.
+  const bool empty = p.x_numel() == 0 || p.y_numel() == 0 || p.w_numel() == 0;
+  run_conv(empty ? conv_algorithms(pass).back() : choose(pass, p, queue.device()), queue, p, operands);
+}
+
+}  // namespace ocl::ops

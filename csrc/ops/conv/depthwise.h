@@ -1,0 +1,10 @@
+// Depthwise convolution (one filter per channel, groups == in_channels).
+#pragma once
+
+#include "ops/conv/conv.h"
+
+namespace ocl::ops {
+
+std::span<const ConvAlgorithm> depthwise_algorithms();
+
+}  // namespace ocl::ops

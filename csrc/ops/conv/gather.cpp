@@ -1,0 +1,67 @@
+#include "ops/conv/gather.h"
+
+#include <numeric>
+
+namespace ocl::ops {
+namespace {
+
+int32_t narrow(int64_t value) { return static_cast<int32_t>(value); }
+
+void flatten_pointwise(GatherShape& s) {
+  for (int d = 0; d < 3; ++d)
+    if (s.kernel[d] != 1 || s.stride[d] != 1 || s.padding[d] != 0 || s.input[d] != s.output[d]) return;
+  s.input[2] = s.output[2] = narrow(s.x_plane);
+  s.input[0] = s.input[1] = s.output[0] = s.output[1] = 1;
+}
+
+}  // namespace
+
+Gather forward_gather(const ConvProblem& p) {
+  Gather g{};
+  g.groups = p.groups;
+  GatherShape& s = g.shape;
+  s.x_plane = p.in_pixels();
+  s.x_image = p.in_channels * s.x_plane;
+  s.batch = narrow(p.batch), s.in_channels = narrow(p.in_per_group()), s.out_channels = narrow(p.out_per_group());
+  for (int d = 0; d < 3; ++d) {
+    s.input[d] = narrow(p.input[d]), s.output[d] = narrow(p.output[d]), s.kernel[d] = narrow(p.kernel[d]);
+    s.stride[d] = narrow(p.stride[d]), s.padding[d] = narrow(p.padding[d]), s.dilation[d] = narrow(p.dilation[d]);
+  }
+  const int64_t depth = p.in_per_group() * p.taps();
+  g.weights = {p.out_per_group() * depth, depth, p.taps(), 0, {narrow(p.kernel[1] * p.kernel[2]), narrow(p.kernel[2]), 1}};
+  flatten_pointwise(s);
+  return g;
+}
+
+Gather backward_data_gather(const ConvProblem& p, const std::array<int64_t, 3>& residue) {
+  Gather g{};
+  g.groups = p.groups;
+  GatherShape& s = g.shape;
+  s.x_plane = p.out_pixels();
+  s.x_image = p.out_channels * s.x_plane;
+  s.batch = narrow(p.batch), s.in_channels = narrow(p.out_per_group()), s.out_channels = narrow(p.in_per_group());
+  const int64_t taps = p.taps(), place[] = {p.kernel[1] * p.kernel[2], p.kernel[2], 1};
+  g.weights = {p.out_per_group() * p.in_per_group() * taps, taps, p.in_per_group() * taps, 0, {}};
+  for (int d = 0; d < 3; ++d) {
+    const int64_t stride = p.stride[d], dilation = p.dilation[d];
+    s.input[d] = narrow(p.output[d]);
+    s.output[d] = narrow(std::max<int64_t>(0, ceil_div(p.input[d] - residue[d] + stride, stride) - 1));
+    s.stride[d] = 1;
+    // Taps first, first + step, ... satisfy (residue + padding - tap * dilation) % stride == 0.
+    const int64_t step = stride / std::gcd(stride, dilation);
+    int64_t first = 0;
+    while (first < step && (residue[d] + p.padding[d] - first * dilation) % stride != 0) ++first;
+    const int64_t count = first < step && first < p.kernel[d] ? (p.kernel[d] - 1 - first) / step + 1 : 0;
+    s.kernel[d] = narrow(count);
+    s.dilation[d] = narrow(step * dilation / stride);
+    if (count == 0) continue;
+    const int64_t offset = (residue[d] + p.padding[d] - first * dilation) / stride;
+    s.padding[d] = narrow((count - 1) * s.dilation[d] - offset);
+    g.weights.base += narrow((first + (count - 1) * step) * place[d]);
+    g.weights.tap[d] = narrow(-step * place[d]);
+  }
+  flatten_pointwise(s);
+  return g;
+}
+
+}  // namespace ocl::ops

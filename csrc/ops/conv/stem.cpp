@@ -1,0 +1,128 @@
+#include "ops/conv/stem.h"
+
+#include <algorithm>
+
+namespace ocl::ops {
+
+namespace {
+
+// As in kernels_cl/conv_stem.cl.
+struct Geometry {
+  int32_t height, width, out_height, out_width, pad_h, pad_w, band, pitch, plane, line;
+};
+
+constexpr int64_t out_block = 32, largest_band = 14;
+
+struct Plan {
+  Geometry geometry;
+  int64_t bands = 0, parts = 0, bands_per_part = 0;  // of the whole batch
+  size_t local_bytes = 0;
+  size_t workspace = 0;
+};
+
+Geometry geometry_of(const ConvProblem& p, int64_t band) {
+  const int64_t stride = p.stride[2], reach = (p.kernel[2] - 1) / stride, pitch = p.output[2] + reach;
+  const int64_t plane = (ceil_div((band + reach) * pitch + 32, 16) | 1) * 16;  // odd number of cache lines
+  const int64_t line = round_up(std::max(p.padding[2] + p.input[2] + 16, round_up(pitch, 16) * stride), 16);
+  const auto narrow = [](int64_t value) { return static_cast<int32_t>(value); };
+  return {narrow(p.input[1]),   narrow(p.input[2]), narrow(p.output[1]), narrow(p.output[2]), narrow(p.padding[1]),
+          narrow(p.padding[2]), narrow(band),       narrow(pitch),       narrow(plane),       narrow(line)};
+}
+
+size_t local_bytes(ConvPass pass, const ConvProblem& p, const Geometry& g) {
+  int64_t floats = g.line + p.in_channels * p.stride[1] * p.stride[2] * g.plane + 64;
+  if (pass == ConvPass::backward_weight) floats += out_block * round_up(int64_t{g.band} * g.pitch, 16) + 16;
+  return static_cast<size_t>(floats) * 4;
+}
+
+// Bands as high as local memory and an even load of the compute units allow.
+Plan make_plan(ConvPass pass, const ConvProblem& p, const Device& device) {
+  const int64_t units = device.capabilities().compute_units;
+  const uint64_t statics = pass == ConvPass::backward_weight ? (out_block + 2) * round_up(p.in_channels * p.taps(), 6) * 4 : 1024;
+  const uint64_t budget = std::min<uint64_t>(device.capabilities().local_memory - std::min(device.capabilities().local_memory, statics + 8192), 400 << 10);
+  Plan plan;
+  int64_t band = std::min(largest_band, p.output[1]);
+  if (pass == ConvPass::forward)  // several tasks per unit
+    while (band > 4 && p.batch * ceil_div(p.output[1], band) < 4 * units) --band;
+  for (; band > 1; --band)
+    if (local_bytes(pass, p, geometry_of(p, band)) <= budget) break;
+  if (band > 1) band = ceil_div(p.output[1], ceil_div(p.output[1], band));  // bands of about equal height
+  plan.geometry = geometry_of(p, std::max<int64_t>(1, band));
+  plan.local_bytes = local_bytes(pass, p, plan.geometry);
+  if (plan.local_bytes > budget) plan.local_bytes = 0;
+  plan.bands = p.batch * ceil_div(p.output[1], plan.geometry.band);
+  if (pass == ConvPass::backward_weight) {
+    const int64_t wanted = std::max<int64_t>(1, ceil_div(16 * units, ceil_div(p.out_channels, out_block)));
+    plan.bands_per_part = std::max<int64_t>(1, ceil_div(plan.bands, wanted));
+    plan.parts = ceil_div(plan.bands, plan.bands_per_part);
+    plan.workspace = static_cast<size_t>(plan.parts * p.w_numel() * 4);
+  } else if (p.dtype != DType::float32) {
+    plan.workspace = static_cast<size_t>(p.w_numel() * 4);
+  }
+  return plan;
+}
+
+const char* refuse(ConvPass pass, const ConvProblem& p, const Device& device) {
+  if (!device.fat()) return "written for CPU devices";
+  if (p.channels_last) return "needs the contiguous memory format";
+  if (p.dtype != DType::float32 && !is_half(p.dtype)) return "computes in float32";
+  if (p.input[0] != 1 || p.kernel[0] != 1 || p.padding[0] != 0) return "two-dimensional only";
+  if (p.groups != 1) return "needs one group";
+  if (p.in_channels > 4) return "written for at most 4 input channels";
+  if (p.out_channels < 8) return "needs at least 8 output channels";
+  if (p.kernel[1] != p.kernel[2] || p.kernel[1] > 16 || p.kernel[1] < 2) return "needs a square kernel of 2 to 16";
+  if (p.stride[1] != p.stride[2] || (p.stride[1] != 1 && p.stride[1] != 2 && p.stride[1] != 4)) return "needs stride 1, 2 or 4";
+  if (p.dilation[1] != 1 || p.dilation[2] != 1) return "needs dilation 1";
+  if (p.in_pixels() > INT32_MAX / 16 || p.out_pixels() > INT32_MAX / 16) return "image too large";
+  if (!make_plan(pass, p, device).local_bytes) return "rows too long for local memory";
+  return nullptr;
+}
+
+Variant variant(const ConvProblem& p) { return Variant().add(p.in_channels, 4).add(p.kernel[1], 8).add(p.stride[1], 4).add(p.dtype); }
+
+Defines defines(const ConvProblem& p) {
+  Defines result;
+  result.add("CHANNELS", p.in_channels).add("KERNEL", p.kernel[1]).add("STRIDE", p.stride[1]);
+  dtype(result, "DTYPE", p.dtype);
+  return result;
+}
+
+void run_forward(Queue& queue, const ConvProblem& p, const ConvOperands& operands, void* workspace) {
+  static KernelSite site("conv_stem.cl", "stem_forward"), widen_site("conv_stem.cl", "stem_widen");
+  const Plan plan = make_plan(ConvPass::forward, p, queue.device());
+  const auto make_defines = [&] { return defines(p); };
+  const void* w = operands.w;
+  if (p.dtype != DType::float32) {
+    launch(queue, widen_site.get(queue.device(), variant(p), make_defines), Range(ceil_div(p.w_numel(), 1024)), Range(1), w, workspace,
+           static_cast<int32_t>(p.w_numel()));
+    w = workspace;
+  }
+  launch(queue, site.get(queue.device(), variant(p), make_defines), Range(p.batch, ceil_div(p.output[1], plan.geometry.band)), Range(1, 1),
+         operands.x, w, operands.bias ? operands.bias : operands.y, operands.y, plan.geometry, static_cast<int32_t>(p.out_channels),
+         int32_t{operands.bias != nullptr}, LocalMemory{plan.local_bytes});
+}
+
+void run_weight_gradient(Queue& queue, const ConvProblem& p, const ConvOperands& operands, void* workspace) {
+  static KernelSite site("conv_stem.cl", "stem_weight_gradient"), sum_site("conv_stem.cl", "stem_sum_partials");
+  const Plan plan = make_plan(ConvPass::backward_weight, p, queue.device());
+  const auto make_defines = [&] { return defines(p); };
+  launch(queue, site.get(queue.device(), variant(p), make_defines), Range(plan.parts, ceil_div(p.out_channels, out_block)), Range(1, 1), operands.x,
+         operands.y, workspace, plan.geometry, static_cast<int32_t>(p.out_channels), static_cast<int32_t>(plan.bands_per_part),
+         static_cast<int32_t>(plan.bands), LocalMemory{plan.local_bytes});
+  launch(queue, sum_site.get(queue.device(), variant(p), make_defines), Range(ceil_div(p.w_numel(), 1024)), Range(1), workspace, operands.w,
+         static_cast<int32_t>(p.w_numel()), static_cast<int32_t>(plan.parts));
+}
+
+template <ConvPass pass>
+constexpr ConvAlgorithm algorithm(void (*run)(Queue&, const ConvProblem&, const ConvOperands&, void*)) {
+  return {"stem", pass, [](const ConvProblem& problem, const Device& device) { return refuse(pass, problem, device); },
+          [](const ConvProblem& problem, const Device& device) { return make_plan(pass, problem, device).workspace; }, run};
+}
+
+constexpr ConvAlgorithm algorithms[] = {algorithm<ConvPass::forward>(run_forward), algorithm<ConvPass::backward_weight>(run_weight_gradient)};
+
+}  // namespace
+
+std::span<const ConvAlgorithm> stem_algorithms() { return algorithms; }
+
+}  // namespace ocl::ops

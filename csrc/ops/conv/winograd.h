@@ -1,0 +1,44 @@
+// Winograd convolutions for 2d, stride 1, dilation 1, one group: F(4x4,3x3), F(2x2,3x3) and F(2x2,5x5), all three passes.
+// An output tile of m x m costs (m + r - 1)^2 products per channel pair instead of m^2 r^2: 4, 2.25 and 2.78 times fewer. Errors against
+// float64 for up to 512 channels (max over rms): F(2x2,3x3) 5e-6, as a direct float32 sum; F(4x4,3x3) 1e-4; F(2x2,5x5) 5e-5, weight
+// gradient 3e-4. Source: A. Lavin, S. Gray, "Fast Algorithms for Convolutional Neural Networks", 2016; kernels in
+// kernels_cl/conv_winograd_*.cl. Fat kernels only.
+#pragma once
+
+#include "ops/conv/conv.h"
+
+namespace ocl::ops {
+
+enum class WinogradMode {
+  automatic,  // F(4x4,3x3) and F(2x2,5x5) where they are faster
+  precise,    // only F(2x2,3x3)
+  off,
+};
+
+// Starts as `automatic`, or as `precise` with TORCH_OCL_WINOGRAD=0. Of the process; torch.backends.ocl.winograd.
+WinogradMode winograd_mode();
+void set_winograd_mode(WinogradMode mode);
+
+// Every pass and variant; conv_algorithms() picks those of its pass.
+std::span<const ConvAlgorithm> winograd_algorithms();
+
+// Shape logic of one call, without a device. "Source" is the image that is transformed (x, or dy for the gradient of the input),
+// "result" the one whose pixels are divided into tiles (y, or dx); for the gradient of the weights x and dy.
+struct WinogradPlan {
+  int tile = 4, taps = 3;
+  int64_t batch = 0, source_channels = 0, result_channels = 0;
+  int64_t source_height = 0, source_width = 0, result_height = 0, result_width = 0, pad_h = 0, pad_w = 0;
+  int64_t tiles_h = 0, tiles_w = 0;  // of one image
+  int64_t images = 1;                // images per part; the parts of a batch run one after the other in the same workspace
+  int tile_block = 0;                // tiles of a multiplication task
+  int out_block = 0;                 // output channels of a weight gradient task
+  bool transform_weight = false;     // inside the multiplication
+  size_t v_bytes = 0, other_bytes = 0, partial_bytes = 0;  // V; U or D; sums of the weight gradient between parts
+
+  int points() const { return tile + taps - 1; }
+  int64_t tiles() const { return images * tiles_h * tiles_w; }
+  size_t workspace() const { return v_bytes + other_bytes + partial_bytes; }
+};
+WinogradPlan winograd_plan(ConvPass pass, const ConvProblem& problem, int tile, int taps, uint64_t local_memory);
+
+}  // namespace ocl::ops

@@ -1,0 +1,122 @@
+#include "ops/foreach/foreach.h"
+
+#include <stdexcept>
+#include <string>
+
+namespace ocl::ops {
+
+namespace {
+
+struct Row {
+  Foreach op;
+  const char* name;
+  int inputs;
+  const char* expression;  // of a, b, c, s: vectors or scalars of the compute type
+};
+constexpr Row rows_table[] = {
+    {Foreach::add_scalar, "add", 1, "(a + s)"},
+    {Foreach::sub_scalar, "sub", 1, "(a - s)"},
+    {Foreach::mul_scalar, "mul", 1, "(a * s)"},
+    {Foreach::div_scalar, "div", 1, "(a / s)"},
+    {Foreach::clamp_min_scalar, "clamp_min", 1, "(((a >= s) | (a != a)) ? a : s)"},
+    {Foreach::clamp_max_scalar, "clamp_max", 1, "(((a <= s) | (a != a)) ? a : s)"},
+    {Foreach::pow_scalar, "pow", 1, "pow(a, s)"},
+    {Foreach::scalar_pow, "pow", 1, "pow(s, a)"},
+    {Foreach::add, "add", 2, "(a + s * b)"},
+    {Foreach::sub, "sub", 2, "(a - s * b)"},
+    {Foreach::mul, "mul", 2, "(a * b)"},
+    {Foreach::div, "div", 2, "(a / b)"},
+    {Foreach::clamp_min, "clamp_min", 2, "(((a >= b) | (a != a)) ? a : b)"},
+    {Foreach::clamp_max, "clamp_max", 2, "(((a <= b) | (a != a)) ? a : b)"},
+    {Foreach::pow, "pow", 2, "pow(a, b)"},
+    {Foreach::addcmul, "addcmul", 3, "(a + s * b * c)"},
+    {Foreach::addcdiv, "addcdiv", 3, "(a + s * b / c)"},
+    {Foreach::lerp, "lerp", 3, "(((c < (REAL)0.5) & (c > (REAL)-0.5)) ? a + c * (b - a) : b - (b - a) * (1 - c))"},
+    {Foreach::lerp_scalar, "lerp", 2, "(((s < (REAL)0.5) & (s > (REAL)-0.5)) ? a + s * (b - a) : b - (b - a) * (1 - s))"},
+    {Foreach::copy, "copy", 1, "(a)"},
+    {Foreach::fill, "fill", 0, "(s)"},
+    {Foreach::neg, "neg", 1, "(-a)"},
+    {Foreach::abs, "abs", 1, "fabs(a)"},
+    {Foreach::sign, "sign", 1, "(a > 0 ? (REALS)1 : a < 0 ? (REALS)-1 : (REALS)0)"},
+    {Foreach::sqrt, "sqrt", 1, "sqrt(a)"},
+    {Foreach::rsqrt, "rsqrt", 1, "(1 / sqrt(a))"},
+    {Foreach::reciprocal, "reciprocal", 1, "(1 / a)"},
+    {Foreach::square, "square", 1, "(a * a)"},
+    {Foreach::exp, "exp", 1, "exp_fast(a)"},
+    {Foreach::log, "log", 1, "log(a)"},
+    {Foreach::sigmoid, "sigmoid", 1, "(1 / (1 + exp_fast(-a)))"},
+    {Foreach::tanh, "tanh", 1, "tanh_fast(a)"},
+};
+
+const Row& row_of(Foreach op) {
+  for (const Row& row : rows_table)
+    if (row.op == op) return row;
+  throw std::invalid_argument("foreach: no such operator");
+}
+
+void require(Device& device, DType dtype, const char* op) {
+  if (!is_floating(dtype)) throw std::invalid_argument("_foreach_" + std::string(op) + ": needs a floating type, got " + info(dtype).aten);
+  require_dtype(device, dtype, op);
+}
+
+Defines types(DType dtype_) {
+  Defines defines;
+  dtype(defines, "X_DTYPE", dtype_);
+  dtype(defines, "C_DTYPE", compute_type(dtype_));
+  return defines;
+}
+
+}  // namespace
+
+void foreach(Queue& queue, Foreach op, DType dtype, std::span<const MultiTensorRow> rows, const void* scalar_address) {
+  const Row& row = row_of(op);
+  require(queue.device(), dtype, row.name);
+  static KernelSite site("foreach.cl", "foreach");
+  Kernel& kernel = site.get(queue.device(), Variant().add(static_cast<uint64_t>(op), 8).add(dtype), [&] {
+    return types(dtype).add("INPUTS", row.inputs).add("EXPRESSION(a, b, c, s)", row.expression);
+  });
+  MultiTensor work;
+  work.compute = compute_type(dtype);
+  work.extras[0] = scalar_address;
+  work.rows = rows;
+  launch_multi_tensor(queue, work, kernel);
+}
+
+void foreach_norm(Queue& queue, int order, DType dtype, DType y_dtype, std::span<const MultiTensorRow> rows) {
+  if (order < 0 || order > 2) throw std::invalid_argument("_foreach_norm: order " + std::to_string(order) + " has no kernel");
+  require(queue.device(), dtype, "norm");
+  require(queue.device(), y_dtype, "norm");
+  const DType compute = y_dtype == DType::float64 ? y_dtype : compute_type(dtype);
+  const auto defines = [&] {
+    Defines d;
+    ops::dtype(d, "X_DTYPE", dtype);
+    ops::dtype(d, "Y_DTYPE", y_dtype);
+    return ops::dtype(d, "C_DTYPE", compute).add("ORDER", order);
+  };
+  static KernelSite chunk_site("foreach.cl", "norm_chunk"), row_site("foreach.cl", "norm_row");
+  const uint64_t variant = Variant().add(order, 2).add(dtype).add(y_dtype);
+  MultiTensor work;
+  work.compute = compute;
+  work.rows = rows;
+  work.partials = true;
+  launch_multi_tensor(queue, work, chunk_site.get(queue.device(), variant, defines), &row_site.get(queue.device(), variant, defines));
+}
+
+void foreach_unscale(Queue& queue, DType dtype, std::span<const MultiTensorRow> rows, const void* inverse_scale, void* found_inf) {
+  require(queue.device(), dtype, "unscale");
+  static KernelSite site("foreach.cl", "unscale");
+  Kernel& kernel = site.get(queue.device(), Variant().add(dtype), [&] { return types(dtype).add("UNSCALE", 1); });
+  MultiTensor work;
+  work.compute = compute_type(dtype);
+  work.extras = {inverse_scale, found_inf};
+  work.rows = rows;
+  launch_multi_tensor(queue, work, kernel);
+}
+
+void update_scale(Queue& queue, void* scale, void* growth_tracker, const void* found_inf, double growth, double backoff, int64_t interval) {
+  static KernelSite site("foreach.cl", "update_scale");
+  launch(queue, site.get(queue.device()), Range(1), Range(), scale, growth_tracker, found_inf, static_cast<float>(growth),
+         static_cast<float>(backoff), static_cast<int32_t>(interval));
+}
+
+}  // namespace ocl::ops

@@ -1,0 +1,50 @@
+#include "ops/foreach/table_ring.h"
+
+#include "opencl/memory.h"
+
+#include <bit>
+#include <cstring>
+#include <map>
+#include <memory>
+
+namespace ocl::ops {
+
+TableRing& TableRing::of(Queue& queue) {
+  static std::mutex mutex;
+  static auto* rings = new std::map<Queue*, std::unique_ptr<TableRing>>;
+  std::lock_guard lock(mutex);
+  auto& ring = (*rings)[&queue];
+  if (!ring) ring.reset(new TableRing(queue));
+  return *ring;
+}
+
+TableRing::Slot& TableRing::take(size_t bytes) {
+  Slot& slot = slots_[next_++ % slots_.size()];
+  if (slot.used && !slot.used.complete()) slot.used.wait();
+  if (slot.bytes < bytes) {
+    // Own segments: tables do not show up in the allocator's statistics.
+    if (slot.memory) free_segment(slot.memory);
+    slot.memory = nullptr;
+    slot.bytes = 0;
+    const size_t size = std::bit_ceil(std::max<size_t>(bytes, 4096));
+    slot.memory = allocate_segment(queue_.device(), size);
+    slot.bytes = size;
+  }
+  return slot;
+}
+
+void TableRing::with(const std::vector<uint64_t>& table, const std::function<void(const void*)>& use) {
+  std::lock_guard lock(mutex_);
+  const size_t bytes = table.size() * sizeof(uint64_t);
+  Slot& slot = take(bytes);
+  if (queue_.device().capabilities().unified_memory) {
+    std::memcpy(slot.memory, table.data(), bytes);  // nobody reads the slot now, and kernels enqueued later see the bytes
+  } else {
+    slot.staging = table;
+    queue_.write(slot.memory, slot.staging.data(), bytes, false);
+  }
+  use(slot.memory);
+  slot.used = queue_.record();
+}
+
+}  // namespace ocl::ops

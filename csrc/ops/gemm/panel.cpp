@@ -1,0 +1,102 @@
+// Packed panels and a register tile (kernels_cl/gemm_panel.cl). The scheme is Goto and van de Geijn's, "Anatomy of high-performance
+// matrix multiplication" (2008), with a tile of c per task instead of shared panels, so that tasks need no barriers.
+#include "ops/gemm/algorithms.h"
+#include "ops/gemm/panel_plan.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace ocl::ops {
+
+PanelTile panel_tile(uint64_t local_memory, DType dtype) {
+  const bool wide = dtype == DType::float64;
+  // Largest tiles whose packed operands fit, by classes of local memory (PoCL 1 MiB, Intel 256 KiB, the least OpenCL asks for 32 KiB).
+  if (local_memory >= (640 << 10)) return wide ? PanelTile{128, 256, 192} : PanelTile{240, 512, 192};
+  if (local_memory >= (250 << 10)) return wide ? PanelTile{48, 96, 192} : PanelTile{96, 192, 192};
+  return wide ? PanelTile{16, 32, 64} : PanelTile{32, 64, 64};
+}
+
+PanelSplit split_panels(const PanelTile& tile, int64_t batch, int64_t m, int64_t n, int64_t k, int units) {
+  constexpr int64_t row_step = 16, column_step = 32;
+  // Time of the busiest unit in multiply-adds per k: packing an element costs about as much as 8 of them.
+  constexpr int64_t packing = 8;
+  const int64_t gm0 = ceil_div(m, tile.mc), gn0 = ceil_div(n, tile.nc);
+  PanelSplit best{};
+  int64_t best_cost = std::numeric_limits<int64_t>::max();
+  for (int64_t gm = gm0; gm <= gm0 + 2 * units && (gm == gm0 || gm * row_step <= round_up(m, row_step)); ++gm)
+    for (int64_t gn = gn0; gn <= gn0 + 2 * units && (gn == gn0 || gn * column_step <= round_up(n, column_step)); ++gn) {
+      const int64_t mc = round_up(ceil_div(m, gm), row_step), nc = round_up(ceil_div(n, gn), column_step);
+      const int64_t tiles = batch * ceil_div(m, mc) * ceil_div(n, nc);
+      const int64_t cost = ceil_div(tiles, units) * (mc * nc + packing * (mc + nc));
+      if (cost < best_cost) {
+        best_cost = cost;
+        best = {static_cast<int32_t>(mc), static_cast<int32_t>(nc), 0};
+      }
+    }
+  // Slabs of equal depth, so that the last one is not a sliver.
+  const int64_t slabs = std::max<int64_t>(1, ceil_div(k, tile.kc));
+  best.kc = static_cast<int32_t>(std::min<int64_t>(tile.kc, std::max<int64_t>(16, round_up(ceil_div(k, slabs), 16))));
+  return best;
+}
+
+namespace gemm_detail {
+namespace {
+
+// Mirrors panel_plan in kernels_cl/gemm_panel.cl.
+struct PanelPlan {
+  int64_t carry_batch, carry_row;
+  int32_t mc, nc, kc, a_mode, b_mode, dense;
+};
+
+const char* refuses(const GemmProblem& p, const Device& device) {
+  if (!device.fat()) return "needs fat kernels";
+  if (!is_real_floating(p.dtype)) return "real floating types only";
+  if (device.capabilities().local_memory < (32 << 10)) return "needs 32 KiB of local memory";
+  return nullptr;
+}
+
+int32_t packing_mode(int64_t along_panel, int64_t along_k) { return along_panel == 1 ? 0 : (along_k == 1 ? 1 : 2); }
+
+bool carries_in_c(const GemmProblem& p) { return p.c[2] == 1 && !is_half(p.dtype); }
+
+size_t workspace(const GemmProblem& p, const Device& device) {
+  if (carries_in_c(p) || p.k <= panel_tile(device.capabilities().local_memory, p.dtype).kc) return 0;
+  return static_cast<size_t>(p.batch * p.m * round_up(p.n, 32)) * size_of(compute_type(p.dtype));
+}
+
+template <class T>
+void run_as(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* workspace) {
+  const Device& device = queue.device();
+  const PanelTile tile = panel_tile(device.capabilities().local_memory, p.dtype);
+  const PanelSplit split = split_panels(tile, p.batch, p.m, p.n, p.k, static_cast<int>(device.capabilities().compute_units));
+  static KernelSite site("gemm_panel.cl", "gemm_panel");
+  Kernel& kernel = site.get(queue.device(), Variant().add(p.dtype), [&] {
+    Defines defines;
+    dtype(defines, "DTYPE", p.dtype);
+    return defines.add("WIDE", sizeof(T) == 8).add("MC", tile.mc).add("NC", tile.nc).add("KC", tile.kc);
+  });
+  const int64_t padded = round_up(p.n, 32);
+  const PanelPlan plan{workspace ? p.m * padded : p.c[0],
+                       workspace ? padded : p.c[1],
+                       split.mc,
+                       split.nc,
+                       split.kc,
+                       packing_mode(p.a[1], p.a[2]),
+                       packing_mode(p.b[2], p.b[1]),
+                       p.c[2] == 1};
+  const Range grid(ceil_div(p.m, split.mc), ceil_div(p.n, split.nc), p.batch);
+  launch(queue, kernel, grid, Range(1, 1, 1), o.a, o.b, o.c, o.d ? o.d : o.c, workspace ? workspace : o.c, GemmArguments(p), plan,
+         static_cast<T>(p.alpha.real()), static_cast<T>(p.beta.real()));
+}
+
+void run(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* workspace) {
+  if (p.dtype == DType::float64) return run_as<double>(queue, p, o, workspace);
+  run_as<float>(queue, p, o, workspace);
+}
+
+}  // namespace
+
+const GemmAlgorithm panel{"panel", refuses, never, workspace, run};
+
+}  // namespace gemm_detail
+}  // namespace ocl::ops

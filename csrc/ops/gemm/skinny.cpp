@@ -1,0 +1,119 @@
+// Products in which one matrix is much larger than the other two (kernels_cl/gemm_skinny.cl): fully connected layers of small
+// batches, matrix times vector, dot products.
+#include "ops/gemm/algorithms.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ocl::ops::gemm_detail {
+namespace {
+
+constexpr int64_t max_small = 32, outer_rows = 32;  // as in the kernels
+
+// Mirrors skinny_plan in kernels_cl/gemm_skinny.cl.
+struct SkinnyPlan {
+  int64_t slice, batch;
+  int32_t slices, columns, streaming, unused = 0;
+};
+
+enum class Form { none, dot, rows, outer };
+
+// c^T = b^T a^T.
+GemmProblem transpose(GemmProblem p) {
+  std::swap(p.m, p.n);
+  std::swap(p.a, p.b);
+  for (MatrixStrides* strides : {&p.a, &p.b, &p.c, &p.d}) std::swap((*strides)[1], (*strides)[2]);
+  return p;
+}
+
+// Few rows remain after this; true when the operands changed places.
+bool flip(const GemmProblem& p) { return p.m > max_small && p.n <= max_small; }
+
+Form form_of(const GemmProblem& p) {
+  if (p.k <= max_small && p.m > max_small && p.n > max_small && p.b[2] == 1 && p.c[2] == 1) return Form::outer;
+  const GemmProblem q = flip(p) ? transpose(p) : p;
+  if (q.m > max_small) return Form::none;
+  if (q.a[2] == 1 && q.b[1] == 1) return Form::dot;
+  if (q.b[2] == 1) return Form::rows;
+  return Form::none;
+}
+
+SkinnyPlan plan_of(const GemmProblem& p, Form form, const Device& device) {
+  const int64_t units = device.capabilities().compute_units, lanes = p.dtype == DType::float64 ? 8 : 16;
+  SkinnyPlan plan{p.k, p.batch, 1, 0, 0};
+  if (form == Form::outer) {
+    plan.columns = static_cast<int32_t>(std::min<int64_t>(round_up(p.n, 4 * lanes), 1 << 20));
+    return plan;
+  }
+  // About 8 tasks per unit when there are enough columns, whole register tiles each.
+  const int64_t step = form == Form::dot ? 4 : 4 * lanes, most = form == Form::dot ? 32 : 32 * lanes;
+  plan.columns = static_cast<int32_t>(std::clamp(round_up(ceil_div(p.n * p.batch, 8 * units), step), step, most));
+  const int64_t tasks = ceil_div(p.n, plan.columns) * p.batch;
+  constexpr int64_t least_slice = 8192;
+  if (tasks < 2 * units && p.k >= 2 * least_slice) {
+    const int64_t slices = std::min(ceil_div(4 * units, tasks), p.k / least_slice);
+    plan.slice = round_up(ceil_div(p.k, slices), 1024);
+    plan.slices = static_cast<int32_t>(ceil_div(p.k, plan.slice));
+  }
+  return plan;
+}
+
+const char* refuses(const GemmProblem& p, const Device& device) {
+  if (!device.fat()) return "needs fat kernels";
+  if (!is_real_floating(p.dtype)) return "real floating types only";
+  if (device.capabilities().local_memory < (96 << 10)) return "needs 96 KiB of local memory";
+  if (form_of(p) == Form::none) return "no dimension is small, or the strides do not fit";
+  return nullptr;
+}
+
+size_t workspace(const GemmProblem& p, const Device& device) {
+  const Form form = form_of(p);
+  const SkinnyPlan plan = plan_of(flip(p) && form != Form::outer ? transpose(p) : p, form, device);
+  return plan.slices == 1 ? 0 : static_cast<size_t>(plan.slices * p.batch * p.m * p.n) * size_of(compute_type(p.dtype));
+}
+
+// c is written past the caches when it exceeds what they could keep and every vector of it is aligned.
+bool streams(const GemmProblem& p, const void* c) {
+  constexpr int64_t least_bytes = 8 << 20;
+  const int64_t bytes = static_cast<int64_t>(size_of(p.dtype)), per_vector = 64 / bytes;
+  return !is_half(p.dtype) && p.beta == 0.0 && p.activation == Activation::none && p.m * p.n * bytes >= least_bytes && p.c[0] % per_vector == 0 &&
+         p.c[1] % per_vector == 0 && reinterpret_cast<uintptr_t>(c) % 64 == 0;
+}
+
+template <class T>
+void run_as(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* partial, Form form) {
+  static KernelSite dot("gemm_skinny.cl", "gemm_dot"), rows("gemm_skinny.cl", "gemm_rows"), outer("gemm_skinny.cl", "gemm_outer"),
+      finish("gemm_skinny.cl", "gemm_finish");
+  SkinnyPlan plan = plan_of(p, form, queue.device());
+  if (form == Form::outer) plan.streaming = streams(p, o.c);
+  auto launch_at = [&](KernelSite& site, const Range& grid) {
+    Kernel& kernel = site.get(queue.device(), Variant().add(p.dtype), [&] {
+      Defines defines;
+      dtype(defines, "DTYPE", p.dtype);
+      return defines.add("WIDE", sizeof(T) == 8).add("SIZEOF_STORAGE", static_cast<int64_t>(size_of(p.dtype)));
+    });
+    launch(queue, kernel, grid, Range(1, 1, 1), o.a, o.b, o.c, o.d ? o.d : o.c, partial ? partial : o.c, GemmArguments(p), plan,
+           static_cast<T>(p.alpha.real()), static_cast<T>(p.beta.real()));
+  };
+  if (form == Form::outer) return launch_at(outer, Range(ceil_div(p.m, outer_rows), ceil_div(p.n, plan.columns), p.batch));
+  launch_at(form == Form::dot ? dot : rows, Range(ceil_div(p.n, plan.columns), plan.slices, p.batch));
+  if (plan.slices > 1) launch_at(finish, Range(ceil_div(p.n, plan.columns), p.m, p.batch));
+}
+
+void run(Queue& queue, const GemmProblem& problem, const GemmOperands& operands, void* partial) {
+  GemmProblem p = problem;
+  GemmOperands o = operands;
+  const Form form = form_of(p);
+  if (form != Form::outer && flip(p)) {
+    p = transpose(p);
+    std::swap(o.a, o.b);
+  }
+  if (p.dtype == DType::float64) return run_as<double>(queue, p, o, partial, form);
+  run_as<float>(queue, p, o, partial, form);
+}
+
+}  // namespace
+
+const GemmAlgorithm skinny{"skinny", refuses, never, workspace, run};
+
+}  // namespace ocl::ops::gemm_detail

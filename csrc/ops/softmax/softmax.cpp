@@ -1,0 +1,70 @@
+#include "ops/softmax/softmax.h"
+
+#include "ops/core/lanes.h"
+
+namespace ocl::ops {
+namespace {
+
+// Mirrored in kernels_cl/common/softmax.clh.
+struct SoftmaxShape {
+  int64_t outer, n, inner;
+};
+
+struct Sites {
+  KernelSite rows, columns;
+};
+Sites fat_forward{{"softmax.cl", "rows_forward"}, {"softmax.cl", "columns_forward"}};
+Sites fat_backward{{"softmax.cl", "rows_backward"}, {"softmax.cl", "columns_backward"}};
+Sites simt_forward{{"softmax_simt.cl", "rows_forward"}, {"softmax_simt.cl", "columns_forward"}};
+Sites simt_backward{{"softmax_simt.cl", "rows_backward"}, {"softmax_simt.cl", "columns_backward"}};
+
+Kernel& kernel(KernelSite& site, Device& device, const SoftmaxProblem& p) {
+  return site.get(device, Variant().add(p.input).add(p.output).add(p.log, 1), [&] {
+    Defines defines = lane_defines(p.input);
+    dtype(defines, "Y_DTYPE", p.output);
+    // Exponentials are parked in the output where that loses nothing.
+    return defines.add("LOG", p.log).add("KEEP_EXP", !is_half(p.output));
+  });
+}
+
+void run(Queue& queue, const SoftmaxProblem& p, Sites& fat, Sites& simt, const auto&... tensors) {
+  Device& device = queue.device();
+  require_floating(device, p.input, "softmax");
+  require(is_floating(p.output), "softmax: the output must be floating");
+  const int64_t elements = p.outer * p.n * p.inner;
+  if (elements == 0) return;
+  const SoftmaxShape shape{p.outer, p.n, p.inner};
+  if (device.fat()) {
+    const int64_t units = p.inner == 1 ? p.outer : p.outer * ceil_div(p.inner, lanes_of(p.input));
+    const int64_t tasks = std::min(units, fat_tasks(device, elements, 8192));
+    launch(queue, kernel(p.inner == 1 ? fat.rows : fat.columns, device, p), Range(tasks), Range(1), tensors..., shape);
+  } else if (p.inner == 1) {
+    size_t items = 32;
+    while (items < 256 && static_cast<int64_t>(items) < p.n / 4) items *= 2;
+    launch(queue, kernel(simt.rows, device, p), Range(p.outer * items), Range(items), tensors..., shape);
+  } else {
+    launch(queue, kernel(simt.columns, device, p), simt_range(p.outer * p.inner, 64), Range(64), tensors..., shape);
+  }
+}
+
+}  // namespace
+
+SoftmaxProblem softmax_problem(const TensorView& x, int64_t dim, DType output, bool log) {
+  SoftmaxProblem p;
+  p.input = x.dtype;
+  p.output = output;
+  p.log = log;
+  if (x.dims == 0) return p;
+  const int axis = static_cast<int>(dim < 0 ? dim + x.dims : dim);
+  require(axis >= 0 && axis < x.dims, "softmax: dimension out of range");
+  for (int d = 0; d < x.dims; ++d) (d < axis ? p.outer : d > axis ? p.inner : p.n) *= x.sizes[d];
+  return p;
+}
+
+void softmax_forward(Queue& queue, const SoftmaxProblem& p, const void* x, void* y) { run(queue, p, fat_forward, simt_forward, x, y); }
+
+void softmax_backward(Queue& queue, const SoftmaxProblem& p, const void* grad, const void* y, void* dx) {
+  run(queue, p, fat_backward, simt_backward, grad, y, dx);
+}
+
+}  // namespace ocl::ops

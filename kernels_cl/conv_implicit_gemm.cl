@@ -1,0 +1,154 @@
+// Implicit matrix product, fat style: y[o, p] = bias[o] + sum_k w[o, k] im2col(x)[k, p], where p runs over all pixels of all images
+// and k over (channel, tap). im2col exists only as slabs of KC rows in local memory.
+//   conv_pack_weights  w -> packed[group][o / 8][k][8]; any strides and tap order, so that it also serves backward-data
+//   conv_multiply      one work-item: `pixels` pixels x `channels` output channels of one group
+//   conv_interleave    puts together the sub-grids that backward-data of a strided convolution computes one by one
+// Register tile 8 channels x 32 pixels. Groups of the grid: (pixels, channels, conv groups).
+#include "common/types.clh"
+#include "common/transpose16.clh"
+#include "common/conv_gather.clh"
+
+#define MAX_STRIDE 64
+// Moving elements without looking at them.
+#define ELEMENT CAT(ELEMENT_, DTYPE)
+#define ELEMENT16 CAT(ELEMENT, 16)
+#define ELEMENT_float32 uint
+#define ELEMENT_float16 ushort
+#define ELEMENT_bfloat16 ushort
+
+typedef struct {
+  long group, out, in;  // strides of w in elements: conv group, output channel, input channel
+  int base, tap[3];     // element of tap (a, b, c): base + a tap[0] + b tap[1] + c tap[2]
+} WeightMap;
+
+// Grid: (ceil(out / 8), ceil(k / 512), groups).
+FAT_KERNEL void conv_pack_weights(TENSOR(const T, w), TENSOR(float, packed), const GatherShape s, const WeightMap m) {
+  OPEN_RESTRICT(const T, w); OPEN_RESTRICT(float, packed);
+  const int o = get_group_id(0) * 8, taps = s.kernel_size[0] * s.kernel_size[1] * s.kernel_size[2], size = s.in_channels * taps;
+  __global const T* from = w + get_group_id(2) * m.group + o * m.out;
+  __global float* to = packed + ((long)get_group_id(2) * get_num_groups(0) + get_group_id(0)) * size * 8;
+  int k = get_group_id(1) * 512;
+  const int end = MIN_OF(size, k + 512), rows = MIN_OF(8, s.out_channels - o);
+  const int in_order = m.base == 0 && m.tap[2] == 1 && m.tap[1] == s.kernel_size[2] && m.tap[0] == s.kernel_size[1] * s.kernel_size[2] && m.in == taps;
+  if (in_order && rows == 8)
+    for (; k + 16 <= end; k += 16) {
+      float16 r[16];
+      _Pragma("unroll") for (int l = 0; l < 16; l++) r[l] = l < 8 ? LOADV(DTYPE, float32, 16, from, l * m.out + k) : (float16)0;
+      TRANSPOSE16(float16, r)
+      _Pragma("unroll") for (int l = 0; l < 16; l++) vstore8(r[l].lo, k + l, to);
+    }
+  if (taps == 1 && m.out == 1 && rows == 8)
+    for (; k < end; k++) vstore8(LOADV(DTYPE, float32, 8, from, k * m.in), k, to);
+  for (; k < end; k++) {
+    const int i = k / taps, t = k - i * taps, a = t / (s.kernel_size[1] * s.kernel_size[2]), b = t / s.kernel_size[2] % s.kernel_size[1], c = t % s.kernel_size[2];
+    const long at = i * m.in + m.base + a * m.tap[0] + b * m.tap[1] + c * m.tap[2];
+    for (int l = 0; l < 8; l++) to[k * 8 + l] = l < rows ? LOAD(DTYPE, float32, from, l * m.out + at) : 0;
+  }
+}
+
+// Stores columns [0, count) of an 8 x 32 tile whose pixels continue over image borders. y: channel 0 of the tile, image 0.
+inline void store_pieces(__global T* y, __local const float* tile, int rows, long pixel, int count, int plane, long image) {
+  for (int l = 0; l < count;) {
+    const long n = (pixel + l) / plane;
+    const int at = pixel + l - n * plane, length = MIN_OF(count - l, plane - at);
+    for (int i = 0; i < rows; i++) {
+      __global T* to = y + n * image + (long)i * plane + at;
+      __local const float* from = tile + i * 32 + l;
+      int t = 0;
+      for (; t + 8 <= length; t += 8) STOREV(DTYPE, float32, 8, to, t, vload8(0, from + t));
+      for (; t < length; t++) STORE(DTYPE, float32, to, t, from[t]);
+    }
+    l += length;
+  }
+}
+
+#define EACH_ROW _Pragma("unroll") for (int i = 0; i < 8; i++)
+
+FAT_KERNEL void conv_multiply(TENSOR(const T, x), TENSOR(const float, packed), TENSOR(const T, bias), TENSOR(T, y), const GatherShape s, int has_bias, int channels,
+                              int pixels, int depth, __local float* restrict memory) {
+  OPEN_RESTRICT(const T, x); OPEN_RESTRICT(const float, packed); OPEN_RESTRICT(const T, bias); OPEN_RESTRICT(T, y);
+  __local Piece pieces[MAX_PIXELS + MAX_PIXELS / 16];
+  __local int first[MAX_PIXELS / 16 + 1];
+  __local Tap taps[MAX_DEPTH];
+  __local float edge[8 * 32] __attribute__((aligned(64)));
+  const int group = get_group_id(2), plane = s.output[0] * s.output[1] * s.output[2];
+  const int size = s.in_channels * s.kernel_size[0] * s.kernel_size[1] * s.kernel_size[2];
+  const long pixel0 = (long)get_group_id(0) * pixels, image = (long)s.out_channels * get_num_groups(2) * plane;
+  const int count = MIN_OF((long)pixels, (long)s.batch * plane - pixel0), chunks = (count + 15) / 16, panels = (count + 31) / 32;
+  const int o0 = get_group_id(1) * channels, o1 = MIN_OF(s.out_channels, o0 + channels);
+  x += (long)group * s.in_channels * s.x_plane;
+  y += (long)group * s.out_channels * plane;
+  packed += (long)group * ((s.out_channels + 7) / 8) * size * 8;
+  __local float* restrict sums = memory + panels * 32 * depth;  // [o / 8][panel][8][32], only used between slabs
+  find_pieces(s, pixel0, count, pieces, first);
+  for (int k0 = 0; k0 < size; k0 += depth) {
+    const int kc = MIN_OF(depth, size - k0), last = k0 + kc == size;
+    find_taps(s, k0, kc, taps);
+    gather_pixels(s, x, chunks, kc, pieces, first, taps, memory);
+    for (int panel = 0; panel < panels; panel++) {
+      const long pixel = pixel0 + panel * 32, n = pixel / plane;
+      const int at = pixel - n * plane, width = MIN_OF(32, count - panel * 32), whole = width == 32 && at + 32 <= plane;
+      for (int o = o0; o < o1; o += 8) {
+        __global const float* restrict a = packed + ((long)(o / 8) * size + k0) * 8;
+        __local const float* restrict b = memory + panel * kc * 32;
+        __local float* restrict sum = sums + ((o - o0) / 8 * panels + panel) * 256;
+        const int rows = MIN_OF(8, s.out_channels - o);
+        float16 c[8][2];
+        if (k0) {
+          EACH_ROW c[i][0] = *(__local float16*)(sum + i * 32), c[i][1] = *(__local float16*)(sum + i * 32 + 16);
+        } else {
+          EACH_ROW c[i][0] = c[i][1] = (float16)(has_bias && i < rows ? LOAD(DTYPE, float32, bias, group * s.out_channels + o + i) : 0.0f);
+        }
+        if (width > 16)
+          for (int k = 0; k < kc; k++, a += 8, b += 32) {
+            const float16 b0 = *(__local const float16*)b, b1 = *(__local const float16*)(b + 16);
+            EACH_ROW { const float16 w = (float16)a[i]; c[i][0] = fma(w, b0, c[i][0]); c[i][1] = fma(w, b1, c[i][1]); }
+          }
+        else
+          for (int k = 0; k < kc; k++, a += 8, b += 32) {
+            const float16 b0 = *(__local const float16*)b;
+            EACH_ROW c[i][0] = fma((float16)a[i], b0, c[i][0]);
+          }
+        if (last && whole && rows == 8) {
+          __global T* to = y + n * image + (long)o * plane + at;
+          EACH_ROW { STOREV(DTYPE, float32, 16, to, (long)i * plane, c[i][0]); STOREV(DTYPE, float32, 16, to, (long)i * plane + 16, c[i][1]); }
+        } else {
+          __local float* tile = last ? edge : sum;
+          EACH_ROW *(__local float16*)(tile + i * 32) = c[i][0], *(__local float16*)(tile + i * 32 + 16) = c[i][1];
+          if (last) store_pieces(y + (long)o * plane, tile, rows, pixel, width, plane, image);
+        }
+      }
+    }
+  }
+}
+
+// One row of x from rows of sub-grids: x[i] = parts[i % stride][i / stride], 0 where the part is null.
+inline void interleave_row(__global T* x, int width, int stride, __global const T* const* parts) {
+  int i = 0;
+  if (stride == 2 && parts[0] && parts[1])
+    for (; i + 32 <= width; i += 32) {
+      const ELEMENT16 a = vload16(0, (__global const ELEMENT*)parts[0] + i / 2), b = vload16(0, (__global const ELEMENT*)parts[1] + i / 2);
+      vstore16(SHUFFLE16(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23), 0, (__global ELEMENT*)x + i);
+      vstore16(SHUFFLE16(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31), 0, (__global ELEMENT*)x + i + 16);
+    }
+  for (int r = 0; r < stride; r++)
+    for (int j = i + r; j < width; j += stride) ((__global ELEMENT*)x)[j] = parts[r] ? ((__global const ELEMENT*)parts[r])[j / stride] : 0;
+}
+
+// x [planes, D, H, W]. Sub-grid r = (rz * stride[1] + ry) * stride[2] + rx lies at parts + r * slot; bit r of `present` is clear
+// where no tap reaches it. One task: `per_task` planes.
+FAT_KERNEL void conv_interleave(TENSOR(const T, parts), TENSOR(T, x), const int3 size, const int3 stride, long slot, ulong present, long planes, long per_task) {
+  OPEN_RESTRICT(const T, parts); OPEN_RESTRICT(T, x);
+  const long begin = get_group_id(0) * per_task, end = MIN_OF(planes, begin + per_task);
+  for (long plane = begin; plane < end; plane++)
+    for (int z = 0; z < size.x; z++)
+      for (int y = 0; y < size.y; y++) {
+        const int rz = z % stride.x, ry = y % stride.y, d = (size.x - rz + stride.x - 1) / stride.x, h = (size.y - ry + stride.y - 1) / stride.y;
+        __global const T* row[MAX_STRIDE];
+        for (int rx = 0; rx < stride.z; rx++) {
+          const int r = (rz * stride.y + ry) * stride.z + rx, w = (size.z - rx + stride.z - 1) / stride.z;
+          row[rx] = present >> r & 1 ? parts + r * slot + ((plane * d + z / stride.x) * h + y / stride.y) * w : 0;
+        }
+        interleave_row(x + ((plane * size.x + z) * size.y + y) * size.z, size.z, stride.z, row);
+      }
+}

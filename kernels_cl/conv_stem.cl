@@ -1,0 +1,297 @@
+// Direct convolution of images with few channels (C <= 4, the first layer of a network), forward and gradient of the weights.
+// Phase planes: the rows of a band are split into L[c][row % S][column % S][row / S][column / S] with pitch = OW + (K - 1) / S, zeros outside
+// the image. Output pixel g = oy * pitch + ox is then one linear index over the whole band, and tap (kh, kw) of every pixel is the constant
+// offset plane(kh % S, kw % S) + (kh / S) * pitch + kw / S: no im2col and no masks. (K - 1) / S positions per row are not pixels.
+//   stem_forward          y [N, O, OH, OW]; task = (image, band of output rows)
+//   stem_weight_gradient  partial [part][O, C, K, K]; task = (range of bands of all images, 32 output channels); lanes = positions
+//   stem_sum_partials     w = sum of the parts, in their order (deterministic)
+//   stem_widen            weights of half types to float32
+// Defines: CHANNELS = C, KERNEL = K (square), STRIDE = S (1, 2 or 4), DTYPE. The caller gives the local memory (csrc/ops/conv/stem.cpp).
+// In the weight gradient a zero of the gaps multiplies an image value: an infinity in x may reach a tap that does not touch it.
+#include "common/types.clh"
+#include "common/transpose16.clh"
+
+#ifndef CHANNELS
+#define CHANNELS 3
+#endif
+#ifndef KERNEL
+#define KERNEL 7
+#endif
+#ifndef STRIDE
+#define STRIDE 2
+#endif
+#ifndef DTYPE
+#define DTYPE float32
+#endif
+#define TAPS (CHANNELS * KERNEL * KERNEL)
+
+#define EVEN(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30)
+#define ODD(a, b) __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31)
+
+typedef struct {
+  int height, width, out_height, out_width, pad_h, pad_w;
+  int band;   // output rows per task
+  int pitch;  // positions per output row
+  int plane;  // floats per phase plane
+  int line;   // floats of the row buffer
+} Geometry;
+
+// One image row, already padded in `line`, into the STRIDE column phases of `planes`.
+inline void split_row(Geometry g, __local const float* line, __local float* planes) {
+  for (int q = 0; q < g.pitch; q += 16) {
+    __local const float* s = line + q * STRIDE;
+#if STRIDE == 1
+    vstore16(vload16(0, s), 0, planes + q);
+#elif STRIDE == 2
+    const float16 a = vload16(0, s), b = vload16(1, s);
+    vstore16(EVEN(a, b), 0, planes + q);
+    vstore16(ODD(a, b), 0, planes + g.plane + q);
+#else
+    const float16 a = vload16(0, s), b = vload16(1, s), c = vload16(2, s), d = vload16(3, s);
+    const float16 even0 = EVEN(a, b), even1 = EVEN(c, d), odd0 = ODD(a, b), odd1 = ODD(c, d);
+    vstore16(EVEN(even0, even1), 0, planes + q);
+    vstore16(EVEN(odd0, odd1), 0, planes + g.plane + q);
+    vstore16(ODD(even0, even1), 0, planes + 2 * g.plane + q);
+    vstore16(ODD(odd0, odd1), 0, planes + 3 * g.plane + q);
+#endif
+  }
+}
+
+// The input rows of output rows [oy, oy + rows) of image x into the phase planes. `line` is zero outside [pad_w, pad_w + width).
+inline void load_band(Geometry g, __global const STORAGE(DTYPE)* x, int oy, int rows, __local float* line, __local float* planes) {
+  for (int c = 0; c < CHANNELS; ++c)
+    for (int r = 0; r < (rows - 1) * STRIDE + KERNEL; ++r) {
+      const int y = oy * STRIDE + r - g.pad_h;
+      __local float* target = planes + (c * STRIDE + r % STRIDE) * STRIDE * g.plane + r / STRIDE * g.pitch;
+      if (y < 0 || y >= g.height) {
+        for (int s = 0; s < STRIDE; ++s)
+          for (int q = 0; q < g.pitch; ++q) target[s * g.plane + q] = 0;
+        continue;
+      }
+      __global const STORAGE(DTYPE)* source = x + ((long)c * g.height + y) * g.width;
+      for (int i = 0; i < g.width; i += 16) vstore16(LOADV(DTYPE, float32, 16, source, i), 0, line + g.pad_w + i);
+      for (int i = g.width; i < (g.width + 15) / 16 * 16; ++i) line[g.pad_w + i] = 0;
+      split_row(g, line, target);
+    }
+}
+
+// Lanes [lane, lane + count) of a vector of 16 positions that are pixels of one output row, and where they go.
+typedef struct {
+  int lane, count, target;
+} Piece;
+
+// At most 16 pieces: those of positions [position, position + 16) of the band of `rows` rows that starts at output row oy.
+inline int find_pieces(Geometry g, int position, int oy, int rows, Piece* pieces) {
+  int found = 0;
+  for (int lane = 0; lane < 16;) {
+    const int p = position + lane, row = p / g.pitch, x = p - row * g.pitch;
+    if (row >= rows) break;
+    const int length = MIN_OF(16 - lane, g.pitch - x), count = MIN_OF(length, g.out_width - x);
+    if (count > 0) {
+      pieces[found].lane = lane;
+      pieces[found].count = count;
+      pieces[found++].target = (oy + row) * g.out_width + x;
+    }
+    lane += length;
+  }
+  return found;
+}
+
+inline void store_pieces(float16 value, int count, const Piece* pieces, __local float* scratch, __global STORAGE(DTYPE)* y) {
+  if (count == 1 && pieces[0].count == 16) {
+    STOREV(DTYPE, float32, 16, y, pieces[0].target, value);
+    return;
+  }
+  vstore16(value, 0, scratch);
+  for (int p = 0; p < count; ++p) {
+    __global STORAGE(DTYPE)* out = y + pieces[p].target;
+    __local const float* in = scratch + pieces[p].lane;
+    const int n = pieces[p].count;
+    int i = 0;
+    if (n & 8) {
+      STOREV(DTYPE, float32, 8, out, 0, vload8(0, in));
+      i = 8;
+    }
+    if (n & 4) {
+      STOREV(DTYPE, float32, 4, out, i, vload4(0, in + i));
+      i += 4;
+    }
+    for (; i < n; ++i) STORE(DTYPE, float32, out, i, in[i]);
+  }
+}
+
+// sum[8 output channels][2 vectors of positions] += all taps; w[channel][TAPS], planes at the first position.
+inline __attribute__((always_inline)) void accumulate_taps(Geometry g, __global const float* restrict w, __local const float* restrict planes, float16* low, float16* high) {
+  for (int c = 0; c < CHANNELS; ++c)
+    for (int kh = 0; kh < KERNEL; ++kh) {
+      __local const float* restrict row = planes + (c * STRIDE + kh % STRIDE) * STRIDE * g.plane + kh / STRIDE * g.pitch;
+#pragma unroll
+      for (int kw = 0; kw < KERNEL; ++kw) {
+        __local const float* restrict x = row + kw % STRIDE * g.plane + kw / STRIDE;
+        const float16 x0 = vload16(0, x), x1 = vload16(1, x);
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+          const float16 a = (float16)(w[i * TAPS + kw]);
+          low[i] = fma(a, x0, low[i]);
+          high[i] = fma(a, x1, high[i]);
+        }
+      }
+      w += KERNEL;
+    }
+}
+
+// Grid: images by bands. Local memory: line, then the planes. out_channels >= 8; a ragged last block of 8 repeats channels of the one before.
+FAT_KERNEL void stem_forward(TENSOR(const STORAGE(DTYPE), x), TENSOR(const float, w), TENSOR(const STORAGE(DTYPE), bias), TENSOR(STORAGE(DTYPE), y),
+                             Geometry g, int out_channels, int has_bias, __local float* local_memory) {
+  __local float scratch[16] __attribute__((aligned(64)));
+  OPEN_RESTRICT(const STORAGE(DTYPE), x);
+  OPEN_RESTRICT(const float, w);
+  OPEN_RESTRICT(const STORAGE(DTYPE), bias);
+  OPEN_RESTRICT(STORAGE(DTYPE), y);
+  __local float *line = local_memory, *planes = local_memory + g.line;
+  const int image = get_group_id(0), oy = get_group_id(1) * g.band, rows = MIN_OF(g.band, g.out_height - oy);
+  for (int i = 0; i < g.line; ++i) line[i] = 0;
+  load_band(g, x + (long)image * CHANNELS * g.height * g.width, oy, rows, line, planes);
+  const long out_plane = (long)g.out_height * g.out_width;
+  for (int position = 0; position < rows * g.pitch; position += 32) {
+    Piece pieces[2][16];
+    const int count0 = find_pieces(g, position, oy, rows, pieces[0]), count1 = find_pieces(g, position + 16, oy, rows, pieces[1]);
+    for (int block = 0; block < out_channels; block += 8) {
+      const int o = MIN_OF(block, out_channels - 8);
+      float16 low[8], high[8];
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        low[i] = (float16)0.0f;
+        if (has_bias) low[i] = (float16)(LOAD(DTYPE, float32, bias, o + i));
+        high[i] = low[i];
+      }
+      accumulate_taps(g, w + (long)o * TAPS, planes + position, low, high);
+      __global STORAGE(DTYPE)* out = y + ((long)image * out_channels + o) * out_plane;
+#pragma unroll
+      for (int i = 0; i < 8; ++i) store_pieces(low[i], count0, pieces[0], scratch, out + i * out_plane);
+#pragma unroll
+      for (int i = 0; i < 8; ++i) store_pieces(high[i], count1, pieces[1], scratch, out + i * out_plane);
+    }
+  }
+}
+
+// ---- gradient of the weights
+
+#define OUT_BLOCK 32
+#define TAP_GROUPS ((TAPS + 5) / 6)  // the register tile is 4 output channels x 6 taps
+
+// Rows [oy, oy + rows) of `channels` planes of dy into d[channel][length], zeros in the gaps, behind the last row and in missing channels.
+inline void load_gradient(Geometry g, __global const STORAGE(DTYPE)* dy, int oy, int rows, int channels, int length, __local float* d) {
+  for (int o = 0; o < OUT_BLOCK; ++o) {
+    __local float* target = d + o * length;
+    int begin = 0;
+    if (o < channels) {
+      __global const STORAGE(DTYPE)* source = dy + ((long)o * g.out_height + oy) * g.out_width;
+      for (int r = 0; r < rows; ++r) {
+        for (int i = 0; i < g.out_width; i += 16) vstore16(LOADV(DTYPE, float32, 16, source, i), 0, target + begin + i);
+        for (int i = g.out_width; i < g.pitch; ++i) target[begin + i] = 0;
+        source += g.out_width;
+        begin += g.pitch;
+      }
+    }
+    for (int i = begin; i < length; ++i) target[i] = 0;
+  }
+}
+
+// Sums over the lanes of v[0 .. 15], one sum per lane.
+inline float16 sum_lanes(float16* v) {
+  TRANSPOSE16(float16, v);
+  float16 sum = v[0];
+#pragma unroll
+  for (int i = 1; i < 16; ++i) sum += v[i];
+  return sum;
+}
+
+// dw[tap of 6][output channel of 4] += sum over positions of d[channel][position] * planes[offsets[tap] + position]
+inline void accumulate_gradient(__local const float* restrict d, int length, __local const float* restrict planes, __local const int* offsets,
+                                __local float* restrict dw) {
+  __local const float* restrict x[6];
+#pragma unroll
+  for (int t = 0; t < 6; ++t) x[t] = planes + offsets[t];
+  float16 sum[24];
+#pragma unroll
+  for (int i = 0; i < 24; ++i) sum[i] = (float16)0.0f;
+  for (int k = 0; k < length; k += 16) {
+    float16 g[4];
+#pragma unroll
+    for (int o = 0; o < 4; ++o) g[o] = vload16(0, d + o * length + k);
+#pragma unroll
+    for (int t = 0; t < 6; ++t) {
+      const float16 value = vload16(0, x[t] + k);
+#pragma unroll
+      for (int o = 0; o < 4; ++o) sum[t * 4 + o] = fma(g[o], value, sum[t * 4 + o]);
+    }
+  }
+  float16 rest[16];
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    rest[i] = sum[16 + i];
+    rest[i + 8] = (float16)0.0f;
+  }
+  vstore16(vload16(0, dw) + sum_lanes(sum), 0, dw);
+  vstore8(vload8(0, dw + 16) + sum_lanes(rest).lo, 0, dw + 16);
+}
+
+// Grid: parts by ceil(O / 32). A part is `bands_per_part` successive bands of the sequence of all images' bands. Local memory: line, planes,
+// then d[32][length] + 16.
+FAT_KERNEL void stem_weight_gradient(TENSOR(const STORAGE(DTYPE), x), TENSOR(const STORAGE(DTYPE), dy), TENSOR(float, partial), Geometry g,
+                                     int out_channels, int bands_per_part, int bands, __local float* local_memory) {
+  __local float dw[OUT_BLOCK * TAP_GROUPS * 6] __attribute__((aligned(64)));
+  __local int offsets[TAP_GROUPS * 6];
+  OPEN_RESTRICT(const STORAGE(DTYPE), x);
+  OPEN_RESTRICT(const STORAGE(DTYPE), dy);
+  OPEN_RESTRICT(float, partial);
+  const int planes_size = CHANNELS * STRIDE * STRIDE * g.plane + 64;
+  __local float *line = local_memory, *planes = line + g.line, *d = planes + planes_size;
+  const int o = get_group_id(1) * OUT_BLOCK, outs = MIN_OF(OUT_BLOCK, out_channels - o), image_bands = (g.out_height + g.band - 1) / g.band;
+  for (int i = 0; i < g.line + planes_size; ++i) local_memory[i] = 0;
+  for (int i = 0; i < OUT_BLOCK * TAP_GROUPS * 6; ++i) dw[i] = 0;
+  for (int i = 0; i < TAP_GROUPS * 6; ++i) {
+    const int tap = MIN_OF(i, TAPS - 1), c = tap / (KERNEL * KERNEL), kh = tap / KERNEL % KERNEL, kw = tap % KERNEL;
+    offsets[i] = ((c * STRIDE + kh % STRIDE) * STRIDE + kw % STRIDE) * g.plane + kh / STRIDE * g.pitch + kw / STRIDE;
+  }
+  const int begin = get_group_id(0) * bands_per_part, end = MIN_OF(bands, begin + bands_per_part);
+  for (int b = begin; b < end; ++b) {
+    const int image = b / image_bands, oy = (b - image * image_bands) * g.band, rows = MIN_OF(g.band, g.out_height - oy);
+    const int length = (rows * g.pitch + 15) / 16 * 16;
+    load_band(g, x + (long)image * CHANNELS * g.height * g.width, oy, rows, line, planes);
+    load_gradient(g, dy + ((long)image * out_channels + o) * g.out_height * g.out_width, oy, rows, outs, length, d);
+    for (int i = 0; i < outs; i += 4)
+      for (int t = 0; t < TAP_GROUPS; ++t)
+        accumulate_gradient(d + i * length, length, planes, offsets + t * 6, dw + (i / 4 * TAP_GROUPS + t) * 24);
+  }
+  __global float* out = partial + ((long)get_group_id(0) * out_channels + o) * TAPS;
+  for (int i = 0; i < outs; ++i)
+    for (int t = 0; t < TAPS; ++t) out[i * TAPS + t] = dw[(i / 4 * TAP_GROUPS + t / 6) * 24 + t % 6 * 4 + i % 4];
+}
+
+// Grid: ceil(n / 1024).
+FAT_KERNEL void stem_sum_partials(TENSOR(const float, partial), TENSOR(STORAGE(DTYPE), w), int n, int parts) {
+  OPEN_RESTRICT(const float, partial);
+  OPEN_RESTRICT(STORAGE(DTYPE), w);
+  int i = get_group_id(0) * 1024;
+  const int end = MIN_OF(n, i + 1024);
+  for (; i + 16 <= end; i += 16) {
+    float16 sum = vload16(0, partial + i);
+    for (int p = 1; p < parts; ++p) sum += vload16(0, partial + (long)p * n + i);
+    STOREV(DTYPE, float32, 16, w, i, sum);
+  }
+  for (; i < end; ++i) {
+    float sum = partial[i];
+    for (int p = 1; p < parts; ++p) sum += partial[(long)p * n + i];
+    STORE(DTYPE, float32, w, i, sum);
+  }
+}
+
+// Grid: ceil(n / 1024).
+FAT_KERNEL void stem_widen(TENSOR(const STORAGE(DTYPE), w), TENSOR(float, wide), int n) {
+  OPEN_RESTRICT(const STORAGE(DTYPE), w);
+  OPEN_RESTRICT(float, wide);
+  const int begin = get_group_id(0) * 1024, end = MIN_OF(n, begin + 1024);
+  for (int i = begin; i < end; ++i) wide[i] = LOAD(DTYPE, float32, w, i);
+}

@@ -1,0 +1,166 @@
+// Winograd convolution, forward and gradient of the input: for every interpolation point a small matrix product over the channels,
+//   M[point][tile][o] = sum_c V[point][tile][c] * U[point][c][o],   then Y = A^T M A (+ bias) of every tile, stored to y [N, O, H, W].
+// A task owns TILE_BLOCK tiles x 32 output channels, keeps all its M in local memory and needs nothing from other tasks.
+// Micro-kernel: 8 tiles x 32 channels of accumulators; V is broadcast from scalars, U is loaded as vectors.
+//   TRANSFORM_WEIGHT == 0: U comes from transform_weight; slabs of 256 channels keep a plane of U in the first-level cache
+//   TRANSFORM_WEIGHT == 1: the task transforms its own 32 x 16 filters into local memory. Each filter is used by ceil(tiles / TILE_BLOCK)
+//                          tasks, so with few tiles and many channels this saves writing and reading U (36 / 9 times the weights)
+// Grid: ceil(tiles / TILE_BLOCK) by ceil(O / 32).
+#ifndef TRANSFORM_WEIGHT
+#define TRANSFORM_WEIGHT 0
+#endif
+#ifndef TILE_BLOCK
+#define TILE_BLOCK 32
+#endif
+#if TRANSFORM_WEIGHT
+#define WEIGHT_SPACE __local
+#define SLAB 16
+#else
+#define WEIGHT_SPACE __global const
+#define SLAB 256
+#endif
+#include "conv_winograd_formulas.clh"
+#if TRANSFORM_WEIGHT
+#include "conv_winograd_weight.clh"
+#endif
+
+// m[8 tiles][32] (+)= sum over `blocks` blocks of 16 channels; v[tile][16] of successive blocks is `stride` floats apart, u[channel][32].
+inline void multiply_tiles(int blocks, long stride, __global const float* restrict v, WEIGHT_SPACE float* restrict u, __local float* restrict m,
+                           int first) {
+  float16 low[8], high[8];
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    low[i] = first ? (float16)0.0f : vload16(2 * i, m);
+    high[i] = first ? (float16)0.0f : vload16(2 * i + 1, m);
+  }
+  for (int b = 0; b < blocks; ++b) {
+    __global const float* restrict a = v;
+#pragma unroll 4
+    for (int l = 0; l < 16; ++l) {
+      const float16 u0 = vload16(0, u), u1 = vload16(1, u);
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        const float16 x = (float16)(a[i * 16]);
+        low[i] = fma(x, u0, low[i]);
+        high[i] = fma(x, u1, high[i]);
+      }
+      ++a;
+      u += 32;
+    }
+    v += stride;
+  }
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    vstore16(low[i], 2 * i, m);
+    vstore16(high[i], 2 * i + 1, m);
+  }
+}
+
+// y = A^T m A of one tile, lanes = 16 output channels: pixel r * TILE + c of the tile in y[r * TILE + c].
+inline void restore_tile(__local const float* m, float16* y) {
+  float16 half_way[POINTS][TILE];
+#pragma unroll
+  for (int r = 0; r < POINTS; ++r) {
+    float16 a[POINTS];
+#pragma unroll
+    for (int c = 0; c < POINTS; ++c) a[c] = vload16(0, m + (r * POINTS + c) * TILE_BLOCK * 32);
+    points_to_output(a, half_way[r]);
+  }
+#pragma unroll
+  for (int c = 0; c < TILE; ++c) {
+    float16 a[POINTS], b[TILE];
+#pragma unroll
+    for (int r = 0; r < POINTS; ++r) a[r] = half_way[r][c];
+    points_to_output(a, b);
+#pragma unroll
+    for (int r = 0; r < TILE; ++r) y[r * TILE + c] = b[r];
+  }
+}
+
+// One tile of pixels of 16 channels, pixels[channel][first_lane + r * TILE + c], clipped to rows x columns and `channels`.
+inline void store_tile(const float16* pixels, int first_lane, __global STORAGE(DTYPE)* y, long channel_stride, int pitch, int rows, int columns,
+                       int channels) {
+#if TILE == 4
+  if (rows == 4 && columns == 4 && channels == 16) {
+#pragma unroll
+    for (int l = 0; l < 16; ++l) {
+      __global STORAGE(DTYPE)* out = y + l * channel_stride;
+      STOREV(DTYPE, float32, 4, out, 0, pixels[l].s0123);
+      STOREV(DTYPE, float32, 4, out, pitch, pixels[l].s4567);
+      STOREV(DTYPE, float32, 4, out, 2 * pitch, pixels[l].s89ab);
+      STOREV(DTYPE, float32, 4, out, 3 * pitch, pixels[l].scdef);
+    }
+    return;
+  }
+#endif
+  float scratch[256];
+#pragma unroll
+  for (int l = 0; l < 16; ++l) vstore16(pixels[l], l, scratch);
+  for (int l = 0; l < channels; ++l) {
+    __global STORAGE(DTYPE)* out = y + l * channel_stride;
+    for (int r = 0; r < rows; ++r)
+      for (int c = 0; c < columns; ++c) STORE(DTYPE, float32, out, r * pitch + c, scratch[l * 16 + first_lane + r * TILE + c]);
+  }
+}
+
+#define TILES_AT_ONCE (16 / (TILE * TILE))  // tiles whose pixels fill 16 lanes
+
+// Tiles tile .. tile + count - 1 of m[point][tile][32] to y for output channels o .. o+15.
+inline void restore_tiles(__local const float* m, int tile, int count, int o, int out_channels, int height, int width, int tiles_h, int tiles_w,
+                          float16 bias, __global STORAGE(DTYPE)* y) {
+  const long channel_stride = (long)height * width;
+  for (int t = 0; t < count; t += TILES_AT_ONCE) {
+    float16 pixels[16];
+#pragma unroll
+    for (int s = 0; s < TILES_AT_ONCE; ++s) restore_tile(m + (t + s) * 32, pixels + s * TILE * TILE);
+#pragma unroll
+    for (int i = 0; i < 16; ++i) pixels[i] += bias;
+    TRANSPOSE16(float16, pixels);
+    for (int s = 0; s < TILES_AT_ONCE && t + s < count; ++s) {
+      const int index = tile + t + s, row = index / tiles_w, image = row / tiles_h;
+      const int x = TILE * (index - row * tiles_w), top = TILE * (row - image * tiles_h);
+      store_tile(pixels, s * TILE * TILE, y + ((long)image * out_channels + o) * channel_stride + (long)top * width + x, channel_stride, width,
+                 MIN_OF(TILE, height - top), MIN_OF(TILE, width - x), MIN_OF(16, out_channels - o));
+    }
+  }
+}
+
+// weight: U of transform_weight, or w itself with TRANSFORM_WEIGHT. height, width: of y. tiles: images * tiles_h * tiles_w.
+FAT_KERNEL void multiply(TENSOR(const float, v), TENSOR(const void, weight), TENSOR(const STORAGE(DTYPE), bias), TENSOR(STORAGE(DTYPE), y),
+                         int in_channels, int out_channels, int height, int width, int tiles_h, int tiles_w, int tiles, int flip, int has_bias) {
+  __local float m[PLANES * TILE_BLOCK * 32] __attribute__((aligned(64)));
+  OPEN_RESTRICT(const float, v);
+  OPEN_RESTRICT(STORAGE(DTYPE), y);
+  const int tile = get_group_id(0) * TILE_BLOCK, count = MIN_OF(TILE_BLOCK, tiles - tile), o = get_group_id(1) * 32;
+  const int blocks = (in_channels + 15) / 16;
+  const long stride = (long)tiles * 16, plane = blocks * stride + 16;
+#if TRANSFORM_WEIGHT
+  __local float u[PLANES * SLAB * 32] __attribute__((aligned(64)));
+  __local float staged[16 * FILTER_TAPS * 16] __attribute__((aligned(64)));
+  OPEN_RESTRICT(const STORAGE(DTYPE), weight);
+  const long weight_plane = SLAB * 32;
+#else
+  OPEN_RESTRICT(const float, weight);
+  const long weight_plane = (long)(out_channels + 31) / 32 * 32 * blocks * 16;
+#endif
+  for (int b = 0; b < blocks; b += SLAB / 16) {
+#if TRANSFORM_WEIGHT
+    for (int h = 0; h < 32; h += 16) {
+      stage_weights(weight, out_channels, in_channels, flip, o + h, b * 16, staged);
+      transform_staged(staged, u + h, weight_plane);
+    }
+#else
+    __global const float* u = weight + (long)(o / 32 * blocks + b) * 16 * 32;
+#endif
+    for (int point = 0; point < PLANES; ++point)
+      for (int t = 0; t < count; t += 8)
+        multiply_tiles(MIN_OF(SLAB / 16, blocks - b), stride, v + point * plane + b * stride + (long)(tile + t) * 16, u + point * weight_plane,
+                       m + (point * TILE_BLOCK + t) * 32, b == 0);
+  }
+  OPEN_RESTRICT(const STORAGE(DTYPE), bias);
+  for (int h = 0; h < 32 && o + h < out_channels; h += 16) {
+    float16 offset = (float16)0.0f;
+    if (has_bias) offset = LOADV(DTYPE, float32, 16, bias, o + h);
+    restore_tiles(m + h, tile, count, o + h, out_channels, height, width, tiles_h, tiles_w, offset, y);
+  }
+}

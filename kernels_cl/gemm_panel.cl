@@ -1,0 +1,160 @@
+// Gemm with packed panels and a register tile, for CPU runtimes: one work-item computes one tile of at most MC x NC elements of c.
+//   for each slab of at most KC along k:
+//     pack a -> __local [mc / 8][kc][8], pack b -> __local [nc / NR][kc][NR]      (NR = two vectors)
+//     for each panel of b (stays in L1), each panel of a (streams from L2): 8 x 2 vectors of accumulators in registers
+//   sums are carried from slab to slab in `carry`: c itself where it is dense and of the compute type, else a workspace
+// Past the edge of a panel lies whatever was read there (the slack of tensors makes that safe); those sums are not stored.
+// Grid: (tiles along m, tiles along n, batch). Chosen on fat devices for real floating types.
+#include "common/gemm.clh"
+#include "common/transpose.clh"
+
+// defines: DTYPE, WIDE (1: double), MC (a multiple of 16), NC (a multiple of 32), KC
+#define MR 8
+#define NR (2 * L)
+
+// How an operand is packed: its panel direction is contiguous, or its k direction is, or neither.
+#define ALONG_PANEL 0
+#define ALONG_K 1
+
+// Mirrors PanelPlan in csrc/ops/gemm/panel.cpp.
+typedef struct {
+  long carry_batch, carry_row;  // strides of carry, columns are contiguous
+  int mc, nc, kc;               // sizes of tiles and slabs of this launch
+  int a_mode, b_mode;
+  int dense;  // c's columns are contiguous
+} panel_plan;
+
+// Vector p .. p + L - 1 along the panels at depth k.
+inline void put_a(__local T* la, int p, int kc, int k, V v) {
+#if L == MR
+  *(__local V*)(la + p * kc + k * MR) = v;
+#else
+  *(__local float8*)(la + p * kc + k * MR) = v.lo;
+  *(__local float8*)(la + (p + MR) * kc + k * MR) = v.hi;
+#endif
+}
+inline void put_b(__local T* lb, int p, int kc, int k, V v) { *(__local V*)(lb + p / NR * NR * kc + k * NR + p % NR) = v; }
+inline __local T* at_a(__local T* la, int p, int kc, int k) { return la + p / MR * MR * kc + k * MR + p % MR; }
+inline __local T* at_b(__local T* lb, int p, int kc, int k) { return lb + p / NR * NR * kc + k * NR + p % NR; }
+
+// Packs `extent` rows (a) or columns (b) and kc steps of k; strides `step` along the panels, `ld` along k.
+#define DEFINE_PACK(NAME, PUT, AT)                                                                                   \
+  inline void NAME(__global const storage_t* s, long step, long ld, int extent, int kc, __local T* out, int mode) {  \
+    if (mode == ALONG_PANEL) {                                                                                       \
+      for (int k = 0; k < kc; k++, s += ld)                                                                          \
+        for (int p = 0; p < extent; p += L) PUT(out, p, kc, k, load_vector(s + p));                                   \
+    } else if (mode == ALONG_K) {                                                                                    \
+      for (int p = 0; p < extent; p += L) {                                                                          \
+        __global const storage_t* row = s + p * step;                                                                \
+        const int last = extent - 1 - p;                                                                             \
+        for (int k = 0; k < kc; k += L) {                                                                            \
+          V r[L];                                                                                                    \
+          _Pragma("unroll") for (int i = 0; i < L; i++) r[i] = load_vector(row + (i < last ? i : last) * step + k);   \
+          CAT(transpose_, V)(r);                                                                                     \
+          if (k + L <= kc) {                                                                                         \
+            _Pragma("unroll") for (int i = 0; i < L; i++) PUT(out, p, kc, k + i, r[i]);                              \
+          } else {                                                                                                   \
+            for (int i = 0; i < kc - k; i++) PUT(out, p, kc, k + i, r[i]);                                           \
+          }                                                                                                          \
+        }                                                                                                            \
+      }                                                                                                              \
+    } else {                                                                                                         \
+      for (int k = 0; k < kc; k++, s += ld)                                                                          \
+        for (int p = 0; p < extent; p++) *AT(out, p, kc, k) = LOAD(DTYPE, COMPUTE, s, p * step);                     \
+    }                                                                                                                \
+  }
+DEFINE_PACK(pack_a, put_a, at_a)
+DEFINE_PACK(pack_b, put_b, at_b)
+
+typedef struct {
+  T alpha, beta;
+  int first, last;  // slab
+} slab_info;
+
+// acc -> lt, one panel row after the other, for tiles that are stored element by element.
+inline void store_edge(__local T* lt, int rows, int columns, __global storage_t* c, __global const storage_t* d, __global T* carry,
+                       const gemm_arguments* p, long carry_row, slab_info slab) {
+  for (int x = 0; x < rows; x++)
+    for (int y = 0; y < columns; y++) {
+      T v = lt[x * NR + y];
+      if (!slab.first) v += carry[x * carry_row + y];
+      else if (p->add) v = fma(slab.beta, LOAD(DTYPE, COMPUTE, d, x * p->d_row + y * p->d_column), v);
+      if (!slab.last) {
+        carry[x * carry_row + y] = v;
+        continue;
+      }
+      STORE(DTYPE, COMPUTE, c, x * p->c_row + y * p->c_column, activate_scalar(v, p->activation));
+    }
+}
+
+FAT_KERNEL void gemm_panel(TENSOR(const storage_t, a), TENSOR(const storage_t, b), TENSOR(storage_t, c), TENSOR(const storage_t, d),
+                           TENSOR(T, carry), gemm_arguments p, panel_plan plan, T alpha, T beta) {
+  __local T la[MC * KC] __attribute__((aligned(64)));
+  __local T lb[NC * KC] __attribute__((aligned(64)));
+  __local T lt[MR * NR] __attribute__((aligned(64)));
+  const long batch = get_group_id(2), m0 = (long)get_group_id(0) * plan.mc, n0 = (long)get_group_id(1) * plan.nc;
+  const int mm = min((long)plan.mc, p.m - m0), nn = min((long)plan.nc, p.n - n0);
+  OPEN(const storage_t, a);
+  OPEN(const storage_t, b);
+  OPEN(storage_t, c);
+  OPEN(const storage_t, d);
+  OPEN(T, carry);
+  a += batch * p.a_batch + m0 * p.a_row;
+  b += batch * p.b_batch + n0 * p.b_column;
+  c += batch * p.c_batch + m0 * p.c_row + n0 * p.c_column;
+  d += batch * p.d_batch + m0 * p.d_row + n0 * p.d_column;
+  carry += batch * plan.carry_batch + m0 * plan.carry_row + n0;
+  long k0 = 0;
+  do {
+    const int kc = min((long)plan.kc, p.k - k0);
+    const slab_info slab = {alpha, beta, k0 == 0, k0 + kc >= p.k};
+    pack_a(a + k0 * p.a_column, p.a_row, p.a_column, mm, kc, la, plan.a_mode);
+    pack_b(b + k0 * p.b_row, p.b_column, p.b_row, nn, kc, lb, plan.b_mode);
+    for (int j = 0; j < nn; j += NR)
+      for (int i = 0; i < mm; i += MR) {
+        __local const T* pa = la + i * kc;
+        __local const T* pb = lb + j * kc;
+        V acc[MR][2];
+#pragma unroll
+        for (int x = 0; x < MR; x++) acc[x][0] = acc[x][1] = (V)0;
+        for (int k = 0; k < kc; k++) {
+          const V b0 = *(__local const V*)pb, b1 = *(__local const V*)(pb + L);
+#pragma unroll
+          for (int x = 0; x < MR; x++) {
+            const V s = (V)(pa[x]);
+            acc[x][0] = fma(s, b0, acc[x][0]);
+            acc[x][1] = fma(s, b1, acc[x][1]);
+          }
+          pa += MR;
+          pb += NR;
+        }
+        __global T* w = carry + i * plan.carry_row + j;
+        __global storage_t* out = c + i * p.c_row + j * p.c_column;
+        __global const storage_t* addend = d + i * p.d_row + j * p.d_column;
+        if (mm - i >= MR && nn - j >= NR && plan.dense) {
+#pragma unroll
+          for (int x = 0; x < MR; x++)
+#pragma unroll
+            for (int y = 0; y < 2; y++) {
+              V v = acc[x][y] * alpha;
+              if (!slab.first) v += CAT(vload, L)(0, w + x * plan.carry_row + y * L);
+              else if (p.add) v = fma((V)beta, load_addend(addend + x * p.d_row + y * L * p.d_column, p.d_column), v);
+              if (!slab.last) {
+                CAT(vstore, L)(v, 0, w + x * plan.carry_row + y * L);
+              } else {
+                if (p.activation) v = activate(v, p.activation);
+                store_vector(v, out + x * p.c_row + y * L);
+              }
+            }
+        } else {
+#pragma unroll
+          for (int x = 0; x < MR; x++) {
+            *(__local V*)(lt + x * NR) = acc[x][0] * alpha;
+            *(__local V*)(lt + x * NR + L) = acc[x][1] * alpha;
+          }
+          store_edge(lt, min(MR, mm - i), min(NR, nn - j), out, addend, w, &p, plan.carry_row, slab);
+        }
+      }
+    k0 += kc;
+  } while (k0 < p.k);
+}

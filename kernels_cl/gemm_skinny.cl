@@ -1,0 +1,258 @@
+// Gemm where one matrix is much larger than the other two, for CPU runtimes: the large one is read (or written) once, contiguously.
+//   gemm_dot    few rows, a and b contiguous along k: lanes along k, 4 x 4 dot products at a time. x W^T, gemv, dot.
+//   gemm_rows   few rows, b contiguous along n: blocks of BLOCK_K rows of b stay in L2 while all rows of a pass. dy W.
+//   gemm_outer  k <= MAX_SMALL, c dense: outer products, written past the caches when c is large. dy^T x.
+//   gemm_finish adds the partial sums of dot and rows when k was cut into slices, in a fixed order.
+// Grids: (columns of c in blocks, slices of k, batch); outer: (rows of c in blocks, columns in blocks, batch).
+#include "common/gemm.clh"
+
+// defines: DTYPE, WIDE
+#define MAX_SMALL 32    // rows of dot and rows, k of outer
+#define PARK_K 1024     // dot: steps of k between passes over the rows of a
+#define BLOCK_K 16      // rows: rows of b per pass
+#define MAX_COLUMNS (32 * L)  // rows: columns of one task
+#define OUTER_ROWS 32
+
+// Mirrors SkinnyPlan in csrc/ops/gemm/skinny.cpp.
+typedef struct {
+  long slice;   // steps of k of one slice
+  long batch;   // number of matrices
+  int slices;   // more than 1: sums go to partial[slice][batch][m][n]
+  int columns;  // of one task
+  int streaming;  // outer: c is aligned and large
+} skinny_plan;
+
+// Past the caches: c is not read again soon, and its lines need not be fetched first.
+#if SIZEOF_STORAGE * L == 64
+#define STREAM(v, p) __builtin_nontemporal_store(v, (__global V*)(p))
+#else
+#define STREAM(v, p) store_vector(v, p)
+#endif
+
+#define ARGUMENTS                                                                                                      \
+  TENSOR(const storage_t, a), TENSOR(const storage_t, b), TENSOR(storage_t, c), TENSOR(const storage_t, d), TENSOR(T, partial), \
+      gemm_arguments p, skinny_plan plan, T alpha, T beta
+#define OPEN_ALL                            \
+  const long batch = get_group_id(2);       \
+  OPEN(const storage_t, a);                 \
+  OPEN(const storage_t, b);                 \
+  OPEN(storage_t, c);                       \
+  OPEN(const storage_t, d);                 \
+  OPEN(T, partial);                         \
+  a += batch * p.a_batch;                   \
+  b += batch * p.b_batch;                   \
+  c += batch * p.c_batch;                   \
+  d += batch * p.d_batch
+
+inline T horizontal_sum(V v) {
+#if L == 16
+  const float8 u = v.lo + v.hi;
+#else
+  const double8 u = v;
+#endif
+  const CAT(T, 4) w = u.lo + u.hi;
+  const CAT(T, 2) x = w.lo + w.hi;
+  return x.x + x.y;
+}
+
+// c[row, column] from its sum.
+#define FINISH_SCALAR(sum, row, column)                                                                               \
+  do {                                                                                                                \
+    T v_ = alpha * (sum);                                                                                             \
+    if (p.add) v_ = fma(beta, LOAD(DTYPE, COMPUTE, d, (row) * p.d_row + (column) * p.d_column), v_);                  \
+    STORE(DTYPE, COMPUTE, c, (row) * p.c_row + (column) * p.c_column, activate_scalar(v_, p.activation));             \
+  } while (0)
+
+FAT_KERNEL void gemm_dot(ARGUMENTS) {
+  OPEN_ALL;
+  const long n0 = (long)get_group_id(0) * plan.columns, n1 = min(n0 + plan.columns, p.n);
+  const long start = get_group_id(1) * plan.slice, end = min(start + plan.slice, p.k);
+  const int m = p.m;
+  partial += (get_group_id(1) * plan.batch + batch) * p.m * p.n;
+  V parked[MAX_SMALL * 4];
+  for (long n = n0; n < n1; n += 4) {
+    __global const storage_t* column[4];
+    for (int j = 0; j < 4; j++) column[j] = b + min(n + j, n1 - 1) * p.b_column;
+    long k0 = start;
+    do {
+      const int steps = min((long)PARK_K, end - k0), whole = steps / L * L;
+      for (int q = 0; q < m; q += 4) {
+        __global const storage_t* row[4];
+        V sum[4][4];
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+          row[i] = a + min(q + i, m - 1) * p.a_row + k0;
+#pragma unroll
+          for (int j = 0; j < 4; j++) sum[i][j] = k0 == start ? (V)0 : parked[(q + i) * 4 + j];
+        }
+        for (int k = 0; k < whole; k += L) {
+          V w[4];
+#pragma unroll
+          for (int j = 0; j < 4; j++) w[j] = load_vector(column[j] + k0 + k);
+#pragma unroll
+          for (int i = 0; i < 4; i++) {
+            const V x = load_vector(row[i] + k);
+#pragma unroll
+            for (int j = 0; j < 4; j++) sum[i][j] = fma(x, w[j], sum[i][j]);
+          }
+        }
+        if (whole < steps) {
+          V w[4];
+#pragma unroll
+          for (int j = 0; j < 4; j++) w[j] = load_first(column[j] + k0 + whole, steps - whole);
+#pragma unroll
+          for (int i = 0; i < 4; i++) {
+            const V x = load_first(row[i] + whole, steps - whole);
+#pragma unroll
+            for (int j = 0; j < 4; j++) sum[i][j] = fma(x, w[j], sum[i][j]);
+          }
+        }
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+#pragma unroll
+          for (int j = 0; j < 4; j++) parked[(q + i) * 4 + j] = sum[i][j];
+      }
+      k0 += PARK_K;
+    } while (k0 < end);
+    for (int q = 0; q < m; q++)
+      for (int j = 0; j < min(4L, n1 - n); j++) {
+        const T sum = horizontal_sum(parked[q * 4 + j]);
+        if (plan.slices > 1) partial[q * p.n + n + j] = sum;
+        else FINISH_SCALAR(sum, q, n + j);
+      }
+  }
+}
+
+FAT_KERNEL void gemm_rows(ARGUMENTS) {
+  OPEN_ALL;
+  __local T tile[MAX_SMALL * MAX_COLUMNS] __attribute__((aligned(64)));
+  __local T factors[BLOCK_K * MAX_SMALL];
+  const long n0 = (long)get_group_id(0) * plan.columns;
+  const int columns = min((long)plan.columns, p.n - n0), m = p.m;
+  const long start = get_group_id(1) * plan.slice, end = min(start + plan.slice, p.k);
+  partial += (get_group_id(1) * plan.batch + batch) * p.m * p.n + n0;
+  b += n0;
+  c += n0 * p.c_column;
+  d += n0 * p.d_column;
+  long k0 = start;
+  do {
+    const int steps = min((long)BLOCK_K, end - k0);
+    for (int k = 0; k < steps; k++)
+      for (int q = 0; q < MAX_SMALL; q++)
+        if (q < m) factors[k * MAX_SMALL + q] = LOAD(DTYPE, COMPUTE, a, q * p.a_row + (k0 + k) * p.a_column);
+    for (int x = 0; x < columns; x += 4 * L)
+      for (int q = 0; q < m; q += 4) {
+        V sum[4][4];
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+#pragma unroll
+          for (int j = 0; j < 4; j++) sum[i][j] = k0 == start ? (V)0 : *(__local V*)(tile + (q + i) * MAX_COLUMNS + x + j * L);
+        for (int k = 0; k < steps; k++) {
+          __global const storage_t* row = b + (k0 + k) * p.b_row + x;
+          V w[4];
+#pragma unroll
+          for (int j = 0; j < 4; j++) w[j] = load_vector(row + j * L);
+#pragma unroll
+          for (int i = 0; i < 4; i++) {
+            const V s = (V)(factors[k * MAX_SMALL + q + i]);
+#pragma unroll
+            for (int j = 0; j < 4; j++) sum[i][j] = fma(s, w[j], sum[i][j]);
+          }
+        }
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+#pragma unroll
+          for (int j = 0; j < 4; j++) *(__local V*)(tile + (q + i) * MAX_COLUMNS + x + j * L) = sum[i][j];
+      }
+    k0 += BLOCK_K;
+  } while (k0 < end);
+  for (int q = 0; q < m; q++)
+    for (int x = 0; x < columns; x += L) {
+      __local const T* sums = tile + q * MAX_COLUMNS + x;
+      if (x + L <= columns && (plan.slices > 1 || p.c_column == 1)) {
+        V v = *(__local const V*)sums;
+        if (plan.slices > 1) {
+          CAT(vstore, L)(v, 0, partial + q * p.n + x);
+          continue;
+        }
+        v *= (V)alpha;
+        if (p.add) v = fma((V)beta, load_addend(d + q * p.d_row + x * p.d_column, p.d_column), v);
+        if (p.activation) v = activate(v, p.activation);
+        store_vector(v, c + q * p.c_row + x);
+      } else {
+        for (int y = 0; y < min(L, columns - x); y++)
+          if (plan.slices > 1) partial[q * p.n + x + y] = sums[y];
+          else FINISH_SCALAR(sums[y], q, (long)(x + y));
+      }
+    }
+}
+
+FAT_KERNEL void gemm_outer(ARGUMENTS) {
+  OPEN_ALL;
+  __local T factors[MAX_SMALL * OUTER_ROWS];
+  const long m0 = (long)get_group_id(0) * OUTER_ROWS, n0 = (long)get_group_id(1) * plan.columns;
+  const int rows = min((long)OUTER_ROWS, p.m - m0), columns = min((long)plan.columns, p.n - n0), steps = p.k;
+  a += m0 * p.a_row;
+  b += n0;
+  c += m0 * p.c_row + n0;
+  d += m0 * p.d_row + n0 * p.d_column;
+  for (int k = 0; k < steps; k++)
+    for (int r = 0; r < rows; r++) factors[k * OUTER_ROWS + r] = alpha * LOAD(DTYPE, COMPUTE, a, r * p.a_row + k * p.a_column);
+  // Blocks of columns whose part of b stays in L1.
+  const int block = 16 * L;
+  for (int x0 = 0; x0 < columns; x0 += block)
+    for (int r = 0; r < rows; r += 4)
+      for (int x = x0; x < min(x0 + block, columns); x += 4 * L) {
+        V sum[4][4];
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+#pragma unroll
+          for (int j = 0; j < 4; j++) sum[i][j] = (V)0;
+        for (int k = 0; k < steps; k++) {
+          V w[4];
+#pragma unroll
+          for (int j = 0; j < 4; j++) w[j] = load_vector(b + k * p.b_row + x + j * L);
+#pragma unroll
+          for (int i = 0; i < 4; i++) {
+            const V s = (V)(factors[k * OUTER_ROWS + r + i]);
+#pragma unroll
+            for (int j = 0; j < 4; j++) sum[i][j] = fma(s, w[j], sum[i][j]);
+          }
+        }
+        if (plan.streaming && r + 4 <= rows && x + 4 * L <= columns) {
+#pragma unroll
+          for (int i = 0; i < 4; i++)
+#pragma unroll
+            for (int j = 0; j < 4; j++) STREAM(sum[i][j], c + (r + i) * p.c_row + x + j * L);
+          continue;
+        }
+        for (int i = 0; i < min(4, rows - r); i++)
+          for (int j = 0; j < 4; j++) {
+            const int y = x + j * L;
+            V v = sum[i][j];
+            if (y + L <= columns) {
+              if (p.add) v = fma((V)beta, load_addend(d + (r + i) * p.d_row + y * p.d_column, p.d_column), v);
+              if (p.activation) v = activate(v, p.activation);
+              store_vector(v, c + (r + i) * p.c_row + y);
+            } else {
+              for (int z = 0; z < columns - y; z++) {
+                T u = ((T*)&v)[z];
+                if (p.add) u = fma(beta, LOAD(DTYPE, COMPUTE, d, (r + i) * p.d_row + (y + z) * p.d_column), u);
+                STORE(DTYPE, COMPUTE, c, (r + i) * p.c_row + y + z, activate_scalar(u, p.activation));
+              }
+            }
+          }
+      }
+}
+
+// Grid: (columns in blocks, rows, batch).
+FAT_KERNEL void gemm_finish(ARGUMENTS) {
+  OPEN_ALL;
+  const long n0 = (long)get_group_id(0) * plan.columns, n1 = min(n0 + plan.columns, p.n), row = get_group_id(1);
+  partial += (batch * p.m + row) * p.n;
+  for (long n = n0; n < n1; n++) {
+    T sum = 0;
+    for (int s = 0; s < plan.slices; s++) sum += partial[s * plan.batch * p.m * p.n + n];
+    FINISH_SCALAR(sum, row, n);
+  }
+}

@@ -1,0 +1,160 @@
+// Batch normalisation backward, fat kernels; layouts and steps as in norm_batch.cl. x and the gradient g give
+//   grad_bias = sum g, grad_weight = invstd * sum g (x - mean), dx = k g + a (x - mean) + b   (gradient_of in common/norm_batch.clh)
+// Tensors x, y, z of the shape are x, g, dx. Defines: X_DTYPE, W_DTYPE, R_DTYPE, LANES.
+#include "common/norm_batch.clh"
+
+// Adds the sums over one plane, in lanes.
+inline void plane_sums(__global const X* x, __global const X* g, long n, acc mean, accv* sum, accv* dot) {
+  accv s0 = *sum, s1 = (accv)0, d0 = *dot, d1 = (accv)0;
+  long i = 0;
+  for (; i + 2 * LANES <= n; i += 2 * LANES) {
+    const accv a = LOADXV(X_DTYPE, g, i), b = LOADXV(X_DTYPE, g, i + LANES);
+    s0 += a;
+    s1 += b;
+    d0 = fma(a, LOADXV(X_DTYPE, x, i) - mean, d0);
+    d1 = fma(b, LOADXV(X_DTYPE, x, i + LANES) - mean, d1);
+  }
+  for (; i < n; i += LANES) {
+    const accv a = LOADXV(X_DTYPE, g, i), p = a * (LOADXV(X_DTYPE, x, i) - mean);
+    s0 += KEEP(n - i) ? a : (accv)0;
+    d0 += KEEP(n - i) ? p : (accv)0;
+  }
+  *sum = s0 + s1;
+  *dot = d0 + d1;
+}
+
+// dx must not be x or g: the last vector overlaps the one before it.
+inline void plane_gradient(__global const X* x, __global const X* g, __global X* dx, long n, acc mean, Gradient r, int train) {
+  if (n < LANES) {
+    for (long i = 0; i < n; ++i) {
+      const acc v = r.k * LOADX(X_DTYPE, g, i);
+      STOREX(X_DTYPE, dx, i, train ? v + fma(r.a, LOADX(X_DTYPE, x, i) - mean, r.b) : v);
+    }
+  } else if (train) {
+    for (long i = 0; i < n; i += LANES) {
+      const long at = MIN_OF(i, n - LANES);
+      const accv v = fma((accv)r.a, LOADXV(X_DTYPE, x, at) - mean, (accv)r.b);
+      STOREXV(X_DTYPE, dx, at, fma((accv)r.k, LOADXV(X_DTYPE, g, at), v));
+    }
+  } else {
+    for (long i = 0; i < n; i += LANES) {
+      const long at = MIN_OF(i, n - LANES);
+      STOREXV(X_DTYPE, dx, at, r.k * LOADXV(X_DTYPE, g, at));
+    }
+  }
+}
+
+// One channel per task, two sweeps.
+FAT_KERNEL void planes_backward(TENSOR(const X, x), TENSOR(const X, g), TENSOR(X, dx), TENSOR(const W, weight), TENSOR(const acc, mean),
+                                TENSOR(const acc, invstd), TENSOR(W, grad_weight), TENSOR(W, grad_bias), PlaneShape shape, int train) {
+  OPEN_RESTRICT(const X, x);
+  OPEN_RESTRICT(const X, g);
+  OPEN_RESTRICT(X, dx);
+  OPEN(const W, weight);
+  OPEN(const acc, mean);
+  OPEN(const acc, invstd);
+  OPEN(W, grad_weight);
+  OPEN(W, grad_bias);
+  const int c = get_group_id(0);
+  const acc m = mean[c], s = invstd[c];
+  accv sums = (accv)0, dots = (accv)0;
+  if (train || grad_weight || grad_bias)
+    for (long n = 0; n < shape.batch; ++n)
+      plane_sums(x + n * shape.x_batch + c * shape.x_channel, g + n * shape.y_batch + c * shape.y_channel, shape.inner, m, &sums, &dots);
+  const acc sum = sum_lanes(sums), dot = sum_lanes(dots);
+  if (grad_weight) STOREX(W_DTYPE, grad_weight, c, dot * s);
+  if (grad_bias) STOREX(W_DTYPE, grad_bias, c, sum);
+  if (!dx) return;
+  const Gradient r = gradient_of(weight ? LOADX(W_DTYPE, weight, c) : (acc)1, s, sum, dot, (acc)shape.batch * shape.inner);
+  for (long n = 0; n < shape.batch; ++n)
+    plane_gradient(x + n * shape.x_batch + c * shape.x_channel, g + n * shape.y_batch + c * shape.y_channel,
+                   dx + n * shape.z_batch + c * shape.z_channel, shape.inner, m, r, train);
+}
+
+FAT_KERNEL void planes_sums(TENSOR(const X, x), TENSOR(const X, g), TENSOR(const acc, mean), TENSOR(acc, partial), PlaneShape shape, int parts) {
+  OPEN_RESTRICT(const X, x);
+  OPEN_RESTRICT(const X, g);
+  OPEN_RESTRICT(const acc, mean);
+  OPEN_RESTRICT(acc, partial);
+  const int c = get_group_id(0), part = get_group_id(1);
+  long n0, n1, p0, p1;
+  part_range(shape, parts, part, &n0, &n1, &p0, &p1);
+  accv sums = (accv)0, dots = (accv)0;
+  for (long n = n0; n < n1; ++n)
+    plane_sums(x + n * shape.x_batch + c * shape.x_channel + p0, g + n * shape.y_batch + c * shape.y_channel + p0, p1 - p0, mean[c], &sums, &dots);
+  partial[2 * (long)part * shape.padded + c] = sum_lanes(sums);
+  partial[(2 * (long)part + 1) * shape.padded + c] = sum_lanes(dots);
+}
+
+FAT_KERNEL void planes_gradient(TENSOR(const X, x), TENSOR(const X, g), TENSOR(X, dx), TENSOR(const acc, mean), TENSOR(const acc, coefficients),
+                                PlaneShape shape, int train) {
+  OPEN_RESTRICT(const X, x);
+  OPEN_RESTRICT(const X, g);
+  OPEN_RESTRICT(X, dx);
+  OPEN_RESTRICT(const acc, mean);
+  OPEN_RESTRICT(const acc, coefficients);
+  const long pieces = get_num_groups(0), piece = get_group_id(0), p0 = shape.inner * piece / pieces, p1 = shape.inner * (piece + 1) / pieces;
+  const long planes = shape.batch * shape.channels, groups = get_num_groups(1), group = get_group_id(1);
+  for (long plane = planes * group / groups; plane < planes * (group + 1) / groups; ++plane) {
+    const long n = plane / shape.channels, c = plane % shape.channels;
+    const Gradient r = {coefficients[c], coefficients[shape.padded + c], coefficients[2 * shape.padded + c]};
+    plane_gradient(x + n * shape.x_batch + c * shape.x_channel + p0, g + n * shape.y_batch + c * shape.y_channel + p0,
+                   dx + n * shape.z_batch + c * shape.z_channel + p0, p1 - p0, mean[c], r, train);
+  }
+}
+
+FAT_KERNEL void rows_sums(TENSOR(const X, x), TENSOR(const X, g), TENSOR(const acc, mean), TENSOR(acc, partial), RowShape shape, int parts) {
+  OPEN_RESTRICT(const X, x);
+  OPEN_RESTRICT(const X, g);
+  OPEN_RESTRICT(const acc, mean);
+  OPEN_RESTRICT(acc, partial);
+  ROW_BLOCK;
+  const int part = get_group_id(1);
+  const long r0 = shape.rows * part / parts, r1 = shape.rows * (part + 1) / parts;
+  const accv ma = VLOADX(0, mean + a), mb = VLOADX(0, mean + b), mc = VLOADX(0, mean + c), md = VLOADX(0, mean + d);
+  accv sa = (accv)0, sb = sa, sc = sa, sd = sa, da = sa, db = sa, dc = sa, dd = sa;
+  for (long r = r0; r < r1; ++r) {
+    __global const X *row = x + r * shape.x_row, *gradient = g + r * shape.y_row;
+#define ADD(v, m, s, d)                              \
+  {                                                  \
+    const accv t = LOADXV(X_DTYPE, gradient, v);     \
+    s += t;                                          \
+    d = fma(t, LOADXV(X_DTYPE, row, v) - m, d);      \
+  }
+    ADD(a, ma, sa, da);
+    ADD(b, mb, sb, db);
+    ADD(c, mc, sc, dc);
+    ADD(d, md, sd, dd);
+  }
+  partial += 2 * (long)part * shape.padded;
+#define PUT(field, at, v) VSTOREX(v, 0, partial + (field)*shape.padded + (at))
+  PUT(0, a, sa), PUT(0, b, sb), PUT(0, c, sc), PUT(0, d, sd);
+  PUT(1, a, da), PUT(1, b, db), PUT(1, c, dc), PUT(1, d, dd);
+}
+
+FAT_KERNEL void rows_gradient(TENSOR(const X, x), TENSOR(const X, g), TENSOR(X, dx), TENSOR(const acc, mean), TENSOR(const acc, coefficients),
+                              RowShape shape, int train) {
+  OPEN_RESTRICT(const X, x);
+  OPEN_RESTRICT(const X, g);
+  OPEN_RESTRICT(X, dx);
+  OPEN_RESTRICT(const acc, mean);
+  OPEN_RESTRICT(const acc, coefficients);
+  const long groups = get_num_groups(0), group = get_group_id(0);
+  const int C = shape.channels;
+  for (long r = shape.rows * group / groups; r < shape.rows * (group + 1) / groups; ++r) {
+    __global const X *row = x + r * shape.x_row, *gradient = g + r * shape.y_row;
+    __global X* out = dx + r * shape.z_row;
+    for (int i = 0; i < C; i += LANES) {
+      const int at = MAX_OF(0, MIN_OF(i, C - LANES));
+      accv v = VLOADX(0, coefficients + at) * LOADXV(X_DTYPE, gradient, at);
+      if (train)
+        v += fma(VLOADX(0, coefficients + shape.padded + at), LOADXV(X_DTYPE, row, at) - VLOADX(0, mean + at),
+                 VLOADX(0, coefficients + 2 * shape.padded + at));
+      if (C >= LANES) {
+        STOREXV(X_DTYPE, out, at, v);
+      } else {
+        STORE_FIRST(X_DTYPE, out, 0, v, C);
+      }
+    }
+  }
+}

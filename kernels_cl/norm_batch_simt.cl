@@ -1,0 +1,178 @@
+// Batch normalisation, SIMT kernels: the same steps and layouts as norm_batch.cl and norm_batch_backward.cl. Statistics by Welford's
+// update per work-item and Chan's combination in local memory.
+// Work-groups: 256 items. planes_*: one group per (channel, part). rows_*: 32 channels x 8 rows per group and part.
+// Defines: X_DTYPE, W_DTYPE, R_DTYPE, LANES.
+#include "common/norm_batch.clh"
+
+#define ITEMS 256
+#define ROW_CHANNELS 32
+#define ROW_ITEMS (ITEMS / ROW_CHANNELS)
+#define SIMT_KERNEL __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
+
+typedef struct {
+  acc count, mean, squares;
+} Welford;
+
+inline void add_value(Welford* w, acc v) {
+  w->count += 1;
+  const acc delta = v - w->mean;
+  w->mean += delta / w->count;
+  w->squares += delta * (v - w->mean);
+}
+
+inline Welford merged(Welford a, Welford b) {
+  Welford r = a;
+  if (b.count > 0) {
+    const acc delta = b.mean - a.mean;
+    r.count = a.count + b.count;
+    r.mean = a.mean + delta * (b.count / r.count);
+    r.squares = a.squares + b.squares + delta * delta * (a.count * b.count / r.count);
+  }
+  return r;
+}
+
+// Items `stride` apart hold values of one channel; the sum over them ends in the first `stride` items.
+#define REDUCE(shared, value, stride, merge)                              \
+  shared[item] = value;                                                   \
+  for (int half_ = ITEMS / 2; half_ >= (stride); half_ /= 2) {            \
+    barrier(CLK_LOCAL_MEM_FENCE);                                         \
+    if (item < half_) shared[item] = merge(shared[item], shared[item + half_]); \
+  }                                                                       \
+  barrier(CLK_LOCAL_MEM_FENCE);
+
+// Walks (n, p) of a part, ITEMS apart, without a division per element.
+#define EACH_OF_PART(body)                                                                  \
+  {                                                                                         \
+    const long width_ = p1 - p0, step_n_ = width_ ? ITEMS / width_ : 0, step_p_ = width_ ? ITEMS % width_ : 0; \
+    if (width_ > 0)                                                                         \
+      for (long n = n0 + item / width_, p = p0 + item % width_; n < n1;) {                  \
+        body;                                                                               \
+        n += step_n_;                                                                       \
+        p += step_p_;                                                                       \
+        if (p >= p1) p -= width_, ++n;                                                      \
+      }                                                                                     \
+  }
+
+inline void put_statistics(__global acc* partial, long padded, long part, long c, Welford w) {
+  partial += 3 * part * padded + c;
+  partial[0] = w.count;
+  partial[padded] = w.mean;
+  partial[2 * padded] = w.squares;
+}
+
+SIMT_KERNEL void planes_statistics(TENSOR(const X, x), TENSOR(acc, partial), PlaneShape shape, int parts) {
+  OPEN_RESTRICT(const X, x);
+  OPEN_RESTRICT(acc, partial);
+  __local Welford shared[ITEMS];
+  const int item = get_local_id(0), part = get_group_id(1);
+  const long c = get_group_id(0);
+  long n0, n1, p0, p1;
+  part_range(shape, parts, part, &n0, &n1, &p0, &p1);
+  x += c * shape.x_channel;
+  Welford mine = {0, 0, 0};
+  EACH_OF_PART(add_value(&mine, LOADX(X_DTYPE, x, n * shape.x_batch + p)));
+  REDUCE(shared, mine, 1, merged);
+  if (item == 0) put_statistics(partial, shape.padded, part, c, shared[0]);
+}
+
+SIMT_KERNEL void rows_statistics(TENSOR(const X, x), TENSOR(acc, partial), RowShape shape, int parts) {
+  OPEN_RESTRICT(const X, x);
+  OPEN_RESTRICT(acc, partial);
+  __local Welford shared[ITEMS];
+  const int item = get_local_id(0), part = get_group_id(1);
+  const long c = get_group_id(0) * ROW_CHANNELS + item % ROW_CHANNELS, r1 = shape.rows * (part + 1) / parts;
+  Welford mine = {0, 0, 0};
+  if (c < shape.channels)
+    for (long r = shape.rows * part / parts + item / ROW_CHANNELS; r < r1; r += ROW_ITEMS)
+      add_value(&mine, LOADX(X_DTYPE, x, r * shape.x_row + c));
+  REDUCE(shared, mine, ROW_CHANNELS, merged);
+  if (item < ROW_CHANNELS && c < shape.channels) put_statistics(partial, shape.padded, part, c, shared[item]);
+}
+
+typedef struct {
+  acc sum, dot;
+} Sums;
+
+inline Sums added(Sums a, Sums b) {
+  const Sums r = {a.sum + b.sum, a.dot + b.dot};
+  return r;
+}
+
+inline void add_gradient(Sums* s, acc g, acc x, acc mean) {
+  s->sum += g;
+  s->dot = fma(g, x - mean, s->dot);
+}
+
+inline void put_sums(__global acc* partial, long padded, long part, long c, Sums s) {
+  partial += 2 * part * padded + c;
+  partial[0] = s.sum;
+  partial[padded] = s.dot;
+}
+
+SIMT_KERNEL void planes_sums(TENSOR(const X, x), TENSOR(const X, g), TENSOR(const acc, mean), TENSOR(acc, partial), PlaneShape shape, int parts) {
+  OPEN_RESTRICT(const X, x);
+  OPEN_RESTRICT(const X, g);
+  OPEN_RESTRICT(const acc, mean);
+  OPEN_RESTRICT(acc, partial);
+  __local Sums shared[ITEMS];
+  const int item = get_local_id(0), part = get_group_id(1);
+  const long c = get_group_id(0);
+  long n0, n1, p0, p1;
+  part_range(shape, parts, part, &n0, &n1, &p0, &p1);
+  x += c * shape.x_channel;
+  g += c * shape.y_channel;
+  const acc m = mean[c];
+  Sums mine = {0, 0};
+  EACH_OF_PART(add_gradient(&mine, LOADX(X_DTYPE, g, n * shape.y_batch + p), LOADX(X_DTYPE, x, n * shape.x_batch + p), m));
+  REDUCE(shared, mine, 1, added);
+  if (item == 0) put_sums(partial, shape.padded, part, c, shared[0]);
+}
+
+SIMT_KERNEL void rows_sums(TENSOR(const X, x), TENSOR(const X, g), TENSOR(const acc, mean), TENSOR(acc, partial), RowShape shape, int parts) {
+  OPEN_RESTRICT(const X, x);
+  OPEN_RESTRICT(const X, g);
+  OPEN_RESTRICT(const acc, mean);
+  OPEN_RESTRICT(acc, partial);
+  __local Sums shared[ITEMS];
+  const int item = get_local_id(0), part = get_group_id(1);
+  const long c = get_group_id(0) * ROW_CHANNELS + item % ROW_CHANNELS, r1 = shape.rows * (part + 1) / parts;
+  Sums mine = {0, 0};
+  if (c < shape.channels) {
+    const acc m = mean[c];
+    for (long r = shape.rows * part / parts + item / ROW_CHANNELS; r < r1; r += ROW_ITEMS)
+      add_gradient(&mine, LOADX(X_DTYPE, g, r * shape.y_row + c), LOADX(X_DTYPE, x, r * shape.x_row + c), m);
+  }
+  REDUCE(shared, mine, ROW_CHANNELS, added);
+  if (item < ROW_CHANNELS && c < shape.channels) put_sums(partial, shape.padded, part, c, shared[item]);
+}
+
+// ---- elementwise steps, one item per element in the order n, c, p; rows are planes with inner = 1
+__kernel void elements_apply(TENSOR(const X, x), TENSOR(X, y), TENSOR(const acc, coefficients), PlaneShape shape, int relu) {
+  OPEN_RESTRICT(const X, x);
+  OPEN_RESTRICT(X, y);
+  OPEN_RESTRICT(const acc, coefficients);
+  const long total = shape.batch * shape.channels * shape.inner;
+  for (long i = get_global_id(0); i < total; i += get_global_size(0)) {
+    const long plane = i / shape.inner, p = i - plane * shape.inner, n = plane / shape.channels, c = plane - n * shape.channels;
+    const acc v = fma(LOADX(X_DTYPE, x, n * shape.x_batch + c * shape.x_channel + p), coefficients[c], coefficients[shape.padded + c]);
+    STOREX(X_DTYPE, y, n * shape.y_batch + c * shape.y_channel + p, relu && v < 0 ? 0 : v);
+  }
+}
+
+__kernel void elements_gradient(TENSOR(const X, x), TENSOR(const X, g), TENSOR(X, dx), TENSOR(const acc, mean), TENSOR(const acc, coefficients),
+                                PlaneShape shape, int train) {
+  OPEN_RESTRICT(const X, x);
+  OPEN_RESTRICT(const X, g);
+  OPEN_RESTRICT(X, dx);
+  OPEN_RESTRICT(const acc, mean);
+  OPEN_RESTRICT(const acc, coefficients);
+  const long total = shape.batch * shape.channels * shape.inner;
+  for (long i = get_global_id(0); i < total; i += get_global_size(0)) {
+    const long plane = i / shape.inner, p = i - plane * shape.inner, n = plane / shape.channels, c = plane - n * shape.channels;
+    acc v = coefficients[c] * LOADX(X_DTYPE, g, n * shape.y_batch + c * shape.y_channel + p);
+    if (train)
+      v += fma(coefficients[shape.padded + c], LOADX(X_DTYPE, x, n * shape.x_batch + c * shape.x_channel + p) - mean[c],
+               coefficients[2 * shape.padded + c]);
+    STOREX(X_DTYPE, dx, n * shape.z_batch + c * shape.z_channel + p, v);
+  }
+}

@@ -1,0 +1,132 @@
+// Softmax over the middle dimension of [outer, n, inner], fat kernels.
+//   softmax: y = e / sum e, e = exp(x - max x);   log softmax: y = x - max x - log(sum e)
+//   backward: dx = y (g - sum g y);               dx = g - exp(y) sum g
+// rows_*: inner = 1, a task is a range of rows, lanes along the row, which stays in the cache between the sweeps.
+// columns_*: lanes are neighbouring inner positions, a task is a range of (outer, block of LANES columns).
+// A NaN reaches the whole row through the sum.
+#include "common/softmax.clh"
+
+#define EACH_TASK(total, i) \
+  for (long i = (total)*get_group_id(0) / get_num_groups(0), end_ = (total) * (get_group_id(0) + 1) / get_num_groups(0); i < end_; ++i)
+
+inline accv greater_of(accv a, accv b) { return a > b ? a : b; }
+
+FAT_KERNEL void rows_forward(TENSOR(const X, x), TENSOR(Y, y), SoftmaxShape s) {
+  OPEN(const X, x);
+  OPEN(Y, y);
+  const long n = s.n, whole = n / LANES * LANES;
+  const maskv tail = KEEP(n - whole);
+  EACH_TASK(s.outer, r) {
+    __global const X* in = x + r * n;
+    __global Y* out = y + r * n;
+    accv m = tail ? LOADXV(X_DTYPE, in, whole) : (accv)-INFINITY;
+    for (long i = 0; i < whole; i += LANES) m = greater_of(LOADXV(X_DTYPE, in, i), m);
+    const acc top = max_lanes(m);
+    accv sums = (accv)0;
+    for (long i = 0; i < whole; i += LANES) {
+      const accv e = exp_fast(LOADXV(X_DTYPE, in, i) - top);
+#if !LOG && KEEP_EXP
+      STOREXV(Y_DTYPE, out, i, e);
+#endif
+      sums += e;
+    }
+    const accv last = LOADXV(X_DTYPE, in, whole) - top, last_e = exp_fast(last);
+    sums += tail ? last_e : (accv)0;
+#if LOG
+    const acc shift = log(sum_lanes(sums));
+#define FINISH(v) ((v)-shift)
+#else
+    const acc scale = 1 / sum_lanes(sums);
+#define FINISH(v) ((v)*scale)
+#endif
+    for (long i = 0; i < whole; i += LANES) {
+#if LOG
+      STOREXV(Y_DTYPE, out, i, FINISH(LOADXV(X_DTYPE, in, i) - top));
+#elif KEEP_EXP
+      STOREXV(Y_DTYPE, out, i, FINISH(LOADXV(Y_DTYPE, out, i)));
+#else
+      STOREXV(Y_DTYPE, out, i, FINISH(exp_fast(LOADXV(X_DTYPE, in, i) - top)));
+#endif
+    }
+    if (whole < n) STORE_FIRST(Y_DTYPE, out, whole, FINISH(LOG ? last : last_e), n - whole);
+  }
+}
+
+// Gradient of one vector: g, y and the row's sum.
+inline accv backward_of(accv g, accv y, accv sum) { return LOG ? g - exp_fast(y) * sum : y * (g - sum); }
+
+FAT_KERNEL void rows_backward(TENSOR(const Y, g), TENSOR(const Y, y), TENSOR(X, dx), SoftmaxShape s) {
+  OPEN(const Y, g);
+  OPEN(const Y, y);
+  OPEN(X, dx);
+  const long n = s.n, whole = n / LANES * LANES;
+  const maskv tail = KEEP(n - whole);
+  EACH_TASK(s.outer, r) {
+    __global const Y *gradient = g + r * n, *in = y + r * n;
+    const accv last_g = LOADXV(Y_DTYPE, gradient, whole), last_y = LOADXV(Y_DTYPE, in, whole);
+    const accv last = LOG ? last_g : last_g * last_y;
+    accv sums = tail ? last : (accv)0;
+    for (long i = 0; i < whole; i += LANES) {
+      const accv v = LOADXV(Y_DTYPE, gradient, i);
+      sums += LOG ? v : v * LOADXV(Y_DTYPE, in, i);
+    }
+    const accv sum = (accv)sum_lanes(sums);
+    for (long i = 0; i < whole; i += LANES)
+      STOREXV(X_DTYPE, dx, r * n + i, backward_of(LOADXV(Y_DTYPE, gradient, i), LOADXV(Y_DTYPE, in, i), sum));
+    if (whole < n) STORE_FIRST(X_DTYPE, dx, r * n + whole, backward_of(last_g, last_y, sum), n - whole);
+  }
+}
+
+// Stores a block of columns, clipped to the inner dimension.
+#define STORE_COLUMNS(D, p, i, v)                \
+  if (keep >= LANES) {                           \
+    STOREXV(D, p, i, v);                         \
+  } else {                                       \
+    STORE_FIRST(D, p, i, v, keep);               \
+  }
+
+#define EACH_BLOCK                                                                     \
+  const long blocks = (s.inner + LANES - 1) / LANES;                                   \
+  EACH_TASK(s.outer * blocks, task) {                                                  \
+    const long column = task % blocks * LANES, keep = s.inner - column, base = task / blocks * s.n * s.inner + column;
+
+FAT_KERNEL void columns_forward(TENSOR(const X, x), TENSOR(Y, y), SoftmaxShape s) {
+  OPEN(const X, x);
+  OPEN(Y, y);
+  EACH_BLOCK
+    accv m = (accv)-INFINITY, sums = (accv)0;
+    for (long k = 0; k < s.n; ++k) m = greater_of(LOADXV(X_DTYPE, x, base + k * s.inner), m);
+    for (long k = 0; k < s.n; ++k) sums += exp_fast(LOADXV(X_DTYPE, x, base + k * s.inner) - m);
+#if LOG
+    const accv shift = log(sums);
+#else
+    const accv scale = 1 / sums;
+#endif
+    for (long k = 0; k < s.n; ++k) {
+      const accv v = LOADXV(X_DTYPE, x, base + k * s.inner) - m;
+#if LOG
+      STORE_COLUMNS(Y_DTYPE, y, base + k * s.inner, v - shift);
+#else
+      STORE_COLUMNS(Y_DTYPE, y, base + k * s.inner, exp_fast(v) * scale);
+#endif
+    }
+  }
+}
+
+FAT_KERNEL void columns_backward(TENSOR(const Y, g), TENSOR(const Y, y), TENSOR(X, dx), SoftmaxShape s) {
+  OPEN(const Y, g);
+  OPEN(const Y, y);
+  OPEN(X, dx);
+  EACH_BLOCK
+    accv sum = (accv)0;
+    for (long k = 0; k < s.n; ++k) {
+      const accv v = LOADXV(Y_DTYPE, g, base + k * s.inner);
+      sum += LOG ? v : v * LOADXV(Y_DTYPE, y, base + k * s.inner);
+    }
+    for (long k = 0; k < s.n; ++k) {
+      const long at = base + k * s.inner;
+      const accv v = backward_of(LOADXV(Y_DTYPE, g, at), LOADXV(Y_DTYPE, y, at), sum);
+      STORE_COLUMNS(X_DTYPE, dx, at, v);
+    }
+  }
+}

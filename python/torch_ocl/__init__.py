@@ -1,0 +1,40 @@
+"""torch_ocl: the device `ocl` for PyTorch, on anything that has an OpenCL driver.
+
+Importing this package always loads the backend. `import torch` loads it by itself where an OpenCL device is the only
+accelerator (see TORCH_OCL_AUTOLOAD in docs/environment.md).
+"""
+
+import torch
+
+from . import _core
+
+__version__ = "0.1.0"
+NAME = "ocl"
+
+
+def _check_name_is_free():
+    taken = torch._C._get_privateuse1_backend_name()
+    if taken == "privateuseone":
+        return
+    if taken != NAME or hasattr(torch, NAME):
+        raise RuntimeError(
+            f"torch_ocl cannot be loaded: another package has already renamed PyTorch's PrivateUse1 device to {taken!r}. "
+            "Only one such backend fits into a process. Uninstall the other one (`pip list` shows it; `pytorch-ocl` takes the "
+            "same name), or import torch_ocl before it and start Python with TORCH_DEVICE_BACKEND_AUTOLOAD=0."
+        )
+
+
+def _load():
+    _check_name_is_free()
+    _core.load()
+    torch.utils.rename_privateuse1_backend(NAME)
+
+    from . import _patches, backends, ocl
+
+    ocl._register()
+    torch.utils.generate_methods_for_privateuse1_backend(for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True)
+    backends._register()
+    _patches.apply()
+
+
+_load()

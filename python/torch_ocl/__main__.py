@@ -1,0 +1,134 @@
+"""`python -m torch_ocl`: the doctor. Prints what a bug report needs, and says what to do when something is missing.
+
+python -m torch_ocl                 platforms, devices, capabilities, cache, self-test
+python -m torch_ocl cache clear     deletes the compiled programs on disk
+python -m torch_ocl environment     the environment variables as a table (docs/environment.md)
+"""
+
+import os
+import platform
+import sys
+
+import torch
+
+import torch_ocl
+from _torch_ocl_boot import loader
+
+from . import _core
+
+FEATURES = ("fp64", "fp16", "sub_groups", "float_atomic_add", "correctly_rounded_divide_sqrt", "denormals", "unified_memory")
+
+
+def line(name, value):
+    print(f"  {name + ':':22} {value}")
+
+
+def size(bytes):
+    return f"{bytes / 2**30:.1f} GiB" if bytes >= 2**30 else f"{bytes / 2**10:.0f} KiB"
+
+
+def show_versions():
+    print("versions")
+    line("torch_ocl", torch_ocl.__version__)
+    line("torch", torch.__version__)
+    line("python", f"{platform.python_version()} at {sys.prefix}")
+    line("system", platform.platform())
+
+
+def show_loader():
+    print("OpenCL loader")
+    library = loader.library()
+    line("library", loader.path_of(library) if library is not None else "none")
+    drivers = loader.pip_drivers()
+    line("drivers from pip", ", ".join(drivers) or "none")
+    system = sorted(str(file) for file in loader.SYSTEM_VENDORS.glob("*.icd")) if loader.SYSTEM_VENDORS.is_dir() else []
+    line("drivers of the system", ", ".join(system) or "none")
+    for name in sorted(os.environ):
+        if name.startswith(("TORCH_OCL_", "OCL_ICD_", "POCL_", "RUSTICL_")):
+            line(name, os.environ[name])
+
+
+def show_device(index):
+    facts = torch.ocl.get_device_properties(index)
+    print(f"device ocl:{index}")
+    line("name", facts.name)
+    line("platform", f"{facts.platform_name} ({facts.platform_version})")
+    line("driver", f"{facts.driver_version}, {facts.device_version}, {facts.c_version}")
+    kind = "GPU" if facts.is_gpu else "CPU" if facts.is_cpu else "accelerator"
+    line("kind", f"{kind}, {facts.compute_units} compute units, kernels in {facts.style} style")
+    line("memory", f"{size(facts.global_memory)}, at most {size(facts.max_allocation)} in one piece, {size(facts.local_memory)} local")
+    line("work-group", f"at most {facts.max_work_group} work-items")
+    line("has", ", ".join(name for name in FEATURES if getattr(facts, name)) or "-")
+    line("has not", ", ".join(name for name in FEATURES if not getattr(facts, name)) or "-")
+
+
+def self_test(index):
+    """Runs the core's self-test and a small training step against the CPU. True when both agree."""
+    good = True
+    for name, result in dict(_core.core().self_test(index)).items():
+        line(name, result)
+        good &= result is not False and not str(result).startswith("failed")
+    torch.manual_seed(0)
+    x, weight = torch.randn(64, 48), torch.randn(32, 48, requires_grad=True)
+    torch.nn.functional.cross_entropy(x @ weight.t(), torch.arange(64) % 32).backward()
+    twin = weight.detach().to(f"ocl:{index}").requires_grad_()
+    torch.nn.functional.cross_entropy(x.to(twin.device) @ twin.t(), torch.arange(64, device=twin.device) % 32).backward()
+    error = (twin.grad.cpu() - weight.grad).abs().max().item()
+    line("a training step", f"{'ok' if error < 1e-5 else 'failed'} (largest difference of a gradient to the CPU's: {error:.1e})")
+    return good and error < 1e-5
+
+
+def doctor():
+    show_versions()
+    show_loader()
+    if not _core.loaded():
+        print(f"problem\n  {_core.problem()}")
+        return 1
+    core, good = _core.core(), True
+    for problem in core.device_problems():
+        print(f"problem\n  {problem}")
+    for index in range(core.device_count()):
+        show_device(index)
+    if core.device_count() == 0:
+        print(f"problem\n  No OpenCL device was found: {loader.HOW_TO_INSTALL}.")
+        return 1
+    state = torch.ocl.cache_state()
+    print("cache of compiled programs")
+    line("folder", torch.ocl.cache_folder())
+    line("content", f"{state['files']} programs, {size(state['bytes'])}, {'writable' if state['writable'] else 'NOT writable'}")
+    for index in range(core.device_count()):
+        print(f"self-test of ocl:{index}")
+        try:
+            good &= self_test(index)
+        except Exception as error:
+            line("failed", f"{type(error).__name__}: {error}")
+            good = False
+    print("everything works" if good else "something is broken: see above")
+    return 0 if good else 1
+
+
+def environment_table():
+    """Markdown table of the environment variables, from the list the library itself reads."""
+    rows = ["| variable | default | meaning |", "|---|---|---|"]
+    for name, default, meaning in _core.core().environment_table():
+        rows.append(f"| `{name}` | {f'`{default}`' if default else ''} | {meaning.replace('|', chr(92) + '|')} |")
+    return "\n".join(rows)
+
+
+def main(arguments):
+    if not arguments:
+        return doctor()
+    if arguments == ["cache", "clear"]:
+        before = torch.ocl.cache_state()
+        torch.ocl.clear_cache()
+        print(f"removed {before['files'] - torch.ocl.cache_state()['files']} programs from {torch.ocl.cache_folder()}")
+        return 0
+    if arguments == ["environment"]:
+        print(environment_table())
+        return 0
+    print(__doc__)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,85 @@
+"""The few places where PyTorch knows its own accelerators by name and has to be told about this one."""
+
+import contextlib
+import functools
+
+import torch
+
+
+def apply():
+    """Installs every patch; a second call changes nothing."""
+    if getattr(apply, "done", False):
+        return
+    apply.done = True
+    _patch_dlpack_device()
+    _patch_module_moves()
+
+
+def _patch_dlpack_device():
+    """torch 2.13 compares the device type with the literal "privateuse1", which a renamed device never is."""
+    original = torch.Tensor.__dlpack_device__
+    if "privateuse1" not in original.__code__.co_consts:
+        return
+
+    @functools.wraps(original)
+    def __dlpack_device__(self):
+        if type(self).__torch_function__ is torch.Tensor.__torch_function__ and self.device.type == "ocl":
+            from torch.utils.dlpack import DLDeviceType
+
+            return DLDeviceType.kDLExtDev, self.device.index or 0
+        return original(self)
+
+    torch.Tensor.__dlpack_device__ = __dlpack_device__
+
+
+@contextlib.contextmanager
+def _swapping(module, target):
+    """Parameters keep their identity while they move between `ocl` and another device type.
+
+    PyTorch assigns `.data` for the devices it counts as dense and makes new Parameter objects for the others, which tears tied
+    weights apart and leaves optimizers with the old ones. Swapping the contents keeps both.
+    """
+    future = torch.__future__
+    kinds = {parameter.device.type for parameter in module.parameters()} | {target}
+    if future.get_swap_module_params_on_conversion() or "ocl" not in kinds or len(kinds) == 1:
+        yield
+        return
+    future.set_swap_module_params_on_conversion(True)
+    try:
+        yield
+    finally:
+        future.set_swap_module_params_on_conversion(False)
+
+
+def _patch_module_moves():
+    for name in ("to", "cpu", "cuda", "xpu", "ocl", "to_empty"):
+        if hasattr(torch.nn.Module, name):
+            setattr(torch.nn.Module, name, _keeping_identity(name, getattr(torch.nn.Module, name)))
+
+
+def _target_of(name, args, kwargs):
+    """Device type that a call of Module.to and its relatives moves to, or None when it does not move."""
+    if name == "to":
+        device = torch._C._nn._parse_to(*args, **kwargs)[0]
+        return device.type if device is not None else None
+    if name == "to_empty":
+        device = kwargs.get("device", args[0] if args else None)
+        if isinstance(device, int):
+            return "ocl"
+        return torch.device(device).type if device is not None else None
+    return name
+
+
+def _keeping_identity(name, original):
+    @functools.wraps(original)
+    def moved(self, *args, **kwargs):
+        try:
+            target = _target_of(name, args, kwargs)
+        except (TypeError, RuntimeError):
+            target = None  # the original says what is wrong
+        if target is None:
+            return original(self, *args, **kwargs)
+        with _swapping(self, target):
+            return original(self, *args, **kwargs)
+
+    return moved

@@ -1,0 +1,57 @@
+"""`torch.backends.ocl`: switches that trade speed against precision or repeatability."""
+
+import contextlib
+import sys
+import types
+
+import torch
+
+from .. import _core
+
+_WINOGRAD = ("auto", "precise", "off")
+
+
+class _Switches(types.ModuleType):
+    """Attributes instead of functions, as in the other torch.backends."""
+
+    @property
+    def winograd(self):
+        """Winograd convolutions: "auto" (F(4x4), fastest), "precise" (F(2x2), error near a direct convolution) or "off"."""
+        return _core.core().winograd_mode()
+
+    @winograd.setter
+    def winograd(self, mode):
+        mode = {True: "auto", False: "off"}.get(mode, mode)
+        if mode not in _WINOGRAD:
+            raise ValueError(f"torch.backends.ocl.winograd is one of {', '.join(_WINOGRAD)}, not {mode!r}")
+        _core.core().set_winograd_mode(mode)
+
+    @property
+    def deterministic(self):
+        """Same inputs, same bits: atomics-free kernels. The same switch as torch.use_deterministic_algorithms()."""
+        return torch.are_deterministic_algorithms_enabled()
+
+    @deterministic.setter
+    def deterministic(self, value):
+        torch.use_deterministic_algorithms(bool(value))
+
+    def is_available(self):
+        return torch.ocl.is_available()
+
+    @contextlib.contextmanager
+    def flags(self, winograd=None, deterministic=None):
+        """Switches for the length of a with block; None leaves a switch as it is."""
+        before = self.winograd, self.deterministic
+        try:
+            if winograd is not None:
+                self.winograd = winograd
+            if deterministic is not None:
+                self.deterministic = deterministic
+            yield
+        finally:
+            self.winograd, self.deterministic = before
+
+
+def _register():
+    switches = _Switches("torch.backends.ocl", _Switches.__doc__)
+    torch.backends.ocl = sys.modules["torch.backends.ocl"] = switches

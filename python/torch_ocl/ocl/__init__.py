@@ -1,0 +1,83 @@
+"""`torch.ocl`: the names and meanings of `torch.cuda`, for OpenCL devices."""
+
+import sys
+
+import torch
+
+from . import _utils, amp, device as _device, fallback as _fallback, memory, random, streams
+from ._lifetime import (
+    _is_in_bad_fork,
+    _lazy_call,
+    _lazy_init,
+    init,
+    is_initialized,
+)
+from .device import (
+    can_device_access_peer,
+    current_device,
+    device,
+    device_count,
+    device_of,
+    exchange_device as _exchange_device,
+    get_device_capability,
+    get_device_name,
+    get_device_properties,
+    is_available,
+    is_bf16_supported,
+    maybe_exchange_device as _maybe_exchange_device,
+    set_device,
+    synchronize,
+)
+from .amp import get_amp_supported_dtype
+from .fallback import fallback_policy, fallbacks, reset_fallbacks, set_fallback_policy
+from .memory import (
+    empty_cache,
+    get_per_process_memory_fraction,
+    max_memory_allocated,
+    max_memory_reserved,
+    mem_get_info,
+    memory_allocated,
+    memory_reserved,
+    memory_snapshot,
+    memory_stats,
+    memory_stats_as_nested_dict,
+    memory_summary,
+    memory_usage_limit,
+    reset_accumulated_memory_stats,
+    reset_max_memory_allocated,
+    reset_max_memory_cached,
+    reset_peak_memory_stats,
+    set_per_process_memory_fraction,
+)
+from .programs import build_counts, cache_folder, cache_state, clear_cache
+from .random import (
+    get_rng_state,
+    get_rng_state_all,
+    initial_seed,
+    manual_seed,
+    manual_seed_all,
+    seed,
+    seed_all,
+    set_rng_state,
+    set_rng_state_all,
+)
+from .streams import Event, Stream, StreamContext, current_stream, default_stream, set_stream, stream
+
+# torch.utils.checkpoint reads this plain attribute to decide whether there is random state to save.
+_initialized = False
+
+
+def __getattr__(name):
+    if name == "default_generators":
+        return random.default_generators()
+    raise AttributeError(f"module 'torch.ocl' has no attribute {name!r}")
+
+
+def _register():
+    """Puts this module at torch.ocl, its parts at torch.ocl.memory and so on."""
+    torch._register_device_module("ocl", sys.modules[__name__])
+    for part in ("amp", "memory", "random", "streams"):
+        sys.modules[f"torch.ocl.{part}"] = sys.modules[f"{__name__}.{part}"]
+
+
+__all__ = [name for name in dir() if not name.startswith("_") and name not in ("sys", "torch")]

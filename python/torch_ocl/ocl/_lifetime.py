@@ -1,0 +1,98 @@
+"""Lazy initialisation, fork safety, and a clean end of the process."""
+
+import atexit
+import os
+import sys
+import threading
+import time
+
+from _torch_ocl_boot import loader
+
+from .. import _core
+
+_lock = threading.RLock()
+_initialized = False
+_touched = False  # devices were opened in this process: a forked child inherits drivers without their threads
+_in_bad_fork = False
+_waiting = []
+
+BAD_FORK = (
+    "Cannot re-initialize ocl in forked subprocess. To use ocl with multiprocessing, you must use the 'spawn' start method"
+)
+
+
+def _after_fork_in_child():
+    global _in_bad_fork, _initialized
+    if _touched:
+        _in_bad_fork = True
+        _initialized = False
+        sys.modules[__package__]._initialized = False
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+def opened():
+    """The core module, noting that devices are about to be opened in this process."""
+    global _touched
+    core = _core.core()
+    _touched = True
+    return core
+
+
+def _is_in_bad_fork():
+    return _in_bad_fork
+
+
+def is_initialized():
+    """Whether a device has been opened and can be used in this process."""
+    return _initialized and not _in_bad_fork
+
+
+def init():
+    """Initialises the backend. Usually not needed: the first use of the device does it."""
+    _lazy_init()
+
+
+def _lazy_init():
+    """Opens the devices once. PyTorch calls it before the first tensor on the device. Raises RuntimeError that says what to do."""
+    global _initialized
+    if is_initialized():
+        return
+    with _lock:
+        if is_initialized():
+            return
+        if _in_bad_fork:
+            raise RuntimeError(BAD_FORK)
+        core = opened()
+        core.register_fork_handler()
+        if core.device_count() == 0:
+            problems = "".join(f"\n  {line}" for line in core.device_problems())
+            raise RuntimeError(f"No OpenCL device was found: {loader.HOW_TO_INSTALL}.{problems}")
+        _initialized = sys.modules[__package__]._initialized = True
+        atexit.register(_finish, os.getpid())
+        waiting, _waiting[:] = list(_waiting), []
+    for call in waiting:
+        call()
+
+
+def _lazy_call(call):
+    """Runs `call` now, or when the backend is first used."""
+    with _lock:
+        if not is_initialized():
+            _waiting.append(call)
+            return
+    call()
+
+
+def _finish(process):
+    """Lets the device finish and the autograd thread drop its last Python objects while the interpreter still runs."""
+    if os.getpid() != process or _in_bad_fork:
+        return
+    try:
+        core = _core.core()
+        for index in range(core.device_count()):
+            core.synchronize(index)
+    except Exception:  # nobody can act on it now
+        pass
+    time.sleep(0.02)

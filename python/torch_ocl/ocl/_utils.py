@@ -1,0 +1,26 @@
+"""Device arguments as the functions of `torch.ocl` take them."""
+
+import torch
+
+
+def _get_device_index(device=None, optional=True, allow_cpu=False):
+    """Index of `device`: None or "ocl" (the current device), an int, "ocl:1", or a torch.device of this type."""
+    from .device import current_device
+
+    if isinstance(device, bool):
+        raise TypeError("a device is an index, a string or a torch.device, not a bool")
+    if isinstance(device, int):
+        return device if device >= 0 else current_device()
+    if device is None:
+        if not optional:
+            raise ValueError("an ocl device is expected, not None")
+        return current_device()
+    if isinstance(device, str):
+        device = torch.device(device)
+    if not isinstance(device, torch.device):
+        raise TypeError(f"a device is an index, a string or a torch.device, not {type(device).__name__}")
+    if device.type == "cpu" and allow_cpu:
+        return -1
+    if device.type != "ocl":
+        raise ValueError(f"an ocl device is expected, not {device}")
+    return current_device() if device.index is None else device.index

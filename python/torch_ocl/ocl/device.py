@@ -1,0 +1,125 @@
+"""Devices: how many, which one, what they can do."""
+
+import functools
+import re
+from types import SimpleNamespace
+
+import torch
+
+from .. import _core
+from . import _lifetime
+from ._utils import _get_device_index
+
+
+def device_count():
+    """Number of devices (TORCH_OCL_VISIBLE_DEVICES chooses and orders them). 0 where nothing works; never raises."""
+    return _lifetime.opened().device_count() if _core.loaded() else 0
+
+
+def is_available():
+    """Whether there is a device to use. Never raises."""
+    return device_count() > 0
+
+
+def is_bf16_supported(including_emulation=True):
+    """bfloat16 is a storage type on every device; kernels compute in float32."""
+    return is_available() and including_emulation
+
+
+def _ready():
+    _lifetime._lazy_init()
+    return _core.core()
+
+
+def current_device():
+    return _ready().current_device()
+
+
+def set_device(device):
+    """Makes `device` the current device of this thread. A negative index changes nothing."""
+    index = device if isinstance(device, int) else _get_device_index(device)
+    if index >= 0:
+        _ready().set_device(index)
+
+
+def exchange_device(index):
+    """Makes `index` current and returns the one before; a negative index changes nothing and returns -1."""
+    return _ready().exchange_device(index) if index >= 0 else -1
+
+
+maybe_exchange_device = exchange_device
+
+
+def synchronize(device=None):
+    """Waits until everything issued to the device has finished."""
+    _ready().synchronize(_get_device_index(device))
+
+
+class device:
+    """Context manager that changes the current device. None and negative indices change nothing."""
+
+    def __init__(self, device):
+        self.idx = -1 if device is None else _get_device_index(device)
+        self.prev_idx = -1
+
+    def __enter__(self):
+        self.prev_idx = exchange_device(self.idx)
+
+    def __exit__(self, *exception):
+        exchange_device(self.prev_idx)
+        return False
+
+
+class device_of(device):
+    """Context manager that changes the current device to that of a tensor; does nothing for other tensors."""
+
+    def __init__(self, obj):
+        super().__init__(obj.get_device() if obj.device.type == "ocl" else None)
+
+
+class _DeviceProperties(SimpleNamespace):
+    """Everything that was asked of the driver or measured, and the names torch.cuda gives to some of it."""
+
+    def __repr__(self):
+        return (
+            f"_OclDeviceProperties(name='{self.name}', platform='{self.platform_name}', driver='{self.driver_version}', "
+            f"total_memory={self.total_memory >> 20}MB, multi_processor_count={self.multi_processor_count}, style='{self.style}')"
+        )
+
+
+@functools.cache
+def _properties(index):
+    facts = dict(_core.core().device_properties(index))
+    version = re.search(r"(\d+)\.(\d+)", facts.get("device_version", ""))
+    facts["major"], facts["minor"] = (int(version[1]), int(version[2])) if version else (1, 2)
+    facts["total_memory"] = facts["global_memory"]
+    facts["multi_processor_count"] = facts["compute_units"]
+    facts["is_integrated"] = facts["unified_memory"]
+    return _DeviceProperties(**facts)
+
+
+def get_device_properties(device=None):
+    """A record of the device's capabilities (csrc/opencl/capabilities.h) with torch.cuda's names beside the OpenCL ones."""
+    index = _get_device_index(device)
+    if not 0 <= index < _ready().device_count():
+        raise AssertionError(f"Invalid device id: {index}; there are {device_count()} ocl devices")
+    return _properties(index)
+
+
+def get_device_name(device=None):
+    return get_device_properties(device).name
+
+
+def get_device_capability(device=None):
+    """OpenCL version of the device as (major, minor)."""
+    properties = get_device_properties(device)
+    return properties.major, properties.minor
+
+
+def can_device_access_peer(device, peer_device):
+    """OpenCL devices do not read each other's memory."""
+    return _get_device_index(device) == _get_device_index(peer_device)
+
+
+def _device_with_index(device):
+    return torch.device("ocl", _get_device_index(device))

@@ -1,0 +1,127 @@
+"""Device memory: statistics and limits of the caching allocator."""
+
+from collections import OrderedDict
+
+from .. import _core
+from . import _lifetime
+from ._utils import _get_device_index
+
+
+def _ready():
+    _lifetime._lazy_init()
+    return _core.core()
+
+
+def empty_cache():
+    """Gives unused cached memory back to the driver."""
+    if _lifetime.is_initialized():
+        _core.core().empty_cache()
+
+
+def memory_stats(device=None):
+    """Statistics under torch.cuda's flat names, for example "allocated_bytes.all.peak". Empty before the first use."""
+    if not _lifetime.is_initialized():
+        return OrderedDict()
+    return OrderedDict(sorted(_core.core().memory_stats(_get_device_index(device)).items()))
+
+
+def memory_stats_as_nested_dict(device=None):
+    nested = {}
+    for key, value in memory_stats(device).items():
+        *path, last = key.split(".")
+        level = nested
+        for part in path:
+            level = level.setdefault(part, {})
+        level[last] = value
+    return nested
+
+
+def memory_allocated(device=None):
+    """Bytes in use by tensors."""
+    return memory_stats(device).get("allocated_bytes.all.current", 0)
+
+
+def max_memory_allocated(device=None):
+    """Most bytes in use by tensors since the start or the last reset_peak_memory_stats()."""
+    return memory_stats(device).get("allocated_bytes.all.peak", 0)
+
+
+def memory_reserved(device=None):
+    """Bytes that the allocator holds, in use or cached."""
+    return memory_stats(device).get("reserved_bytes.all.current", 0)
+
+
+def max_memory_reserved(device=None):
+    return memory_stats(device).get("reserved_bytes.all.peak", 0)
+
+
+def reset_peak_memory_stats(device=None):
+    _ready().reset_peak_memory_stats(_get_device_index(device))
+
+
+def reset_accumulated_memory_stats(device=None):
+    _ready().reset_accumulated_memory_stats(_get_device_index(device))
+
+
+reset_max_memory_allocated = reset_peak_memory_stats
+reset_max_memory_cached = reset_peak_memory_stats
+
+
+def mem_get_info(device=None):
+    """(free, total) bytes of the device as far as the driver tells: OpenCL has no call for free memory, so other processes do not count."""
+    return tuple(_ready().memory_info(_get_device_index(device)))
+
+
+def memory_snapshot(device=None):
+    """Segments and blocks of the allocator, as a list of dictionaries."""
+    return _ready().memory_snapshot(_get_device_index(device))
+
+
+_limits = {}
+
+
+def memory_usage_limit(bytes, device=None):
+    """At most this many bytes are reserved on the device (0: no limit)."""
+    index = _get_device_index(device)
+    _ready().set_memory_limit(index, int(bytes))
+    _limits[index] = int(bytes)
+
+
+def set_per_process_memory_fraction(fraction, device=None):
+    """At most this fraction of the device's memory is reserved; beyond it torch.OutOfMemoryError is raised."""
+    if not 0 <= fraction <= 1:
+        raise ValueError(f"Invalid fraction value: {fraction}. Allowed range: 0~1")
+    total = mem_get_info(device)[1]
+    memory_usage_limit(0 if fraction == 1 else max(1, int(total * fraction)), device)
+
+
+def get_per_process_memory_fraction(device=None):
+    index = _get_device_index(device)
+    limit = _limits.get(index, 0)
+    return min(1.0, limit / mem_get_info(index)[1]) if limit else 1.0
+
+
+def _size(number):
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(number) < 1024 or unit == "GiB":
+            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
+        number /= 1024
+    return ""
+
+
+def memory_summary(device=None, abbreviated=False):
+    """A table of the statistics, for people."""
+    index = _get_device_index(device)
+    stats = memory_stats(index)
+    pools = ("all",) if abbreviated else ("all", "large_pool", "small_pool")
+    rows = [f"{'ocl:%d' % index:32} {'now':>12} {'peak':>12} {'allocated':>12} {'freed':>12}"]
+    for metric in ("allocated_bytes", "reserved_bytes", "active_bytes", "inactive_split_bytes", "requested_bytes", "allocation", "segment"):
+        for pool in pools:
+            key = f"{metric}.{pool}."
+            if key + "current" not in stats:
+                continue
+            show = _size if metric.endswith("bytes") else str
+            values = " ".join(f"{show(stats.get(key + part, 0)):>12}" for part in ("current", "peak", "allocated", "freed"))
+            rows.append(f"{metric + ' ' + pool:32} {values}")
+    rows += [f"{name:32} {stats[name]:>12}" for name in ("num_alloc_retries", "num_ooms") if name in stats]
+    return "\n".join(rows)

@@ -1,0 +1,77 @@
+"""Random numbers: one Philox generator per device, same seed, same numbers."""
+
+import torch
+
+from .. import _core
+from . import _lifetime
+from ._utils import _get_device_index
+
+
+def _generator(device):
+    _lifetime._lazy_init()
+    return _core.core().default_generator(_get_device_index(device))
+
+
+def default_generators():
+    """The generators of all devices, as torch.cuda.default_generators."""
+    _lifetime._lazy_init()
+    core = _core.core()
+    return tuple(core.default_generator(index) for index in range(core.device_count()))
+
+
+def get_rng_state(device="ocl"):
+    """State of the device's generator, a ByteTensor on the CPU."""
+    return _generator(device).get_state()
+
+
+def set_rng_state(new_state, device="ocl"):
+    with torch._C._DisableFuncTorch():
+        copy = new_state.clone(memory_format=torch.contiguous_format)
+    _lifetime._lazy_call(lambda: _generator(device).set_state(copy))
+
+
+def get_rng_state_all():
+    return [generator.get_state() for generator in default_generators()]
+
+
+def set_rng_state_all(new_states):
+    for index, state in enumerate(new_states):
+        set_rng_state(state, index)
+
+
+def manual_seed(seed):
+    """Seeds the current device's generator. Safe without a device: the seed is set when one is first used."""
+    seed = int(seed)
+    _lifetime._lazy_call(lambda: _generator(None).manual_seed(seed))
+
+
+def manual_seed_all(seed):
+    """Seeds every device's generator. Safe without a device."""
+    seed = int(seed)
+
+    def seed_them():
+        for generator in default_generators():
+            generator.manual_seed(seed)
+
+    _lifetime._lazy_call(seed_them)
+
+
+def seed():
+    """Seeds the current device's generator with a random number."""
+    _lifetime._lazy_call(lambda: _generator(None).seed())
+
+
+def seed_all():
+    """Seeds every device's generator with the same random number."""
+
+    def seed_them():
+        generators = default_generators()
+        number = generators[0].seed()
+        for generator in generators[1:]:
+            generator.manual_seed(number)
+
+    _lifetime._lazy_call(seed_them)
+
+
+def initial_seed():
+    return _generator(None).initial_seed()

@@ -1,0 +1,94 @@
+"""Streams (in-order command queues) and events."""
+
+import torch
+
+from . import _lifetime
+from ._utils import _get_device_index
+
+
+class Stream(torch.Stream):
+    """A queue of work on one device. `native_handle` is the cl_command_queue.
+
+    Stream(device=None, priority=0) makes a new one; Stream(stream_id=, device_index=, device_type=) names an existing one.
+    """
+
+    def __new__(cls, device=None, priority=0, **kwargs):
+        _lifetime._lazy_init()
+        if "stream_id" in kwargs:
+            kwargs.setdefault("device_type", int(torch._C._autograd.DeviceType.PrivateUse1))
+            return super().__new__(cls, **kwargs)
+        return super().__new__(cls, torch.device("ocl", _get_device_index(device)), priority=priority)
+
+    def wait_event(self, event):
+        """Work issued to this stream from now on waits for the event."""
+        event.wait(self)
+
+    def wait_stream(self, stream):
+        """Work issued to this stream from now on waits for what `stream` has been given so far."""
+        self.wait_event(stream.record_event())
+
+    def record_event(self, event=None):
+        event = Event() if event is None else event
+        event.record(self)
+        return event
+
+    def __repr__(self):
+        return f"torch.ocl.Stream(device=ocl:{self.device_index}, id={self.stream_id})"
+
+
+class Event(torch.Event):
+    """A mark in a stream. elapsed_time() gives milliseconds between two events made with enable_timing=True."""
+
+    def __new__(cls, enable_timing=False, blocking=False, interprocess=False):
+        _lifetime._lazy_init()
+        return super().__new__(cls, device=torch.device("ocl"), enable_timing=enable_timing, blocking=blocking, interprocess=interprocess)
+
+    def record(self, stream=None):
+        super().record(current_stream() if stream is None else stream)
+
+    def wait(self, stream=None):
+        super().wait(current_stream() if stream is None else stream)
+
+    def __repr__(self):
+        return f"torch.ocl.Event(id={self.event_id:#x})" if self.event_id else "torch.ocl.Event(not recorded)"
+
+
+def _named(stream):
+    return Stream(stream_id=stream.stream_id, device_index=stream.device_index, device_type=stream.device_type)
+
+
+def current_stream(device=None):
+    """The stream that this thread issues work to."""
+    return _named(torch.accelerator.current_stream(_get_device_index(device)))
+
+
+def default_stream(device=None):
+    """The stream that work goes to when nobody chose another."""
+    return Stream(stream_id=0, device_index=_get_device_index(device))
+
+
+def set_stream(stream):
+    """Makes `stream` current on its device, and its device current. None changes nothing."""
+    if stream is not None:
+        _lifetime._lazy_init()
+        torch.accelerator.set_stream(stream)
+
+
+class StreamContext:
+    """Context manager: work goes to `stream`; afterwards device and streams are as before. None changes nothing."""
+
+    def __init__(self, stream):
+        self.stream = stream
+
+    def __enter__(self):
+        if self.stream is not None:
+            self.stream.__enter__()
+
+    def __exit__(self, *exception):
+        if self.stream is not None:
+            self.stream.__exit__(*exception)
+        return False
+
+
+def stream(stream):
+    return StreamContext(stream)

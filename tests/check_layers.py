@@ -1,0 +1,47 @@
+"""Checks the include rule of the layers: opencl <- ops <- runtime <- aten <- python, and that only opencl/ makes OpenCL calls.
+
+`python tests/check_layers.py` prints every violation and exits with 1 when there is one.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+CSRC = Path(__file__).resolve().parents[1] / "csrc"
+LAYERS = ("opencl", "ops", "runtime", "aten", "python")
+MAY_INCLUDE = {
+    "opencl": {"opencl"},
+    "ops": {"opencl", "ops"},
+    "runtime": {"opencl", "ops", "runtime"},
+    "aten": {"opencl", "ops", "runtime", "aten"},
+    "python": {"opencl", "ops", "runtime", "aten", "python"},
+    "distributed": {"opencl", "ops", "runtime", "aten", "distributed"},
+}
+WITHOUT_TORCH = {"opencl", "ops"}
+TORCH_HEADER = re.compile(r"^(ATen|c10|torch|pybind11|Python\.h)\b")
+INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
+OPENCL_CALL = re.compile(r"(?<![\w.>:])cl(?:[A-Z][a-z]+)+[A-Za-z]*\s*\(")
+COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"", re.DOTALL)
+
+
+def violations():
+    for file in sorted(CSRC.rglob("*")):
+        if file.suffix not in (".h", ".cpp"):
+            continue
+        layer = file.relative_to(CSRC).parts[0]
+        text, where = file.read_text(), file.relative_to(CSRC.parent)
+        for header in INCLUDE.findall(text):
+            other = header.split("/")[0]
+            if other in MAY_INCLUDE and other not in MAY_INCLUDE[layer]:
+                yield f"{where}: {layer} must not include {header}"
+            if layer in WITHOUT_TORCH and TORCH_HEADER.match(header):
+                yield f"{where}: {layer} must not know PyTorch, but includes {header}"
+        if layer in ("aten", "python"):
+            for call in OPENCL_CALL.findall(COMMENT.sub("", text)):
+                yield f"{where}: {layer} calls OpenCL itself: {call.strip('( ')}"
+
+
+if __name__ == "__main__":
+    found = list(violations())
+    print("\n".join(found) or "layers: ok")
+    sys.exit(bool(found))

@@ -1,0 +1,62 @@
+// Convolutions of images with few channels against direct sums in float64.
+#include "conv_support.h"
+
+#include "ops/conv/stem.h"
+
+using namespace ocl;
+using namespace ocl::ops;
+using namespace ocl::testing;
+
+namespace {
+
+struct Case {
+  ConvShape shape;
+  int64_t kernel, stride;
+};
+
+constexpr Case cases[] = {
+    {{2, 3, 16, 37, 41, 3, 3}, 7, 2}, {{1, 3, 9, 8, 9, 5, 4}, 7, 2},   {{1, 3, 24, 59, 67, 2, 2}, 11, 4}, {{1, 3, 12, 11, 11, 0, 0}, 11, 4},
+    {{3, 3, 32, 23, 29, 1, 1}, 3, 2}, {{2, 3, 67, 64, 3, 0, 1}, 3, 2}, {{2, 1, 8, 28, 28, 1, 1}, 3, 1},   {{17, 1, 10, 9, 9, 0, 0}, 3, 1},
+    {{1, 1, 64, 5, 300, 1, 1}, 3, 1}, {{1, 4, 40, 31, 19, 2, 0}, 4, 4},  {{5, 2, 35, 11, 53, 0, 3}, 5, 2},
+};
+
+}  // namespace
+
+TEST(ConvStem, MatchesDirectSums) {
+  if (!device().fat()) GTEST_SKIP() << "needs a CPU device";
+  for (const ConvAlgorithm& algorithm : stem_algorithms())
+    for (const Case& each : cases) {
+      const ConvProblem p = problem_of(each.shape, each.kernel, each.stride);
+      ASSERT_EQ(algorithm.refuses(p, device()), nullptr) << describe(algorithm, p);
+      EXPECT_LE(error_of(algorithm, p), 2e-5) << describe(algorithm, p);
+    }
+}
+
+TEST(ConvStem, HalfStorageRoundsOnce) {
+  if (!device().fat()) GTEST_SKIP() << "needs a CPU device";
+  for (const ConvAlgorithm& algorithm : stem_algorithms())
+    for (const Case& each : {cases[0], cases[5]}) {
+      const ConvProblem p = problem_of(each.shape, each.kernel, each.stride, DType::bfloat16);
+      EXPECT_LE(bfloat16_error_of(algorithm, p, 3e-5), 1) << describe(algorithm, p);
+    }
+}
+
+TEST(ConvStem, RefusesWithAReason) {
+  for (const ConvAlgorithm& algorithm : stem_algorithms()) {
+    const auto reason = [&](const ConvShape& shape, int64_t kernel, int64_t stride) {
+      return algorithm.refuses(problem_of(shape, kernel, stride), device());
+    };
+    EXPECT_NE(reason({1, 5, 64, 32, 32, 1, 1}, 3, 1), nullptr);
+    EXPECT_NE(reason({1, 3, 4, 32, 32, 1, 1}, 3, 1), nullptr);
+    EXPECT_NE(reason({1, 3, 64, 32, 32, 1, 1}, 3, 3), nullptr);
+    EXPECT_NE(reason({1, 3, 64, 3, 2000000, 1, 1}, 3, 1), nullptr);
+  }
+}
+
+TEST(ConvStem, NewShapesBuildNothing) {
+  if (!device().fat()) GTEST_SKIP() << "needs a CPU device";
+  for (const ConvAlgorithm& algorithm : stem_algorithms()) error_of(algorithm, problem_of({1, 3, 8, 20, 20, 1, 1}, 3, 2));
+  const BuildCounts before = build_counts();
+  for (const ConvAlgorithm& algorithm : stem_algorithms()) error_of(algorithm, problem_of({2, 3, 24, 31, 17, 0, 2}, 3, 2));
+  EXPECT_EQ(before.built + before.loaded, build_counts().built + build_counts().loaded);
+}

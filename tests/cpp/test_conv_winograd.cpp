@@ -1,0 +1,136 @@
+// Winograd convolutions against direct sums in float64.
+#include "conv_support.h"
+
+#include "ops/conv/winograd.h"
+
+using namespace ocl;
+using namespace ocl::ops;
+using namespace ocl::testing;
+
+namespace {
+
+int64_t taps_of(const ConvAlgorithm& algorithm) { return std::string(algorithm.name).find("5x5") != std::string::npos ? 5 : 3; }
+
+double tolerance(const ConvAlgorithm& algorithm) {
+  if (taps_of(algorithm) == 5) return 5e-4;
+  return std::string(algorithm.name).find("f4x4") != std::string::npos ? 2e-4 : 1e-5;
+}
+
+// batch, channels in and out, height, width, padding: square and ragged tiles, one pixel more or less, partial channel blocks
+constexpr ConvShape shapes[] = {
+    {1, 16, 32, 8, 8, 1, 1},   {2, 32, 32, 7, 7, 1, 1},    {3, 16, 16, 13, 11, 1, 1},  {1, 48, 80, 6, 17, 0, 0},
+    {2, 17, 19, 9, 10, 2, 2},  {1, 5, 3, 5, 5, 0, 2},      {1, 33, 47, 10, 5, 2, 1},   {2, 16, 32, 1, 23, 2, 0},
+    {1, 16, 16, 3, 150, 1, 1}, {1, 31, 16, 29, 3, 1, 2},   {3, 64, 64, 4, 4, 1, 1},    {1, 272, 40, 6, 6, 1, 1},
+    {2, 40, 288, 5, 6, 0, 1},  {1, 16, 16, 9, 301, 1, 1},
+};
+
+bool has_output(const ConvProblem& p) { return p.output[1] > 0 && p.output[2] > 0; }
+
+bool can_run(const ConvAlgorithm& algorithm, const ConvProblem& p) {
+  return has_output(p) && (algorithm.pass != ConvPass::backward_data || (p.padding[1] < p.kernel[1] && p.padding[2] < p.kernel[2]));
+}
+
+bool fat() { return device().fat() && device().capabilities().local_memory >= (128u << 10); }
+
+}  // namespace
+
+TEST(ConvWinograd, MatchesDirectSums) {
+  if (!fat()) GTEST_SKIP() << "needs a CPU device";
+  for (const ConvAlgorithm& algorithm : winograd_algorithms())
+    for (const ConvShape& shape : shapes) {
+      const ConvProblem p = problem_of(shape, taps_of(algorithm));
+      if (!can_run(algorithm, p)) continue;
+      EXPECT_LE(error_of(algorithm, p), tolerance(algorithm)) << describe(algorithm, p);
+    }
+}
+
+TEST(ConvWinograd, WithoutBias) {
+  if (!fat()) GTEST_SKIP() << "needs a CPU device";
+  for (const ConvAlgorithm& algorithm : winograd_algorithms())
+    if (algorithm.pass == ConvPass::forward) {
+      const ConvProblem p = problem_of({2, 16, 24, 9, 9, 1, 1}, taps_of(algorithm));
+      EXPECT_LE(error_of(algorithm, p, false), tolerance(algorithm)) << algorithm.name;
+    }
+}
+
+TEST(ConvWinograd, WideLayersAreAccurate) {
+  if (!fat()) GTEST_SKIP() << "needs a CPU device";
+  for (const ConvAlgorithm& algorithm : winograd_algorithms()) {
+    if (taps_of(algorithm) != 3) continue;
+    const ConvProblem p = problem_of({1, 512, 512, 7, 7, 1, 1}, 3);
+    EXPECT_LE(error_of(algorithm, p), algorithm.name[10] == '4' ? 1e-4 : 1e-5) << algorithm.name << " pass " << int(algorithm.pass);
+  }
+}
+
+TEST(ConvWinograd, PartsOfABatchAddUp) {
+  if (!fat()) GTEST_SKIP() << "needs a CPU device";
+  ConvProblem p = problem_of({5, 16, 5, 260, 260, 1, 1}, 3);
+  for (const ConvAlgorithm& algorithm : winograd_algorithms()) {
+    if (std::string(algorithm.name) != "winograd_f4x4_3x3") continue;
+    const WinogradPlan plan = winograd_plan(algorithm.pass, p, 4, 3, device().capabilities().local_memory);
+    if (algorithm.pass == ConvPass::backward_weight) {
+      EXPECT_LT(plan.images, p.batch);
+    }
+    EXPECT_LE(error_of(algorithm, p), 2e-4) << int(algorithm.pass);
+  }
+}
+
+TEST(ConvWinograd, NaNStaysInItsImage) {
+  if (!fat()) GTEST_SKIP() << "needs a CPU device";
+  const ConvProblem p = problem_of({3, 16, 16, 7, 7, 1, 1}, 3);
+  auto x = random_values<float>(p.x_numel());
+  x[p.x_numel() / 3] = NAN;  // first pixel of the second image
+  const auto w = random_values<float>(p.w_numel());
+  for (const ConvAlgorithm& algorithm : winograd_algorithms()) {
+    if (algorithm.pass != ConvPass::forward || taps_of(algorithm) != 3) continue;
+    Array<float> dx(x), dw(w), dy(p.y_numel());
+    run(algorithm, p, {dx.data(), dw.data(), dy.data()});
+    const auto y = dy.host();
+    const int64_t image = p.y_numel() / 3;
+    for (int64_t i = 0; i < p.y_numel(); ++i) {
+      if (i / image != 1) {
+        EXPECT_FALSE(std::isnan(y[i])) << i;
+      }
+    }
+    EXPECT_TRUE(std::isnan(y[image]) && std::isnan(y[image + 1]) && std::isnan(y[image + 7]) && std::isnan(y[image + 8]));
+    EXPECT_FALSE(std::isnan(y[image + 48]));
+  }
+}
+
+TEST(ConvWinograd, HalfStorageRoundsOnce) {
+  if (!fat()) GTEST_SKIP() << "needs a CPU device";
+  const ConvProblem p = problem_of({2, 24, 40, 9, 11, 1, 1}, 3, 1, DType::bfloat16);
+  for (const ConvAlgorithm& algorithm : winograd_algorithms())
+    if (taps_of(algorithm) == 3) {
+      EXPECT_LE(bfloat16_error_of(algorithm, p, 3e-4), 1) << describe(algorithm, p);
+    }
+}
+
+TEST(ConvWinograd, RefusesWithAReason) {
+  const ConvAlgorithm& algorithm = winograd_algorithms()[0];
+  ConvProblem p = problem_of({8, 64, 64, 56, 56, 1, 1}, 3);
+  if (fat()) {
+    EXPECT_EQ(algorithm.refuses(p, device()), nullptr);
+  }
+  ConvProblem strided = p;
+  strided.stride = {1, 2, 2};
+  EXPECT_NE(algorithm.refuses(strided, device()), nullptr);
+  ConvProblem grouped = p;
+  grouped.groups = 2;
+  EXPECT_NE(algorithm.refuses(grouped, device()), nullptr);
+  EXPECT_NE(algorithm.refuses(problem_of({1, 3, 64, 224, 224, 1, 1}, 3), device()), nullptr);
+  const WinogradMode before = winograd_mode();
+  set_winograd_mode(WinogradMode::precise);
+  EXPECT_NE(algorithm.refuses(p, device()), nullptr);
+  set_winograd_mode(WinogradMode::off);
+  for (const ConvAlgorithm& each : winograd_algorithms()) EXPECT_NE(each.refuses(p, device()), nullptr);
+  set_winograd_mode(before);
+}
+
+TEST(ConvWinograd, NewShapesBuildNothing) {
+  if (!fat()) GTEST_SKIP() << "needs a CPU device";
+  for (const ConvAlgorithm& algorithm : winograd_algorithms()) error_of(algorithm, problem_of({1, 16, 16, 8, 8, 1, 1}, taps_of(algorithm)));
+  const BuildCounts before = build_counts();
+  for (const ConvAlgorithm& algorithm : winograd_algorithms()) error_of(algorithm, problem_of({2, 32, 48, 12, 9, 0, 1}, taps_of(algorithm)));
+  EXPECT_EQ(before.built + before.loaded, build_counts().built + build_counts().loaded);
+}

@@ -1,0 +1,80 @@
+"""Fixtures and options that all Python tests share. See docs/testing.md."""
+
+import contextlib
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import torch_ocl
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))  # the networks in benchmarks/models serve as test cases
+
+
+def pytest_addoption(parser):
+    parser.addoption("--quick", action="store_true", help="leave out tests marked slow")
+    parser.addoption("--full", action="store_true", help="also tests marked full: real image sizes")
+
+
+def pytest_collection_modifyitems(config, items):
+    left_out = {"full": not config.getoption("--full"), "slow": config.getoption("--quick")}
+    for item in items:
+        for name, skipped in left_out.items():
+            if skipped and name in item.keywords:
+                item.add_marker(pytest.mark.skip(reason=f"marked {name}"))
+
+
+def pytest_report_header(config):
+    lines = [f"torch_ocl {torch_ocl.__version__}, torch {torch.__version__}"]
+    for index in range(torch.ocl.device_count()):
+        facts = torch.ocl.get_device_properties(index)
+        lines.append(f"ocl:{index} {facts.name} ({facts.platform_name} {facts.driver_version}), {facts.style} kernels")
+    return lines
+
+
+def pytest_sessionstart(session):
+    if not torch.ocl.is_available():
+        raise pytest.UsageError("no OpenCL device: `python -m torch_ocl` says what to do")
+
+
+@pytest.fixture
+def device():
+    """The device under test, as every test should spell it."""
+    return "ocl"
+
+
+@pytest.fixture(autouse=True)
+def _repeatable():
+    torch.manual_seed(1234)
+
+
+@contextlib.contextmanager
+def without_fallback():
+    """Fails when an operator inside the block ran on the CPU."""
+    before = torch.ocl.fallbacks()
+    yield
+    new = {name: count - before.get(name, 0) for name, count in torch.ocl.fallbacks().items() if count != before.get(name, 0)}
+    assert not new, f"ran on the CPU: {new}"
+
+
+@pytest.fixture
+def no_fallback():
+    """Fails the test when an operator ran on the CPU."""
+    with without_fallback():
+        yield
+
+
+@pytest.fixture(scope="session")
+def torchvision():
+    from benchmarks.models.images import import_torchvision
+
+    return import_torchvision()
+
+
+@pytest.fixture
+def deterministic():
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)

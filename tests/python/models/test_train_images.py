@@ -1,0 +1,109 @@
+"""The five image networks: forward, loss, every gradient against float64, and twenty optimizer steps, without one fallback."""
+
+import copy
+
+import pytest
+import torch
+
+from benchmarks.models import IMAGE_NETWORKS, without_dropout
+
+SIZES = ["small", pytest.param("size", marks=pytest.mark.full)]
+
+
+def relative_error(value, truth):
+    """Relative L2 error against float64."""
+    difference = (value.detach().cpu().double() - truth).norm()
+    return (difference / truth.norm().clamp_min(1e-30)).item()
+
+
+def forward_and_gradients(network, loss_function, batch, device, dtype):
+    """{name: tensor} of the output, the loss and the gradient of every parameter and of the input."""
+    network = copy.deepcopy(network).to(device, dtype)
+    images, classes = batch[0].to(device, dtype).requires_grad_(), batch[1].to(device)
+    kept = {}
+    handle = network.register_forward_hook(lambda module, inputs, output: kept.update(output=output))
+    loss = loss_function(network, images, classes)
+    handle.remove()
+    loss.backward()
+    results = {"output": kept["output"], "loss": loss, "gradient of the input": images.grad}
+    results |= {f"gradient of {name}": parameter.grad for name, parameter in network.named_parameters()}
+    results |= {name: buffer for name, buffer in network.named_buffers() if "running" in name}
+    return {name: value.detach().cpu() for name, value in results.items()}
+
+
+@pytest.mark.parametrize("which", SIZES)
+@pytest.mark.parametrize("name", IMAGE_NETWORKS)
+def test_gradients_against_float64(name, which, device, no_fallback):
+    case = IMAGE_NETWORKS[name]
+    network = without_dropout(case.build()).train()
+    batch = case.batch(4, getattr(case, which), seed=3)
+    truth = forward_and_gradients(network, case.loss, batch, "cpu", torch.float64)
+    native = forward_and_gradients(network, case.loss, batch, "cpu", torch.float32)
+    ours = forward_and_gradients(network, case.loss, batch, device, torch.float32)
+    wrong = {}
+    for part, exact in truth.items():
+        error, allowed = relative_error(ours[part], exact), max(4 * relative_error(native[part], exact), 1e-4)
+        if not error <= allowed:
+            wrong[part] = f"{error:.2e}, allowed {allowed:.2e}"
+    assert not wrong
+
+
+def loss_curve(network, case, batches, device, optimizer):
+    network = copy.deepcopy(network).to(device)
+    optimizer = optimizer(network.parameters())
+    losses = []
+    for images, classes in batches:
+        optimizer.zero_grad()
+        loss = case.loss(network, images.to(device), classes.to(device))
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+    return [loss.item() for loss in losses]
+
+
+OPTIMIZERS = {
+    "sgd": lambda parameters: torch.optim.SGD(parameters, 0.005, momentum=0.9, weight_decay=5e-4),
+    "adam": lambda parameters: torch.optim.Adam(parameters, 2e-5),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("name", IMAGE_NETWORKS)
+def test_twenty_steps_follow_the_cpu(name, optimizer, device, no_fallback):
+    case = IMAGE_NETWORKS[name]
+    network = without_dropout(case.build()).train()
+    batches = [case.batch(8, case.small, seed) for seed in range(20)]
+    expected = torch.tensor(loss_curve(network, case, batches, "cpu", OPTIMIZERS[optimizer]))
+    actual = torch.tensor(loss_curve(network, case, batches, device, OPTIMIZERS[optimizer]))
+    torch.testing.assert_close(actual, expected, rtol=0.03, atol=0.01)
+
+
+@pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2"])
+def test_channels_last_gives_the_same_output(name, device, no_fallback):
+    case = IMAGE_NETWORKS[name]
+    network = case.build().to(device).eval()
+    images = case.batch(2, case.small, seed=1)[0].to(device)
+    with torch.no_grad():
+        expected = network(images)
+        actual = network.to(memory_format=torch.channels_last)(images.contiguous(memory_format=torch.channels_last))
+    torch.testing.assert_close(actual.cpu(), expected.cpu(), rtol=1e-3, atol=1e-3)
+
+
+def test_a_new_input_shape_compiles_nothing(device):
+    case = IMAGE_NETWORKS["resnet18"]
+    network = case.build().to(device).train()
+    optimizer = torch.optim.SGD(network.parameters(), 1e-3, momentum=0.9)
+
+    def step(count, size):
+        images, classes = case.batch(count, size, seed=2)
+        optimizer.zero_grad()
+        case.loss(network, images.to(device), classes.to(device)).backward()
+        optimizer.step()
+
+    step(4, 64)
+    step(4, 64)
+    before = torch.ocl.build_counts()
+    for count, size in ((3, 64), (5, 96), (2, 80)):
+        step(count, size)
+    assert torch.ocl.build_counts() == before

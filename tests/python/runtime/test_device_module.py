@@ -1,0 +1,180 @@
+"""`torch.ocl` and `torch.accelerator`: devices, streams, events, memory, random numbers, switches."""
+
+import gc
+
+import pytest
+import torch
+
+
+def test_names_of_torch_cuda_are_there():
+    wanted = """is_available device_count current_device set_device synchronize device device_of get_device_name get_device_properties
+    get_device_capability Stream Event stream current_stream default_stream set_stream empty_cache memory_stats memory_allocated
+    max_memory_allocated memory_reserved max_memory_reserved reset_peak_memory_stats memory_summary memory_snapshot mem_get_info manual_seed
+    manual_seed_all seed seed_all initial_seed get_rng_state set_rng_state get_rng_state_all set_rng_state_all is_initialized init
+    is_bf16_supported set_per_process_memory_fraction default_generators amp""".split()
+    assert [name for name in wanted if not hasattr(torch.ocl, name)] == []
+    assert torch.get_device_module("ocl") is torch.ocl
+
+
+def test_device_is_the_accelerator(device):
+    assert torch.accelerator.current_accelerator().type == "ocl"
+    assert torch.accelerator.is_available() and torch.accelerator.device_count() == torch.ocl.device_count()
+    with torch.ocl.device(0):
+        assert torch.ocl.current_device() == torch.accelerator.current_device_index() == 0
+    with pytest.raises((RuntimeError, AssertionError)):
+        torch.ocl.set_device(torch.ocl.device_count())
+
+
+def test_properties(device):
+    facts = torch.ocl.get_device_properties(device)
+    assert facts.name == torch.ocl.get_device_name() and facts.total_memory > 0 and facts.multi_processor_count >= 1
+    assert torch.ocl.get_device_capability() >= (1, 2)
+
+
+def test_methods_of_tensor_module_storage(device):
+    x = torch.ones(3).ocl()
+    assert x.is_ocl and x.device == torch.device("ocl:0") and not torch.ones(1).is_ocl
+    assert torch.nn.Linear(2, 2).ocl().weight.is_ocl
+    assert torch.ones(3).untyped_storage().ocl().is_ocl
+
+
+def test_streams_and_events(device):
+    x = torch.ones(1 << 20, device=device)
+    stream, start, end = torch.ocl.Stream(), torch.ocl.Event(enable_timing=True), torch.ocl.Event(enable_timing=True)
+    assert isinstance(stream, torch.Stream) and isinstance(start, torch.Event)
+    stream.wait_stream(torch.ocl.current_stream())
+    with torch.ocl.stream(stream):
+        assert torch.ocl.current_stream() == stream
+        start.record()
+        for _ in range(4):
+            x = x + 1
+        end.record()
+    assert torch.ocl.current_stream() == torch.ocl.default_stream()
+    torch.ocl.current_stream().wait_event(end)
+    assert x.sum().item() == 5 << 20
+    end.synchronize()
+    assert end.query() and 0 < start.elapsed_time(end) < 60_000
+    assert stream.native_handle != 0
+
+
+def test_memory_statistics(device):
+    gc.collect()
+    torch.ocl.synchronize()
+    before = torch.ocl.memory_allocated()
+    torch.ocl.reset_peak_memory_stats()
+    x = torch.empty(1 << 20, device=device)
+    assert torch.ocl.memory_allocated() - before >= 4 << 20
+    assert torch.ocl.max_memory_allocated() >= torch.ocl.memory_allocated()
+    assert torch.ocl.memory_reserved() >= torch.ocl.memory_allocated()
+    assert torch.accelerator.memory_allocated() == torch.ocl.memory_allocated()
+    del x
+    assert torch.ocl.memory_allocated() == before
+    torch.ocl.empty_cache()
+    free, total = torch.ocl.mem_get_info()
+    assert 0 < free <= total
+    assert "allocated_bytes" in torch.ocl.memory_summary()
+    assert isinstance(torch.ocl.memory_snapshot(), list)
+    assert torch.ocl.memory_stats_as_nested_dict()["allocated_bytes"]["all"]["current"] == torch.ocl.memory_allocated()
+
+
+def test_out_of_memory_is_pytorchs_error_and_leaves_the_device_usable(device):
+    torch.ocl.set_per_process_memory_fraction(0.05)
+    try:
+        with pytest.raises(torch.OutOfMemoryError):
+            torch.empty(torch.ocl.mem_get_info()[1], dtype=torch.uint8, device=device)
+    finally:
+        torch.ocl.set_per_process_memory_fraction(1.0)
+    assert torch.ones(8, device=device).sum().item() == 8
+
+
+def test_same_seed_same_numbers(device):
+    torch.manual_seed(7)
+    first = torch.rand(1000, device=device)
+    state = torch.ocl.get_rng_state()
+    second = torch.rand(1000, device=device)
+    torch.ocl.set_rng_state(state)
+    assert torch.equal(torch.rand(1000, device=device), second)
+    torch.ocl.manual_seed(7)
+    assert torch.equal(torch.rand(1000, device=device), first)
+    assert torch.ocl.initial_seed() == 7
+    own = torch.Generator(device).manual_seed(7)
+    assert torch.equal(torch.rand(1000, device=device, generator=own), first)
+
+
+def test_fork_rng_and_checkpoint_keep_random_state(device):
+    state = torch.ocl.get_rng_state()
+    with torch.random.fork_rng(device_type="ocl"):
+        torch.rand(10, device=device)
+    assert torch.equal(torch.ocl.get_rng_state(), state)
+    x = torch.ones(1000, device=device, requires_grad=True)
+    y = torch.utils.checkpoint.checkpoint(lambda v: torch.nn.functional.dropout(v * v, 0.5), x, use_reentrant=False)
+    y.sum().backward()
+    assert torch.equal(x.grad == 0, y == 0)
+
+
+def test_switches(device):
+    with torch.backends.ocl.flags(winograd="off", deterministic=True):
+        assert torch.backends.ocl.winograd == "off" and torch.are_deterministic_algorithms_enabled()
+    assert torch.backends.ocl.winograd != "off" and not torch.are_deterministic_algorithms_enabled()
+    with pytest.raises(ValueError):
+        torch.backends.ocl.winograd = "sometimes"
+
+
+def test_fallback_policy(device):
+    before = torch.ocl.fallback_policy()
+    torch.ocl.set_fallback_policy("error")
+    assert torch.ocl.fallback_policy() == "error"
+    torch.ocl.set_fallback_policy(before)
+    with pytest.raises(ValueError):
+        torch.ocl.set_fallback_policy("maybe")
+
+
+def test_autocast_and_grad_scaler(device):
+    model = torch.nn.Linear(16, 4).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    scaler = torch.amp.GradScaler(device)
+    for dtype in (torch.float16, torch.bfloat16):
+        with torch.autocast(device, dtype):
+            out = model(torch.ones(8, 16, device=device))
+            assert out.dtype == dtype
+            loss = out.float().pow(2).mean()
+        optimizer.zero_grad()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+    assert loss.item() > 0 and scaler.get_scale() > 0
+
+
+def test_dlpack_round_trip(device):
+    x = torch.arange(6.0, device=device)
+    y = torch.from_dlpack(x)
+    assert y.device == x.device and y.data_ptr() == x.data_ptr()
+    assert x.__dlpack_device__()[0] == torch.utils.dlpack.DLDeviceType.kDLExtDev
+
+
+def test_save_and_load(device, tmp_path):
+    torch.save({"x": torch.arange(6, device=device)}, tmp_path / "x.pt")
+    assert torch.load(tmp_path / "x.pt")["x"].device.type == "ocl"
+    assert torch.load(tmp_path / "x.pt", map_location="cpu")["x"].tolist() == list(range(6))
+    assert torch.load(tmp_path / "x.pt", map_location="ocl:0", mmap=True)["x"].tolist() == list(range(6))
+
+
+@pytest.mark.parametrize("move", [lambda m: m.to("ocl"), lambda m: m.ocl(), lambda m: m.to("ocl", torch.float32), lambda m: m.to("ocl").cpu()])
+def test_moves_keep_parameters(move):
+    model = torch.nn.ModuleDict({"lstm": torch.nn.LSTM(4, 4), "out": torch.nn.Linear(4, 4)})
+    before = [id(parameter) for parameter in model.parameters()]
+    move(model)
+    assert [id(parameter) for parameter in model.parameters()] == before
+    assert not torch.__future__.get_swap_module_params_on_conversion()
+
+
+@pytest.mark.skipif("torch.ocl.device_count() < 2")
+def test_two_devices(device):
+    x = torch.arange(100.0, device="ocl:0")
+    y = x.to("ocl:1")
+    assert y.device.index == 1 and torch.equal(y.cpu(), x.cpu())
+    assert ((y * 2).to("ocl:0") == x * 2).all().item()
+    with torch.ocl.device(1):
+        assert torch.empty(1, device="ocl").device.index == 1
+    with pytest.raises(RuntimeError, match="same device"):
+        x + y

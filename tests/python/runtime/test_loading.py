@@ -1,0 +1,104 @@
+"""Loading: autoload policy, missing loader, taken name, drivers from pip. Each case is a process of its own."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parents[3] / "python"
+
+
+def python(code, timeout=120, **environment):
+    """Runs code in a fresh interpreter that sees the package; returns (exit status, output)."""
+    variables = os.environ | {"PYTHONPATH": str(PACKAGE)} | environment
+    done = subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True, text=True, timeout=timeout)
+    return done.returncode, done.stdout + done.stderr
+
+
+NO_LOADER = "from _torch_ocl_boot import loader; loader.library = lambda: None\n"
+AUTOLOAD = "import torch, sys, _torch_ocl_boot; _torch_ocl_boot.autoload(); print('torch_ocl' in sys.modules)\n"
+
+
+def test_autoload_loads_where_opencl_is_the_only_accelerator():
+    status, output = python(AUTOLOAD + "print(torch.accelerator.current_accelerator(), torch.ocl.is_available())", TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    assert status == 0 and output.split() == ["True", "ocl", "True"], output
+
+
+@pytest.mark.parametrize("why", ["forbidden", "no loader", "other accelerator", "no device", "name taken"])
+def test_autoload_declines(why):
+    before, environment = "", {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
+    if why == "forbidden":
+        environment["TORCH_OCL_AUTOLOAD"] = "0"
+    elif why == "no loader":
+        before = NO_LOADER
+    elif why == "other accelerator":
+        before = "import torch; torch.cuda.is_available = lambda: True\n"
+    elif why == "no device":
+        before = "from _torch_ocl_boot import loader; loader.probe = lambda: 0\n"
+    else:
+        before = "import torch; torch.utils.rename_privateuse1_backend('other')\n"
+    status, output = python(before + AUTOLOAD, **environment)
+    assert status == 0 and output.split() == ["False"], output
+
+
+def test_autoload_never_opens_a_driver_in_this_process():
+    """Otherwise `import torch` would take fork() away from its user."""
+    code = AUTOLOAD + "print(any('libpocl' in line or 'libintelocl' in line for line in open('/proc/self/maps')))"
+    status, output = python(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    assert status == 0 and output.split()[-1] == "False", output
+
+
+def test_without_a_loader_the_device_says_what_to_install():
+    code = NO_LOADER + (
+        "import torch, torch_ocl\n"
+        "print(torch.ocl.is_available(), torch.ocl.device_count(), torch.accelerator.is_available())\n"
+        "torch.manual_seed(1)\n"
+        "try: torch.ones(2).to('ocl')\n"
+        "except RuntimeError as error: print(error)\n"
+    )
+    status, output = python(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    assert status == 0 and output.startswith("False 0 False") and "pocl-opencl-icd" in output, output
+
+
+def test_without_a_device_the_device_says_what_to_install(tmp_path):
+    code = "import torch, torch_ocl\nprint(torch.ocl.is_available())\ntry: torch.ones(2).to('ocl')\nexcept RuntimeError as error: print(error)\n"
+    status, output = python(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0", OCL_ICD_VENDORS=str(tmp_path), OCL_ICD_FILENAMES="")
+    assert status == 0 and output.startswith("False") and "No OpenCL device" in output and "pip install" in output, output
+
+
+def test_a_broken_driver_is_no_device(tmp_path):
+    (tmp_path / "broken.icd").write_text("/nowhere/libbroken.so\n")
+    code = "import torch, torch_ocl; print(torch.ocl.is_available())"
+    status, output = python(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0", OCL_ICD_VENDORS=str(tmp_path), OCL_ICD_FILENAMES="")
+    assert status == 0 and output.split() == ["False"], output
+
+
+@pytest.mark.parametrize("name", ["other", "ocl"])
+def test_a_taken_name_is_a_clear_error(name):
+    code = f"import torch; torch.utils.rename_privateuse1_backend({name!r}); torch.ocl = 1\nimport torch_ocl"
+    status, output = python(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    assert status != 0 and "already renamed" in output, output
+
+
+def test_vendor_folder_keeps_the_system_drivers(tmp_path):
+    from _torch_ocl_boot import loader
+
+    system = {"a.icd": "/etc/OpenCL/vendors/a.icd"}
+    folder = loader._write_vendor_folder(tmp_path / "vendors" / "x", system, ["/env/lib/libdriver.so"])
+    assert sorted(file.name for file in folder.iterdir()) == ["a.icd", "torch_ocl_0.icd"]
+    assert os.readlink(folder / "a.icd") == system["a.icd"]
+    assert loader._write_vendor_folder(folder, {}, []) == folder  # made once
+
+
+def test_the_doctor_works():
+    done = subprocess.run([sys.executable, "-m", "torch_ocl"], env=os.environ | {"PYTHONPATH": str(PACKAGE)}, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0 and "everything works" in done.stdout, done.stdout + done.stderr
+
+
+def test_leaving_right_after_backward_is_clean():
+    code = "import torch, torch_ocl; x = torch.ones(4, device='ocl', requires_grad=True); (x * x).sum().backward()"
+    for _ in range(3):
+        status, output = python(code)
+        assert status == 0 and not output.strip(), output
