@@ -90,15 +90,6 @@ at::Tensor triangle_indices(int64_t row, int64_t column, int64_t offset, std::op
   return result;
 }
 
-at::Tensor trace(const at::Tensor& self) {
-  const c10::OptionalDeviceGuard guard(at::device_of(self));
-  TORCH_CHECK(self.dim() == 2, "trace: expected a matrix, but got tensor with dim ", self.dim());
-  const at::ScalarType type = at::isIntegralType(self.scalar_type(), true) ? at::kLong : self.scalar_type();
-  at::Tensor result = at::empty({}, self.options().dtype(type));
-  ops::trace(queue_for(self), view(result), view(self));
-  return result;
-}
-
 // ---- progressions
 
 int64_t arange_size(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, at::ScalarType type) {
@@ -292,7 +283,6 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("triu.out", triangle_out<Triu>);
   m.impl("tril_indices", triangle_indices<false>);
   m.impl("triu_indices", triangle_indices<true>);
-  m.impl("trace", trace);
   m.impl("arange.start_out", arange_out);
   m.impl("range.out", range_out);
   m.impl("linspace.out", linspace_out);
