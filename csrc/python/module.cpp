@@ -4,6 +4,7 @@
 #include "opencl/environment.h"
 #include "opencl/launch.h"
 #include "opencl/program_cache.h"
+#include "ops/conv/winograd.h"
 #include "runtime/device.h"
 #include "runtime/generator.h"
 
@@ -150,6 +151,21 @@ const char* fallback_policy() {
   }
 }
 
+void set_winograd_mode(const std::string& name) {
+  if (name == "auto") ops::set_winograd_mode(ops::WinogradMode::automatic);
+  else if (name == "precise") ops::set_winograd_mode(ops::WinogradMode::precise);
+  else if (name == "off") ops::set_winograd_mode(ops::WinogradMode::off);
+  else throw py::value_error("the Winograd mode is 'auto', 'precise' or 'off', not '" + name + "'");
+}
+
+const char* winograd_mode() {
+  switch (ops::winograd_mode()) {
+    case ops::WinogradMode::precise: return "precise";
+    case ops::WinogradMode::off: return "off";
+    default: return "auto";
+  }
+}
+
 }  // namespace
 
 PYBIND11_MODULE(_C, m) {
@@ -178,6 +194,8 @@ PYBIND11_MODULE(_C, m) {
   m.def("reset_fallbacks", aten::reset_fallback_counts);
   m.def("set_fallback_policy", set_fallback_policy);
   m.def("fallback_policy", fallback_policy);
+  m.def("set_winograd_mode", set_winograd_mode);
+  m.def("winograd_mode", winograd_mode);
   m.def("build_counts", [] { return std::make_pair(build_counts().built, build_counts().loaded); });
   m.def("cache_folder", program_cache::folder);
   m.def("cache_state", cache_state);
