@@ -22,7 +22,10 @@ class DenseOutput {
 
 // A dense tensor from an optional argument; undefined when absent.
 inline at::Tensor dense(const std::optional<at::Tensor>& tensor) { return tensor && tensor->defined() ? tensor->contiguous() : at::Tensor(); }
-inline at::Tensor dense(const at::OptionalTensorRef& tensor) { return tensor.has_value() && tensor->defined() ? tensor->contiguous() : at::Tensor(); }
+// For meta functions, which take references.
+inline at::OptionalTensorRef reference(const std::optional<at::Tensor>& tensor) {
+  return tensor && tensor->defined() ? at::OptionalTensorRef(*tensor) : at::OptionalTensorRef();
+}
 
 inline ops::TensorView optional_view(const at::Tensor& tensor) { return tensor.defined() && tensor.numel() ? view(tensor) : ops::TensorView{}; }
 

@@ -197,10 +197,10 @@ at::Tensor flip(const at::Tensor& self, at::IntArrayRef dims) {
   return at::native::flip(self, dims);
 }
 
-at::Tensor roll(const at::Tensor& self, at::IntArrayRef shifts, at::IntArrayRef dims) {
+at::Tensor roll_dims(const at::Tensor& self, at::IntArrayRef shifts, at::IntArrayRef dims) {
   const c10::OptionalDeviceGuard guard(at::device_of(self));
   TORCH_CHECK(!shifts.empty(), "`shifts` required");
-  if (dims.empty() && shifts.size() == 1) return roll(self.contiguous().view(self.numel()), shifts[0], 0).view(self.sizes());
+  if (dims.empty() && shifts.size() == 1) return roll_dims(self.contiguous().view(self.numel()), shifts, at::IntArrayRef{0}).view(self.sizes());
   TORCH_CHECK(shifts.size() == dims.size(), "shifts and dimensions must align. shifts: ", shifts.size(), ", dims:", dims.size());
   at::Tensor out = at::empty_like(self, at::MemoryFormat::Contiguous);
   if (out.numel() == 0) return out;
@@ -296,7 +296,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("take.out", take_out);
   m.impl("put_", put_);
   m.impl("flip", flip);
-  m.impl("roll", roll);
+  m.impl("roll", roll_dims);
   m.impl("nonzero", nonzero);
   m.impl("nonzero.out", nonzero_out);
   m.impl("nonzero_static", nonzero_static);

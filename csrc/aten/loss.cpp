@@ -35,14 +35,12 @@ Tensor collapsible(const Tensor& self) {
 
 Tensor as_classes(const Tensor& target) { return target.scalar_type() == at::kLong ? target.contiguous() : target.to(at::kLong).contiguous(); }
 
-template <class Weight>
-Tensor weight_like(const Weight& weight, const Tensor& self) {
+Tensor weight_like(const OptionalTensor& weight, const Tensor& self) {
   const Tensor w = dense(weight);
   return w.defined() && w.scalar_type() != self.scalar_type() ? w.to(self.scalar_type()) : w;
 }
 
-template <class Weight>
-void run_forward(const Tensor& self, const Tensor& target, const Weight& weight, int64_t reduction, int64_t ignore_index, const Tensor& output,
+void run_forward(const Tensor& self, const Tensor& target, const OptionalTensor& weight, int64_t reduction, int64_t ignore_index, const Tensor& output,
                  const Tensor& total_weight) {
   const Tensor x = collapsible(self), t = as_classes(target), w = weight_like(weight, self);
   const DenseOutput y(output), total(total_weight);
@@ -51,8 +49,7 @@ void run_forward(const Tensor& self, const Tensor& target, const Weight& weight,
   total.finish();
 }
 
-template <class Weight>
-void run_backward(const Tensor& grad, const Tensor& self, const Tensor& target, const Weight& weight, int64_t reduction, int64_t ignore_index,
+void run_backward(const Tensor& grad, const Tensor& self, const Tensor& target, const OptionalTensor& weight, int64_t reduction, int64_t ignore_index,
                   const Tensor& total_weight, const Tensor& grad_input) {
   const Tensor g = grad.contiguous(), t = as_classes(target), w = weight_like(weight, self);
   const DenseOutput dx(grad_input);
@@ -61,21 +58,21 @@ void run_backward(const Tensor& grad, const Tensor& self, const Tensor& target, 
   dx.finish();
 }
 
-std::tuple<Tensor&, Tensor&> nll_loss_forward_out(const Tensor& self, const Tensor& target, at::OptionalTensorRef weight, int64_t reduction,
+std::tuple<Tensor&, Tensor&> nll_loss_forward_out(const Tensor& self, const Tensor& target, const OptionalTensor& weight, int64_t reduction,
                                                   int64_t ignore_index, Tensor& output, Tensor& total_weight) {
   const c10::OptionalDeviceGuard guard(at::device_of(self));
   Out<at::meta::structured_nll_loss_forward, 2> op(output, total_weight);
-  op.meta(self, target, weight, reduction, ignore_index);
+  op.meta(self, target, reference(weight), reduction, ignore_index);
   run_forward(self, target, weight, reduction, ignore_index, op.output(0), op.output(1));
   op.finish();
   return {output, total_weight};
 }
 
-Tensor& nll_loss_backward_out(const Tensor& grad, const Tensor& self, const Tensor& target, at::OptionalTensorRef weight, int64_t reduction,
+Tensor& nll_loss_backward_out(const Tensor& grad, const Tensor& self, const Tensor& target, const OptionalTensor& weight, int64_t reduction,
                               int64_t ignore_index, const Tensor& total_weight, Tensor& grad_input) {
   const c10::OptionalDeviceGuard guard(at::device_of(self));
   Out<at::meta::structured_nll_loss_backward, 1> op(grad_input);
-  op.meta(grad, self, target, weight, reduction, ignore_index, total_weight);
+  op.meta(grad, self, target, reference(weight), reduction, ignore_index, total_weight);
   run_backward(grad, self, target, weight, reduction, ignore_index, total_weight, op.output(0));
   op.finish();
   return grad_input;

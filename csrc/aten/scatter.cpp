@@ -188,7 +188,7 @@ at::Tensor& index_reduce_out(const at::Tensor& self, int64_t dim, const at::Tens
   if (reduction == ReductionType::MEAN) {
     at::Tensor counts = include_self ? at::ones_like(result) : at::zeros_like(result);
     counts.index_add_(dim, index, at::ones_like(source));
-    counts.masked_fill_(counts == 0, 1);
+    counts.masked_fill_(counts.eq(0), 1);
     if (at::isIntegralType(result.scalar_type(), true))
       result.div_(counts, "floor");
     else

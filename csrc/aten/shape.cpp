@@ -263,7 +263,7 @@ at::Tensor repeat_interleave(const at::Tensor& repeats, std::optional<int64_t> o
     total = *output_size;
   } else {
     total = cumulative[-1].item<int64_t>();
-    TORCH_CHECK((repeats >= 0).all().item<bool>(), "repeats can not be negative");
+    TORCH_CHECK(repeats.ge(0).all().item().toBool(), "repeats can not be negative");
   }
   at::Tensor result = at::empty({total}, repeats.options());
   if (total > 0) ops::repeat_indices(queue_for(repeats), view(result), view(cumulative));

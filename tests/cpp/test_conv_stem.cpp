@@ -15,10 +15,9 @@ struct Case {
 };
 
 constexpr Case cases[] = {
-    {{2, 3, 16, 37, 41, 3, 3}, 7, 2},  {{1, 3, 24, 59, 67, 2, 2}, 11, 4}, {{3, 3, 32, 23, 29, 1, 1}, 3, 2},  {{2, 1, 8, 28, 28, 1, 1}, 3, 1},
-    {{2, 1, 19, 17, 13, 0, 0}, 5, 1},  {{1, 4, 40, 31, 19, 2, 0}, 4, 4},  {{5, 2, 35, 11, 53, 0, 3}, 5, 2},  {{1, 3, 9, 8, 9, 5, 4}, 7, 2},
-    {{1, 3, 64, 5, 300, 1, 1}, 3, 1},  {{1, 1, 8, 2, 2, 0, 0}, 2, 1},     {{2, 3, 67, 64, 3, 0, 1}, 3, 2},   {{1, 3, 12, 11, 11, 0, 0}, 11, 4},
-    {{17, 1, 10, 9, 9, 0, 0}, 3, 1},   {{1, 3, 33, 40, 40, 7, 9}, 16, 4},
+    {{2, 3, 16, 37, 41, 3, 3}, 7, 2}, {{1, 3, 9, 8, 9, 5, 4}, 7, 2},   {{1, 3, 24, 59, 67, 2, 2}, 11, 4}, {{1, 3, 12, 11, 11, 0, 0}, 11, 4},
+    {{3, 3, 32, 23, 29, 1, 1}, 3, 2}, {{2, 3, 67, 64, 3, 0, 1}, 3, 2}, {{2, 1, 8, 28, 28, 1, 1}, 3, 1},   {{17, 1, 10, 9, 9, 0, 0}, 3, 1},
+    {{1, 1, 64, 5, 300, 1, 1}, 3, 1}, {{1, 4, 40, 31, 19, 2, 0}, 4, 4},  {{5, 2, 35, 11, 53, 0, 3}, 5, 2},
 };
 
 }  // namespace
@@ -36,7 +35,7 @@ TEST(ConvStem, MatchesDirectSums) {
 TEST(ConvStem, HalfStorageRoundsOnce) {
   if (!device().fat()) GTEST_SKIP() << "needs a CPU device";
   for (const ConvAlgorithm& algorithm : stem_algorithms())
-    for (const Case& each : {cases[0], cases[6]}) {
+    for (const Case& each : {cases[0], cases[5]}) {
       const ConvProblem p = problem_of(each.shape, each.kernel, each.stride, DType::bfloat16);
       EXPECT_LE(bfloat16_error_of(algorithm, p, 3e-5), 1) << describe(algorithm, p);
     }

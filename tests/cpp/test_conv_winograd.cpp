@@ -21,7 +21,7 @@ constexpr ConvShape shapes[] = {
     {1, 16, 32, 8, 8, 1, 1},   {2, 32, 32, 7, 7, 1, 1},    {3, 16, 16, 13, 11, 1, 1},  {1, 48, 80, 6, 17, 0, 0},
     {2, 17, 19, 9, 10, 2, 2},  {1, 5, 3, 5, 5, 0, 2},      {1, 33, 47, 10, 5, 2, 1},   {2, 16, 32, 1, 23, 2, 0},
     {1, 16, 16, 3, 150, 1, 1}, {1, 31, 16, 29, 3, 1, 2},   {3, 64, 64, 4, 4, 1, 1},    {1, 272, 40, 6, 6, 1, 1},
-    {2, 40, 288, 5, 6, 0, 1},  {1, 16, 16, 31, 301, 1, 1},
+    {2, 40, 288, 5, 6, 0, 1},  {1, 16, 16, 9, 301, 1, 1},
 };
 
 bool has_output(const ConvProblem& p) { return p.output[1] > 0 && p.output[2] > 0; }
@@ -64,7 +64,7 @@ TEST(ConvWinograd, WideLayersAreAccurate) {
 
 TEST(ConvWinograd, PartsOfABatchAddUp) {
   if (!fat()) GTEST_SKIP() << "needs a CPU device";
-  ConvProblem p = problem_of({5, 16, 16, 260, 260, 1, 1}, 3);
+  ConvProblem p = problem_of({5, 16, 5, 260, 260, 1, 1}, 3);
   for (const ConvAlgorithm& algorithm : winograd_algorithms()) {
     if (std::string(algorithm.name) != "winograd_f4x4_3x3") continue;
     const WinogradPlan plan = winograd_plan(algorithm.pass, p, 4, 3, device().capabilities().local_memory);

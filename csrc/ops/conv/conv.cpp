@@ -6,6 +6,9 @@
 #include "ops/conv/layout.h"
 #include "ops/conv/reference.h"
 #include "ops/conv/simt.h"
+#include "ops/conv/stem.h"
+#include "ops/conv/strided_backward_data.h"
+#include "ops/conv/winograd.h"
 
 #include <limits>
 #include <optional>
@@ -17,8 +20,9 @@ namespace {
 std::vector<ConvAlgorithm> collect(ConvPass pass) {
   std::vector<ConvAlgorithm> result;
   for (std::span<const ConvAlgorithm> family : {
-           // stem_algorithms(),
-           // winograd_algorithms(),
+           stem_algorithms(),
+           winograd_algorithms(),
+           strided_backward_data_algorithms(),
            depthwise_algorithms(),
            implicit_gemm_algorithms(),
            simt_algorithms(),

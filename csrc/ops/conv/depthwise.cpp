@@ -1,7 +1,89 @@
 #include "ops/conv/depthwise.h"
 
 namespace ocl::ops {
+namespace {
 
-std::span<const ConvAlgorithm> depthwise_algorithms() { return {}; }
+constexpr int64_t image_floats = 16384;  // IMAGE in kernels_cl/conv_depthwise.cl
+
+// The same struct as in kernels_cl/conv_depthwise.cl.
+struct Sweep {
+  int32_t batch, channels, in_h, in_w, out_h, out_w, pad_h, pad_w, pitch, band;
+};
+
+const char* refuses_common(const ConvProblem& p, const Device& device) {
+  if (!p.depthwise() || p.out_channels != p.in_channels) return "one filter per channel only";
+  if (p.input[0] != 1 || p.output[0] != 1 || p.kernel[0] != 1) return "two dimensions only";
+  if (p.kernel[1] != p.kernel[2] || (p.kernel[1] != 3 && p.kernel[1] != 5 && p.kernel[1] != 7)) return "kernel sizes 3, 5 and 7 only";
+  if (p.stride[1] != p.stride[2] || p.stride[1] > 2) return "strides 1 and 2 only";
+  if (p.dilation[1] != 1 || p.dilation[2] != 1) return "no dilation";
+  if (p.padding[1] >= p.kernel[1] || p.padding[2] >= p.kernel[2]) return "padding is not smaller than the kernel";
+  if (p.channels_last) return "channels first only";
+  if (p.dtype != DType::float32 && !is_half(p.dtype)) return "float32, float16 and bfloat16 only";
+  if (!device.fat()) return "made for CPU runtimes";
+  if (std::max(p.input[2], p.output[2]) > 1500) return "rows are too wide";
+  return nullptr;
+}
+
+int32_t narrow(int64_t value) { return static_cast<int32_t>(value); }
+
+// x -> y with this kernel size and stride; bands as high as the local image allows.
+Sweep sweep(int64_t batch, int64_t channels, const int64_t* in, const int64_t* out, int64_t pad_h, int64_t pad_w, int64_t kernel, int64_t stride) {
+  Sweep s{narrow(batch), narrow(channels), narrow(in[0]), narrow(in[1]), narrow(out[0]), narrow(out[1]), narrow(pad_h), narrow(pad_w), 0, 0};
+  s.pitch = narrow(out[1] + (kernel - 1) / stride);
+  // stride^2 phases of (band + (kernel - 1) / stride) rows and 48 floats each
+  s.band = narrow(std::max<int64_t>(1, (image_floats / (stride * stride) - 48) / s.pitch - ceil_div(kernel - 1, stride)));
+  s.band = std::min(s.band, s.out_h);
+  return s;
+}
+
+Kernel& specialise(KernelSite& site, Device& device, DType type, int64_t kernel, int64_t stride) {
+  return site.get(device, Variant().add(type).add(kernel, 3).add(stride, 2), [&] {
+    return Defines().add("DTYPE", name_of(type)).add("K", kernel).add("STRIDE", stride);
+  });
+}
+
+KernelSite gather_site("conv_depthwise.cl", "conv_depthwise_gather");
+
+void forward(Queue& queue, const ConvProblem& p, const ConvOperands& t, void*) {
+  const Sweep s = sweep(p.batch, p.in_channels, &p.input[1], &p.output[1], p.padding[1], p.padding[2], p.kernel[1], p.stride[1]);
+  launch(queue, specialise(gather_site, queue.device(), p.dtype, p.kernel[1], p.stride[1]), Range(p.in_channels), Range(1), t.x, t.w, t.bias, t.y, s,
+         int32_t{t.bias != nullptr}, int32_t{0});
+}
+
+// Stride 1 is the forward sweep over dy with the filter turned around; stride 2 has a kernel of its own.
+void backward_data(Queue& queue, const ConvProblem& p, const ConvOperands& t, void*) {
+  static KernelSite scatter_site("conv_depthwise.cl", "conv_depthwise_scatter");
+  const int64_t k = p.kernel[1];
+  if (p.stride[1] == 1) {
+    const Sweep s = sweep(p.batch, p.in_channels, &p.output[1], &p.input[1], k - 1 - p.padding[1], k - 1 - p.padding[2], k, 1);
+    const void* no_bias = nullptr;
+    launch(queue, specialise(gather_site, queue.device(), p.dtype, k, 1), Range(p.in_channels), Range(1), t.y, t.w, no_bias, t.x, s, int32_t{0}, int32_t{1});
+    return;
+  }
+  Sweep s = sweep(p.batch, p.in_channels, &p.output[1], &p.input[1], p.padding[1], p.padding[2], k, 1);
+  s.pitch = narrow((k - 1) / 2 + std::max(p.output[2], (p.input[2] + p.padding[2] + 1) / 2));
+  // A band of dx takes half as many rows of dy, and (K - 1) / 2 + 1 more.
+  s.band = narrow(std::min<int64_t>(p.input[1], std::max<int64_t>(1, 2 * ((image_floats - 48) / s.pitch - (k - 1) / 2 - 2))));
+  launch(queue, specialise(scatter_site, queue.device(), p.dtype, k, 1), Range(p.in_channels), Range(1), t.y, t.w, t.x, s);
+}
+
+void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, void*) {
+  static KernelSite site("conv_depthwise.cl", "conv_depthwise_weight");
+  const Sweep s = sweep(p.batch, p.in_channels, &p.input[1], &p.output[1], p.padding[1], p.padding[2], p.kernel[1], p.stride[1]);
+  launch(queue, specialise(site, queue.device(), p.dtype, p.kernel[1], p.stride[1]), Range(p.in_channels), Range(1), t.x, t.y, t.w, s);
+}
+
+size_t workspace(const ConvProblem&, const Device&) { return 0; }
+
+}  // namespace
+
+std::span<const ConvAlgorithm> depthwise_algorithms() {
+  static const ConvAlgorithm algorithms[] = {
+      {"depthwise", ConvPass::forward, refuses_common, workspace, forward},
+      {"depthwise", ConvPass::backward_data, refuses_common, workspace, backward_data},
+      {"depthwise", ConvPass::backward_weight, refuses_common, workspace, backward_weight},
+  };
+  return algorithms;
+}
 
 }  // namespace ocl::ops

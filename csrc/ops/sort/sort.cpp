@@ -1,0 +1,160 @@
+#include "ops/sort/sort.h"
+
+#include "ops/scan/scan.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace ocl::ops {
+
+namespace {
+
+// The kernels' argument (Shape in kernels_cl/sort.cl).
+struct SortShape {
+  int64_t kept_size[16]{}, kept_x[16]{}, kept_values[16]{}, kept_indices[16]{};
+  int64_t rows = 1, n = 1, x_stride = 1, values_stride = 1, indices_stride = 1;
+  int64_t block = 1, blocks = 1, keep = 1;
+  int32_t kept = 0, has_values = 1;
+};
+
+constexpr int64_t simt_block = 1024;
+
+struct Sites {
+  KernelSite blocks{"sort.cl", "sort_blocks"}, merge{"sort.cl", "sort_merge"}, write{"sort.cl", "sort_write"}, select{"sort.cl", "sort_select"},
+      flags{"sort.cl", "group_flags"}, groups{"sort.cl", "group_write"}, counts{"sort.cl", "group_counts"};
+};
+Sites& sites() {
+  static Sites instance;
+  return instance;
+}
+
+int key_bits(DType type) { return size_of(type) == 8 ? 64 : 32; }
+
+Defines make_defines(DType type, bool descending) {
+  Defines defines;
+  dtype(defines, "IN", type);
+  defines.add("IN_BITS", key_bits(type)).add("IN_SIGNED", info(type).is_signed).add("DESCENDING", descending);
+  return defines;
+}
+
+Kernel& kernel(KernelSite& site, Device& device, DType type, bool descending) {
+  return site.get(device, Variant().add(type).add(descending, 1), [&] { return make_defines(type, descending); });
+}
+
+SortShape shape_of(const TensorView& x, int dim, const TensorView& values, const TensorView& indices) {
+  SortShape shape;
+  shape.has_values = values.data != nullptr;
+  if (x.dims > 0) {
+    shape.n = x.sizes[dim];
+    shape.x_stride = x.strides[dim];
+    shape.values_stride = values.strides[dim];
+    shape.indices_stride = indices.strides[dim];
+  }
+  for (int d = 0; d < x.dims; ++d) {
+    if (d == dim || x.sizes[d] == 1) continue;
+    shape.kept_size[shape.kept] = x.sizes[d];
+    shape.kept_x[shape.kept] = x.strides[d];
+    shape.kept_values[shape.kept] = values.strides[d];
+    shape.kept_indices[shape.kept] = indices.strides[d];
+    ++shape.kept;
+    shape.rows *= x.sizes[d];
+  }
+  return shape;
+}
+
+// (key, index) elements of all rows in sorted order, [rows][n].
+class SortedRows {
+ public:
+  SortedRows(Queue& queue, const TensorView& x, SortShape& shape, bool descending) : a_(queue, bytes(x, shape)), b_(queue, bytes(x, shape)) {
+    Device& device = queue.device();
+    const int64_t units = device.capabilities().compute_units;
+    const bool selective = shape.keep <= shape.n / 8;
+    if (device.fat()) {
+      const int64_t blocks = selective || shape.rows >= units || shape.n < 8192 ? 1 : std::min(ceil_div(units, shape.rows), shape.n / 4096);
+      shape.block = ceil_div(shape.n, blocks);
+    } else {
+      shape.block = std::min(shape.n, simt_block);
+    }
+    shape.blocks = ceil_div(shape.n, shape.block);
+    const size_t tasks = shape.rows * shape.blocks;
+    launch(queue, kernel(sites().blocks, device, x.dtype, descending), Range(device.fat() ? tasks : tasks * 256), Range(device.fat() ? 1 : 256),
+           x.data, a_.data(), b_.data(), shape);
+    from_ = a_.data();
+    void* to = b_.data();
+    for (int64_t width = shape.block; width < shape.n; width *= 2) {
+      const int64_t part = device.fat() ? ceil_div(shape.n, units) : 16;
+      const int64_t parts = ceil_div(std::min(2 * width, shape.n), part), pairs = ceil_div(shape.n, 2 * width);
+      const int64_t items = shape.rows * pairs * parts;
+      launch(queue, kernel(sites().merge, device, x.dtype, descending), Range(device.fat() ? items : round_up(items, 64)),
+             device.fat() ? Range(1) : Range(64), from_, to, shape.n, width, part, parts, pairs, items);
+      std::swap(from_, to);
+    }
+  }
+  const void* data() const { return from_; }
+
+ private:
+  static size_t bytes(const TensorView& x, const SortShape& shape) { return shape.rows * shape.n * (key_bits(x.dtype) / 4); }
+  Workspace a_, b_;
+  void* from_ = nullptr;
+};
+
+void check(const Device& device, const TensorView& x, const SortShape& shape) {
+  require_dtype(device, x.dtype, "sort");
+  if (is_complex(x.dtype)) throw std::invalid_argument("sort is not defined for complex tensors");
+  if (shape.n >= int64_t{1} << 32) throw std::invalid_argument("sort: rows of 2^32 elements or more are not supported");
+}
+
+// Elements per work-item of the simple kernels, and the number of items.
+std::pair<int64_t, size_t> items_of(const Device& device, int64_t n) {
+  const int64_t per_item = device.fat() ? 16384 : 1;
+  return {per_item, static_cast<size_t>(ceil_div(n, per_item))};
+}
+
+}  // namespace
+
+void sort(Queue& queue, const TensorView& x, int dim, bool descending, const TensorView& values, const TensorView& indices) {
+  SortShape shape = shape_of(x, dim, values, indices);
+  check(queue.device(), x, shape);
+  shape.keep = x.dims ? indices.sizes[dim] : 1;
+  if (x.numel() == 0 || shape.keep == 0) return;
+  if (shape.keep > shape.n) throw std::invalid_argument("sort: more elements wanted than there are");
+  const SortedRows sorted(queue, x, shape, descending);
+  const auto [per_item, items] = items_of(queue.device(), shape.rows * shape.keep);
+  launch(queue, kernel(sites().write, queue.device(), x.dtype, descending), Range(items), Range(), x.data, sorted.data(), values.data, indices.data,
+         shape, per_item);
+}
+
+void select(Queue& queue, Selection selection, const TensorView& x, int dim, int64_t k, const TensorView& values, const TensorView& indices) {
+  SortShape shape = shape_of(x, dim, values, indices);
+  check(queue.device(), x, shape);
+  if (x.numel() == 0) return;
+  shape.keep = selection == Selection::kth ? k : shape.n;
+  const SortedRows sorted(queue, x, shape, false);
+  launch(queue, kernel(sites().select, queue.device(), x.dtype, false), Range(shape.rows), Range(), x.data, sorted.data(), values.data, indices.data,
+         shape, static_cast<int32_t>(selection), k);
+}
+
+int64_t group_equal(Queue& queue, const TensorView& v, void* group) {
+  const int64_t n = v.numel();
+  if (n == 0) return 0;
+  const auto [per_item, items] = items_of(queue.device(), n);
+  launch(queue, kernel(sites().flags, queue.device(), v.dtype, false), Range(items), Range(), v.data, group, n, per_item);
+  const TensorView flags = TensorView::contiguous(group, DType::int64, {n});
+  scan(queue, Scan::cumsum, flags, 0, flags);
+  int64_t last = 0;
+  queue.read(&last, static_cast<int64_t*>(group) + n - 1, sizeof last);
+  return last + 1;
+}
+
+void write_groups(Queue& queue, const TensorView& v, const void* group, const void* order, int64_t groups, void* values, void* inverse, void* counts) {
+  const int64_t n = v.numel();
+  if (n == 0) return;
+  Workspace starts(queue, groups * sizeof(int64_t));
+  const auto [per_item, items] = items_of(queue.device(), n);
+  launch(queue, kernel(sites().groups, queue.device(), v.dtype, false), Range(items), Range(), v.data, group, order, values, inverse, starts.data(), n,
+         int32_t{order != nullptr}, int32_t{inverse != nullptr}, per_item);
+  if (counts)
+    launch(queue, kernel(sites().counts, queue.device(), v.dtype, false), Range(groups), Range(), starts.data(), counts, groups, n);
+}
+
+}  // namespace ocl::ops

@@ -1,0 +1,312 @@
+// Stable sorts of the rows of a strided tensor. An element is (key, index): the key is an unsigned integer in the order of the
+// values (NaN last, -0 == 0, complemented when descending), so that comparing elements as a whole is a stable sort whatever the
+// algorithm. Keys of up to 32 bits share one ulong with the index, 64-bit keys make a ulong2.
+//   IN, IN_BITS (32 or 64: width of the key), DESCENDING
+// Blocks of every row are sorted (fat: radix sort, least significant digit first; SIMT: bitonic network in local memory), then
+// merged pairwise, each work-item finding its part of the output by a binary search along the merge path
+// (Odeh, Green, Mwassi, Shmueli, Birk: Merge Path, 2012).
+#include "common/types.clh"
+
+#ifndef IN
+#define IN float32
+#define IN_BITS 32
+#define DESCENDING 0
+#endif
+
+typedef struct {
+  long kept_size[16], kept_x[16], kept_values[16], kept_indices[16];
+  long rows, n, x_stride, values_stride, indices_stride;
+  long block, blocks, keep;
+  int kept, has_values;
+} Shape;
+
+inline long offset_of(long i, int dims, const long* size, const long* stride) {
+  long offset = 0;
+  for (int d = dims - 1; d > 0; --d) {
+    const long q = i / size[d];
+    offset += (i - q * size[d]) * stride[d];
+    i = q;
+  }
+  return dims ? offset + i * stride[0] : 0;
+}
+
+#define INPUT __global const STORAGE(IN)*
+#define READ(D, p, i) LOAD(D, D, p, i)
+
+#if IN_BITS == 32
+#define KEY uint
+#define ELEMENT ulong
+#define PACK(key, index) ((ulong)(key) << 32 | (uint)(index))
+#define KEY_OF(e) ((uint)((e) >> 32))
+#define INDEX_OF(e) ((long)((e) & 0xffffffffUL))
+#define LESS(a, b) ((a) < (b))
+#define LAST_ELEMENT (~0UL)
+#define TOP 0x80000000u
+#else
+#define KEY ulong
+#define ELEMENT ulong2
+#define PACK(key, index) ((ulong2)(key, (ulong)(index)))
+#define KEY_OF(e) ((e).x)
+#define INDEX_OF(e) ((long)(e).y)
+#define LESS(a, b) ((a).x < (b).x || ((a).x == (b).x && (a).y < (b).y))
+#define LAST_ELEMENT ((ulong2)(~0UL, ~0UL))
+#define TOP 0x8000000000000000UL
+#endif
+
+inline KEY key_of(VALUE(IN) v) {
+#if IS_FLOATING(IN)
+#if IN_BITS == 32
+  const uint bits = as_uint(v);
+#else
+  const ulong bits = as_ulong(v);
+#endif
+  const KEY ordered = v == 0 ? TOP : (bits & TOP ? ~bits : bits | TOP);
+  const KEY key = v != v ? ~(KEY)0 : ordered;
+#elif IN_SIGNED
+  const KEY key = (KEY)(long)v ^ TOP;
+#else
+  const KEY key = (KEY)v;
+#endif
+  return DESCENDING ? ~key : key;
+}
+
+// Whether the sorted element is a NaN (its key is the extreme one and only NaN has it).
+inline bool is_nan_key(KEY key) { return IS_FLOATING(IN) && key == (DESCENDING ? (KEY)0 : ~(KEY)0); }
+
+#if DEVICE_FAT
+
+inline void insertion_sort(__global ELEMENT* a, long n) {
+  for (long i = 1; i < n; ++i) {
+    const ELEMENT e = a[i];
+    long j = i;
+    for (; j > 0 && LESS(e, a[j - 1]); --j) a[j] = a[j - 1];
+    a[j] = e;
+  }
+}
+
+#define DIGITS (IN_BITS / 8)
+
+// Sorts a[0, n) by key with b as scratch; the result is in a.
+inline void radix_sort(__global ELEMENT* a, __global ELEMENT* b, long n) {
+  uint count[DIGITS][256];
+  for (int d = 0; d < DIGITS; ++d)
+    for (int i = 0; i < 256; ++i) count[d][i] = 0;
+  for (long i = 0; i < n; ++i) {
+    KEY key = KEY_OF(a[i]);
+    for (int d = 0; d < DIGITS; ++d, key >>= 8) ++count[d][key & 255];
+  }
+  __global ELEMENT* from = a;
+  __global ELEMENT* to = b;
+  for (int d = 0; d < DIGITS; ++d) {
+    if (count[d][(KEY_OF(from[0]) >> (8 * d)) & 255] == n) continue;  // all digits equal
+    uint sum = 0;
+    for (int i = 0; i < 256; ++i) {
+      const uint c = count[d][i];
+      count[d][i] = sum;
+      sum += c;
+    }
+    for (long i = 0; i < n; ++i) {
+      const ELEMENT e = from[i];
+      to[count[d][(KEY_OF(e) >> (8 * d)) & 255]++] = e;
+    }
+    __global ELEMENT* swap = from;
+    from = to;
+    to = swap;
+  }
+  if (from != a)
+    for (long i = 0; i < n; ++i) a[i] = from[i];
+}
+
+// Number of leading elements of the row's order that can be among the first `keep`: packs them to a, in the order of x.
+// One histogram over the upper 11 bits of the keys finds the bucket in which the last of them lies.
+inline long pack_candidates(__global ELEMENT* a, INPUT x, long stride, long n, long keep) {
+  uint count[2048];
+  for (int i = 0; i < 2048; ++i) count[i] = 0;
+  for (long i = 0; i < n; ++i) ++count[key_of(READ(IN, x, i * stride)) >> (IN_BITS - 11)];
+  long seen = 0;
+  KEY bucket = 0;
+  while (bucket < 2047 && (seen += count[bucket]) < keep) ++bucket;
+  long m = 0;
+  for (long i = 0; i < n; ++i) {
+    const KEY key = key_of(READ(IN, x, i * stride));
+    if (key >> (IN_BITS - 11) <= bucket) a[m++] = PACK(key, i);
+  }
+  return m;
+}
+
+// A task is one block of one row; a[row][n] and b[row][n]. With keep < n there is one block, and only the first `keep` elements of a are wanted.
+FAT_KERNEL void sort_blocks(TENSOR(const STORAGE(IN), x), TENSOR(ELEMENT, a), TENSOR(ELEMENT, b), Shape shape) {
+  OPEN(const STORAGE(IN), x);
+  OPEN(ELEMENT, a);
+  OPEN(ELEMENT, b);
+  const long task = get_global_id(0), row = task / shape.blocks, begin = task % shape.blocks * shape.block;
+  const long end = MIN_OF(begin + shape.block, shape.n);
+  INPUT p = x + offset_of(row, shape.kept, shape.kept_size, shape.kept_x);
+  a += row * shape.n + begin;
+  b += row * shape.n + begin;
+  long m = end - begin;
+  if (shape.blocks == 1 && m >= 4096 && shape.keep <= m / 8)
+    m = pack_candidates(a, p, shape.x_stride, m, shape.keep);
+  else
+    for (long i = begin; i < end; ++i) a[i - begin] = PACK(key_of(READ(IN, p, i * shape.x_stride)), i);
+  if (m <= 32)
+    insertion_sort(a, m);
+  else
+    radix_sort(a, b, m);
+}
+
+#else
+#define GROUP 256
+#define BLOCK 1024
+
+// A group sorts one block of BLOCK elements (or a shorter row, padded to a power of two).
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void sort_blocks(TENSOR(const STORAGE(IN), x), TENSOR(ELEMENT, a), TENSOR(ELEMENT, b),
+                                                                             Shape shape) {
+  OPEN(const STORAGE(IN), x);
+  OPEN(ELEMENT, a);
+  __local ELEMENT s[BLOCK];
+  const long task = get_group_id(0), row = task / shape.blocks, begin = task % shape.blocks * shape.block;
+  const int id = get_local_id(0), n = (int)(MIN_OF(begin + shape.block, shape.n) - begin);
+  INPUT p = x + offset_of(row, shape.kept, shape.kept_size, shape.kept_x);
+  int size = 2;
+  while (size < n) size *= 2;
+  for (int i = id; i < size; i += GROUP) s[i] = i < n ? PACK(key_of(READ(IN, p, (begin + i) * shape.x_stride)), begin + i) : LAST_ELEMENT;
+  for (int length = 2; length <= size; length *= 2)
+    for (int step = length / 2; step > 0; step /= 2) {
+      barrier(CLK_LOCAL_MEM_FENCE);
+      for (int t = id; t < size / 2; t += GROUP) {
+        const int i = t / step * step * 2 + t % step, j = i + step;
+        const bool up = (i & length) == 0;
+        const ELEMENT e = s[i], f = s[j];
+        if (LESS(f, e) == up) s[i] = f, s[j] = e;
+      }
+    }
+  barrier(CLK_LOCAL_MEM_FENCE);
+  for (int i = id; i < n; i += GROUP) a[row * shape.n + begin + i] = s[i];
+}
+#endif
+
+// Merges neighbouring runs of `width` elements of every row of a into b. A work-item writes `part` elements of one pair of runs.
+__kernel void sort_merge(TENSOR(const ELEMENT, a), TENSOR(ELEMENT, b), long n, long width, long part, long parts, long pairs, long items) {
+  OPEN(const ELEMENT, a);
+  OPEN(ELEMENT, b);
+  const long id = get_global_id(0);
+  if (id >= items) return;
+  const long row = id / (pairs * parts), pair = id / parts % pairs;
+  const long first = pair * 2 * width, middle = MIN_OF(first + width, n), end = MIN_OF(first + 2 * width, n);
+  const long begin = id % parts * part, total = end - first;
+  if (begin >= total) return;
+  __global const ELEMENT* left = a + row * n + first;
+  __global const ELEMENT* right = a + row * n + middle;
+  const long lefts = middle - first, rights = end - middle;
+  long low = MAX_OF(0L, begin - rights), high = MIN_OF(begin, lefts);
+  while (low < high) {  // how many of the first `begin` come from the left
+    const long i = (low + high) / 2;
+    if (LESS(left[i], right[begin - 1 - i]))
+      low = i + 1;
+    else
+      high = i;
+  }
+  long i = low, j = begin - low;
+  __global ELEMENT* out = b + row * n + first;
+  const long stop = MIN_OF(begin + part, total);
+  for (long k = begin; k < stop; ++k) {
+    const bool take_left = j >= rights || (i < lefts && LESS(left[i], right[j]));
+    out[k] = take_left ? left[i++] : right[j++];
+  }
+}
+
+// values[row, i] = x[row, index], indices[row, i] = index for the first `keep` sorted elements.
+__kernel void sort_write(TENSOR(const STORAGE(IN), x), TENSOR(const ELEMENT, a), TENSOR(STORAGE(IN), values), TENSOR(long, indices), Shape shape,
+                         long per_item) {
+  OPEN(const STORAGE(IN), x);
+  OPEN(const ELEMENT, a);
+  OPEN(STORAGE(IN), values);
+  OPEN(long, indices);
+  const long total = shape.rows * shape.keep, begin = get_global_id(0) * per_item, end = MIN_OF(begin + per_item, total);
+  for (long t = begin; t < end;) {
+    const long row = t / shape.keep, skip = t - row * shape.keep, n = MIN_OF(shape.keep - skip, end - t);
+    INPUT px = x + offset_of(row, shape.kept, shape.kept_size, shape.kept_x);
+    const long at_values = offset_of(row, shape.kept, shape.kept_size, shape.kept_values) + skip * shape.values_stride;
+    const long at_indices = offset_of(row, shape.kept, shape.kept_size, shape.kept_indices) + skip * shape.indices_stride;
+    __global const ELEMENT* e = a + row * shape.n + skip;
+    for (long i = 0; i < n; ++i) {
+      const long index = INDEX_OF(e[i]);
+      if (shape.has_values) values[at_values + i * shape.values_stride] = px[index * shape.x_stride];
+      indices[at_indices + i * shape.indices_stride] = index;
+    }
+    t += n;
+  }
+}
+
+#define SELECT_KTH 0
+#define SELECT_MEDIAN 1
+#define SELECT_NANMEDIAN 2
+#define SELECT_MODE 3
+
+// One element of every sorted (ascending) row.
+__kernel void sort_select(TENSOR(const STORAGE(IN), x), TENSOR(const ELEMENT, a), TENSOR(STORAGE(IN), values), TENSOR(long, indices), Shape shape,
+                          int selection, long k) {
+  OPEN(const STORAGE(IN), x);
+  OPEN(const ELEMENT, a);
+  OPEN(STORAGE(IN), values);
+  OPEN(long, indices);
+  const long row = get_global_id(0), n = shape.n;
+  if (row >= shape.rows) return;
+  __global const ELEMENT* e = a + row * n;
+  long at = k - 1;
+  if (selection == SELECT_MEDIAN || selection == SELECT_NANMEDIAN) {
+    long low = 0, high = n;  // first NaN
+    while (low < high) {
+      const long middle = (low + high) / 2;
+      if (is_nan_key(KEY_OF(e[middle])))
+        high = middle;
+      else
+        low = middle + 1;
+    }
+    at = selection == SELECT_MEDIAN && low < n ? low : MAX_OF(low - 1, 0L) / 2;
+  } else if (selection == SELECT_MODE) {
+    long longest = 0;
+    for (long i = 0; i < n;) {
+      long j = i + 1;
+      while (j < n && KEY_OF(e[j]) == KEY_OF(e[i])) ++j;
+      if (j - i > longest) longest = j - i, at = j - 1;
+      i = j;
+    }
+  }
+  const long index = INDEX_OF(e[at]);
+  INPUT px = x + offset_of(row, shape.kept, shape.kept_size, shape.kept_x);
+  values[offset_of(row, shape.kept, shape.kept_size, shape.kept_values)] = px[index * shape.x_stride];
+  indices[offset_of(row, shape.kept, shape.kept_size, shape.kept_indices)] = index;
+}
+
+// flags[i] = 1 where v[i] differs from v[i - 1]
+__kernel void group_flags(TENSOR(const STORAGE(IN), v), TENSOR(long, flags), long n, long per_item) {
+  OPEN(const STORAGE(IN), v);
+  OPEN(long, flags);
+  const long begin = get_global_id(0) * per_item, end = MIN_OF(begin + per_item, n);
+  for (long i = begin; i < end; ++i) flags[i] = i > 0 && READ(IN, v, i) != READ(IN, v, i - 1);
+}
+
+__kernel void group_write(TENSOR(const STORAGE(IN), v), TENSOR(const long, group), TENSOR(const long, order), TENSOR(STORAGE(IN), values),
+                          TENSOR(long, inverse), TENSOR(long, starts), long n, int has_order, int has_inverse, long per_item) {
+  OPEN(const STORAGE(IN), v);
+  OPEN(const long, group);
+  OPEN(const long, order);
+  OPEN(STORAGE(IN), values);
+  OPEN(long, inverse);
+  OPEN(long, starts);
+  const long begin = get_global_id(0) * per_item, end = MIN_OF(begin + per_item, n);
+  for (long i = begin; i < end; ++i) {
+    const long g = group[i];
+    if (has_inverse) inverse[has_order ? order[i] : i] = g;
+    if (i == 0 || group[i - 1] != g) values[g] = v[i], starts[g] = i;
+  }
+}
+
+__kernel void group_counts(TENSOR(const long, starts), TENSOR(long, counts), long groups, long n) {
+  OPEN(const long, starts);
+  OPEN(long, counts);
+  const long g = get_global_id(0);
+  if (g < groups) counts[g] = (g + 1 < groups ? starts[g + 1] : n) - starts[g];
+}
