@@ -16,7 +16,7 @@
   for (int k_ = 0; k_ < (count); ++k_) {                                          \
     const float16 b0_ = B0, b1_ = B1;                                             \
     _Pragma("unroll") for (int r_ = 0; r_ < 8; ++r_) {                            \
-      const float16 a_ = (float16)(a)[r_ * (row_step) + k_ * (k_step)];           \
+      const float16 a_ = (float16)((a)[r_ * (row_step) + k_ * (k_step)]);          \
       c[2 * r_] = fma(a_, b0_, c[2 * r_]);                                        \
       c[2 * r_ + 1] = fma(a_, b1_, c[2 * r_ + 1]);                                \
     }                                                                             \
