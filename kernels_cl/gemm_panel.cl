@@ -4,11 +4,14 @@
 //     for each panel of b (stays in L1), each panel of a (streams from L2): 8 x 2 vectors of accumulators in registers
 //   sums are carried from slab to slab in `carry`: c itself where it is dense and of the compute type, else a workspace
 // Past the edge of a panel lies whatever was read there (the slack of tensors makes that safe); those sums are not stored.
+// PAIRS: bfloat16 as it is, two steps of k in one 32-bit element, multiplied by the host's vdpbf16ps (two products per lane, float32
+// sums, denormals flushed) at twice the rate of float32. Only PoCL takes host instructions in OpenCL C.
 // Grid: (tiles along m, tiles along n, batch). Chosen on fat devices for real floating types.
 #include "common/gemm.clh"
-#include "common/transpose.clh"
+#include "common/transpose16.clh"
+#include "common/transpose8.clh"
 
-// defines: DTYPE, WIDE (1: double), MC (a multiple of 16), NC (a multiple of 32), KC
+// defines: DTYPE, WIDE (1: double), PAIRS, MC (a multiple of 16), NC (a multiple of 32), KC
 #define MR 8
 #define NR (2 * L)
 
@@ -24,44 +27,80 @@ typedef struct {
   int dense;  // c's columns are contiguous
 } panel_plan;
 
-// Vector p .. p + L - 1 along the panels at depth k.
-inline void put_a(__local T* la, int p, int kc, int k, V v) {
-#if L == MR
-  *(__local V*)(la + p * kc + k * MR) = v;
+#if PAIRS
+typedef uint packed_t;
+#define PACKED uint16
+#define PACKED_HALF uint8
+#define DEPTH(k) (((k) + 1) / 2)  // elements along k of kc steps
+#define MULTIPLY_ADD(acc, s, v) __asm__("vdpbf16ps %2, %1, %0" : "+v"(acc) : "v"(s), "v"(v))
 #else
-  *(__local float8*)(la + p * kc + k * MR) = v.lo;
-  *(__local float8*)(la + (p + MR) * kc + k * MR) = v.hi;
+typedef T packed_t;
+#define PACKED V
+#define PACKED_HALF float8
+#define DEPTH(k) (k)
+#define MULTIPLY_ADD(acc, s, v) acc = fma(s, v, acc)
+#endif
+
+// Vector p .. p + L - 1 along the panels at depth k of kc.
+inline void put_a(__local packed_t* la, int p, int kc, int k, PACKED v) {
+#if L == MR
+  *(__local PACKED*)(la + p * kc + k * MR) = v;
+#else
+  *(__local PACKED_HALF*)(la + p * kc + k * MR) = v.lo;
+  *(__local PACKED_HALF*)(la + (p + MR) * kc + k * MR) = v.hi;
 #endif
 }
-inline void put_b(__local T* lb, int p, int kc, int k, V v) { *(__local V*)(lb + p / NR * NR * kc + k * NR + p % NR) = v; }
-inline __local T* at_a(__local T* la, int p, int kc, int k) { return la + p / MR * MR * kc + k * MR + p % MR; }
-inline __local T* at_b(__local T* lb, int p, int kc, int k) { return lb + p / NR * NR * kc + k * NR + p % NR; }
+inline void put_b(__local packed_t* lb, int p, int kc, int k, PACKED v) { *(__local PACKED*)(lb + p / NR * NR * kc + k * NR + p % NR) = v; }
+inline __local packed_t* at_a(__local packed_t* la, int p, int kc, int k) { return la + p / MR * MR * kc + k * MR + p % MR; }
+inline __local packed_t* at_b(__local packed_t* lb, int p, int kc, int k) { return lb + p / NR * NR * kc + k * NR + p % NR; }
 
-// Packs `extent` rows (a) or columns (b) and kc steps of k; strides `step` along the panels, `ld` along k.
-#define DEFINE_PACK(NAME, PUT, AT)                                                                                   \
-  inline void NAME(__global const storage_t* s, long step, long ld, int extent, int kc, __local T* out, int mode) {  \
-    if (mode == ALONG_PANEL) {                                                                                       \
-      for (int k = 0; k < kc; k++, s += ld)                                                                          \
-        for (int p = 0; p < extent; p += L) PUT(out, p, kc, k, load_vector(s + p));                                   \
-    } else if (mode == ALONG_K) {                                                                                    \
-      for (int p = 0; p < extent; p += L) {                                                                          \
-        __global const storage_t* row = s + p * step;                                                                \
-        const int last = extent - 1 - p;                                                                             \
-        for (int k = 0; k < kc; k += L) {                                                                            \
-          V r[L];                                                                                                    \
-          _Pragma("unroll") for (int i = 0; i < L; i++) r[i] = load_vector(row + (i < last ? i : last) * step + k);   \
-          CAT(transpose_, V)(r);                                                                                     \
-          if (k + L <= kc) {                                                                                         \
-            _Pragma("unroll") for (int i = 0; i < L; i++) PUT(out, p, kc, k + i, r[i]);                              \
-          } else {                                                                                                   \
-            for (int i = 0; i < kc - k; i++) PUT(out, p, kc, k + i, r[i]);                                           \
-          }                                                                                                          \
-        }                                                                                                            \
-      }                                                                                                              \
-    } else {                                                                                                         \
-      for (int k = 0; k < kc; k++, s += ld)                                                                          \
-        for (int p = 0; p < extent; p++) *AT(out, p, kc, k) = LOAD(DTYPE, COMPUTE, s, p * step);                     \
-    }                                                                                                                \
+// Depth k of L neighbours along the panel; of L depths from k on of one of them; of one element.
+#if PAIRS
+inline PACKED load_across(__global const storage_t* s, long ld, int k, int steps) {
+  const uint16 low = convert_uint16(vload16(0, s + 2 * k * ld));
+  return 2 * k + 1 < steps ? low | convert_uint16(vload16(0, s + (2 * k + 1) * ld)) << 16 : low;
+}
+// The element behind the last step of an odd slab must be zero in both operands, it may hold a NaN.
+inline PACKED load_along(__global const storage_t* s, int k, int steps) {
+  const PACKED v = vload16(0, (__global const uint*)(s + 2 * k));
+  return steps % 2 && k + L >= DEPTH(steps) ? (LANES == (int16)(steps / 2 - k) ? v & 0xffff : v) : v;
+}
+inline packed_t load_one(__global const storage_t* s, long ld, int k, int steps) {
+  const uint low = s[2 * k * ld];
+  return 2 * k + 1 < steps ? low | (uint)s[(2 * k + 1) * ld] << 16 : low;
+}
+#else
+inline PACKED load_across(__global const storage_t* s, long ld, int k, int steps) { return load_vector(s + k * ld); }
+inline PACKED load_along(__global const storage_t* s, int k, int steps) { return load_vector(s + k); }
+inline packed_t load_one(__global const storage_t* s, long ld, int k, int steps) { return LOAD(DTYPE, COMPUTE, s, k * ld); }
+#endif
+
+// Packs `extent` rows (a) or columns (b) and `steps` steps of k; strides `step` along the panels, `ld` along k.
+#define DEFINE_PACK(NAME, PUT, AT)                                                                                          \
+  inline void NAME(__global const storage_t* s, long step, long ld, int extent, int steps, __local packed_t* out, int mode) { \
+    const int kc = DEPTH(steps);                                                                                            \
+    if (mode == ALONG_PANEL) {                                                                                              \
+      for (int k = 0; k < kc; k++)                                                                                          \
+        for (int p = 0; p < extent; p += L) PUT(out, p, kc, k, load_across(s + p, ld, k, steps));                           \
+    } else if (mode == ALONG_K) {                                                                                           \
+      for (int p = 0; p < extent; p += L) {                                                                                 \
+        __global const storage_t* row = s + p * step;                                                                       \
+        const int last = extent - 1 - p;                                                                                    \
+        for (int k = 0; k < kc; k += L) {                                                                                   \
+          PACKED r[L];                                                                                                      \
+          _Pragma("unroll") for (int i = 0; i < L; i++) r[i] = load_along(row + (i < last ? i : last) * step, k, steps);    \
+          CAT(TRANSPOSE, L)(PACKED, r);                                                                                     \
+          if (k + L <= kc) {                                                                                                \
+            _Pragma("unroll") for (int i = 0; i < L; i++) PUT(out, p, kc, k + i, r[i]);                                     \
+          } else {                                                                                                          \
+            for (int i = 0; i < kc - k; i++) PUT(out, p, kc, k + i, r[i]);                                                  \
+          }                                                                                                                 \
+        }                                                                                                                   \
+      }                                                                                                                     \
+    } else {                                                                                                                \
+      for (int k = 0; k < kc; k++)                                                                                          \
+        for (int p = 0; p < extent; p++) *AT(out, p, kc, k) = load_one(s + p * step, ld, k, steps);                         \
+    }                                                                                                                       \
   }
 DEFINE_PACK(pack_a, put_a, at_a)
 DEFINE_PACK(pack_b, put_b, at_b)
@@ -89,8 +128,8 @@ inline void store_edge(__local T* lt, int rows, int columns, __global storage_t*
 
 FAT_KERNEL void gemm_panel(TENSOR(const storage_t, a), TENSOR(const storage_t, b), TENSOR(storage_t, c), TENSOR(const storage_t, d),
                            TENSOR(T, carry), gemm_arguments p, panel_plan plan, T alpha, T beta) {
-  __local T la[MC * KC] __attribute__((aligned(64)));
-  __local T lb[NC * KC] __attribute__((aligned(64)));
+  __local packed_t la[MC * DEPTH(KC)] __attribute__((aligned(64)));
+  __local packed_t lb[NC * DEPTH(KC)] __attribute__((aligned(64)));
   __local T lt[MR * NR] __attribute__((aligned(64)));
   const long batch = get_group_id(2), m0 = (long)get_group_id(0) * plan.mc, n0 = (long)get_group_id(1) * plan.nc;
   const int mm = min((long)plan.mc, p.m - m0), nn = min((long)plan.nc, p.n - n0);
@@ -106,24 +145,24 @@ FAT_KERNEL void gemm_panel(TENSOR(const storage_t, a), TENSOR(const storage_t, b
   carry += batch * plan.carry_batch + m0 * plan.carry_row + n0;
   long k0 = 0;
   do {
-    const int kc = min((long)plan.kc, p.k - k0);
-    const slab_info slab = {alpha, beta, k0 == 0, k0 + kc >= p.k};
-    pack_a(a + k0 * p.a_column, p.a_row, p.a_column, mm, kc, la, plan.a_mode);
-    pack_b(b + k0 * p.b_row, p.b_column, p.b_row, nn, kc, lb, plan.b_mode);
+    const int steps = min((long)plan.kc, p.k - k0), kc = DEPTH(steps);
+    const slab_info slab = {alpha, beta, k0 == 0, k0 + steps >= p.k};
+    pack_a(a + k0 * p.a_column, p.a_row, p.a_column, mm, steps, la, plan.a_mode);
+    pack_b(b + k0 * p.b_row, p.b_column, p.b_row, nn, steps, lb, plan.b_mode);
     for (int j = 0; j < nn; j += NR)
       for (int i = 0; i < mm; i += MR) {
-        __local const T* pa = la + i * kc;
-        __local const T* pb = lb + j * kc;
+        __local const packed_t* pa = la + i * kc;
+        __local const packed_t* pb = lb + j * kc;
         V acc[MR][2];
 #pragma unroll
         for (int x = 0; x < MR; x++) acc[x][0] = acc[x][1] = (V)0;
         for (int k = 0; k < kc; k++) {
-          const V b0 = *(__local const V*)pb, b1 = *(__local const V*)(pb + L);
+          const PACKED b0 = *(__local const PACKED*)pb, b1 = *(__local const PACKED*)(pb + L);
 #pragma unroll
           for (int x = 0; x < MR; x++) {
-            const V s = (V)(pa[x]);
-            acc[x][0] = fma(s, b0, acc[x][0]);
-            acc[x][1] = fma(s, b1, acc[x][1]);
+            const PACKED s = (PACKED)(pa[x]);
+            MULTIPLY_ADD(acc[x][0], s, b0);
+            MULTIPLY_ADD(acc[x][1], s, b1);
           }
           pa += MR;
           pb += NR;
@@ -155,6 +194,6 @@ FAT_KERNEL void gemm_panel(TENSOR(const storage_t, a), TENSOR(const storage_t, b
           store_edge(lt, min(MR, mm - i), min(NR, nn - j), out, addend, w, &p, plan.carry_row, slab);
         }
       }
-    k0 += kc;
+    k0 += steps;
   } while (k0 < p.k);
 }

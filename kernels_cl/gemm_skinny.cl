@@ -10,7 +10,7 @@
 #define MAX_SMALL 32    // rows of dot and rows, k of outer
 #define PARK_K 1024     // dot: steps of k between passes over the rows of a
 #define BLOCK_K 16      // rows: rows of b per pass
-#define MAX_COLUMNS (32 * L)  // rows: columns of one task
+#define ROWS_TILE (1024 * L)  // rows: sums of one task, rows rounded up to 4 times columns rounded up to 4 L
 #define OUTER_ROWS 32
 
 // Mirrors SkinnyPlan in csrc/ops/gemm/skinny.cpp.
@@ -23,7 +23,9 @@ typedef struct {
 } skinny_plan;
 
 // Past the caches: c is not read again soon, and its lines need not be fetched first.
-#if SIZEOF_STORAGE * L == 64
+#if IS_BFLOAT16
+#define STREAM(v, p) __builtin_nontemporal_store(float_to_bfloat1616(v), (__global ushort16*)(p))
+#elif SIZEOF_STORAGE * L == 64
 #define STREAM(v, p) __builtin_nontemporal_store(v, (__global V*)(p))
 #else
 #define STREAM(v, p) store_vector(v, p)
@@ -125,10 +127,10 @@ FAT_KERNEL void gemm_dot(ARGUMENTS) {
 
 FAT_KERNEL void gemm_rows(ARGUMENTS) {
   OPEN_ALL;
-  __local T tile[MAX_SMALL * MAX_COLUMNS] __attribute__((aligned(64)));
+  __local T tile[ROWS_TILE] __attribute__((aligned(64)));
   __local T factors[BLOCK_K * MAX_SMALL];
   const long n0 = (long)get_group_id(0) * plan.columns;
-  const int columns = min((long)plan.columns, p.n - n0), m = p.m;
+  const int columns = min((long)plan.columns, p.n - n0), m = p.m, pitch = plan.columns;
   const long start = get_group_id(1) * plan.slice, end = min(start + plan.slice, p.k);
   partial += (get_group_id(1) * plan.batch + batch) * p.m * p.n + n0;
   b += n0;
@@ -146,7 +148,7 @@ FAT_KERNEL void gemm_rows(ARGUMENTS) {
 #pragma unroll
         for (int i = 0; i < 4; i++)
 #pragma unroll
-          for (int j = 0; j < 4; j++) sum[i][j] = k0 == start ? (V)0 : *(__local V*)(tile + (q + i) * MAX_COLUMNS + x + j * L);
+          for (int j = 0; j < 4; j++) sum[i][j] = k0 == start ? (V)0 : *(__local V*)(tile + (q + i) * pitch + x + j * L);
         for (int k = 0; k < steps; k++) {
           __global const storage_t* row = b + (k0 + k) * p.b_row + x;
           V w[4];
@@ -162,13 +164,13 @@ FAT_KERNEL void gemm_rows(ARGUMENTS) {
 #pragma unroll
         for (int i = 0; i < 4; i++)
 #pragma unroll
-          for (int j = 0; j < 4; j++) *(__local V*)(tile + (q + i) * MAX_COLUMNS + x + j * L) = sum[i][j];
+          for (int j = 0; j < 4; j++) *(__local V*)(tile + (q + i) * pitch + x + j * L) = sum[i][j];
       }
     k0 += BLOCK_K;
   } while (k0 < end);
   for (int q = 0; q < m; q++)
     for (int x = 0; x < columns; x += L) {
-      __local const T* sums = tile + q * MAX_COLUMNS + x;
+      __local const T* sums = tile + q * pitch + x;
       if (x + L <= columns && (plan.slices > 1 || p.c_column == 1)) {
         V v = *(__local const V*)sums;
         if (plan.slices > 1) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <string>
 
 namespace ocl::ops {
 
@@ -65,15 +66,14 @@ size_t workspace(const GemmProblem& p, const Device& device) {
 }
 
 template <class T>
-void run_as(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* workspace) {
+void run_as(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* workspace, const PanelTile& tile, bool pairs) {
   const Device& device = queue.device();
-  const PanelTile tile = panel_tile(device.capabilities().local_memory, p.dtype);
   const PanelSplit split = split_panels(tile, p.batch, p.m, p.n, p.k, static_cast<int>(device.capabilities().compute_units));
   static KernelSite site("gemm_panel.cl", "gemm_panel");
-  Kernel& kernel = site.get(queue.device(), Variant().add(p.dtype), [&] {
+  Kernel& kernel = site.get(queue.device(), Variant().add(p.dtype).add(pairs, 1), [&] {
     Defines defines;
     dtype(defines, "DTYPE", p.dtype);
-    return defines.add("WIDE", sizeof(T) == 8).add("MC", tile.mc).add("NC", tile.nc).add("KC", tile.kc);
+    return defines.add("WIDE", sizeof(T) == 8).add("PAIRS", pairs).add("MC", tile.mc).add("NC", tile.nc).add("KC", tile.kc);
   });
   const int64_t padded = round_up(p.n, 32);
   const PanelPlan plan{workspace ? p.m * padded : p.c[0],
@@ -90,13 +90,50 @@ void run_as(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* wor
 }
 
 void run(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* workspace) {
-  if (p.dtype == DType::float64) return run_as<double>(queue, p, o, workspace);
-  run_as<float>(queue, p, o, workspace);
+  const PanelTile tile = panel_tile(queue.device().capabilities().local_memory, p.dtype);
+  if (p.dtype == DType::float64) return run_as<double>(queue, p, o, workspace, tile, false);
+  run_as<float>(queue, p, o, workspace, tile, false);
+}
+
+// ---- pairs of bfloat16 by vdpbf16ps
+
+constexpr PanelTile pairs_tile{256, 256, 384};
+
+bool host_multiplies_bfloat16() {
+#if defined(__x86_64__) && defined(__GNUC__)
+  return __builtin_cpu_supports("avx512bf16");
+#else
+  return false;
+#endif
+}
+
+const char* pairs_refuses(const GemmProblem& p, const Device& device) {
+  if (!device.fat() || !device.capabilities().is_cpu) return "needs fat kernels on a CPU";
+  if (p.dtype != DType::bfloat16) return "bfloat16 only";
+  if (device.capabilities().local_memory < (640 << 10)) return "needs 640 KiB of local memory";
+  // The compiler may take the text for a host that does not have the instruction.
+  if (!host_multiplies_bfloat16()) return "the processor has no bfloat16 dot products";
+  static const std::string probe =
+      "__kernel void probe(__global float* x) {\n"
+      "  float16 sum = vload16(0, x); const int16 u = as_int16(vload16(1, x)), v = as_int16(vload16(2, x));\n"
+      "  __asm__(\"vdpbf16ps %2, %1, %0\" : \"+v\"(sum) : \"v\"(u), \"v\"(v));\n"
+      "  vstore16(sum, 0, x);\n"
+      "}\n";
+  return const_cast<Device&>(device).compiles(probe) ? nullptr : "the compiler takes no host instructions";
+}
+
+size_t pairs_workspace(const GemmProblem& p, const Device&) {
+  return p.k <= pairs_tile.kc ? 0 : static_cast<size_t>(p.batch * p.m * round_up(p.n, 32)) * sizeof(float);
+}
+
+void pairs_run(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* workspace) {
+  run_as<float>(queue, p, o, workspace, pairs_tile, true);
 }
 
 }  // namespace
 
 const GemmAlgorithm panel{"panel", refuses, never, workspace, run};
+const GemmAlgorithm bfloat16_pairs{"bfloat16_pairs", pairs_refuses, never, pairs_workspace, pairs_run};
 
 }  // namespace gemm_detail
 }  // namespace ocl::ops

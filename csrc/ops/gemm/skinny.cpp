@@ -8,7 +8,7 @@
 namespace ocl::ops::gemm_detail {
 namespace {
 
-constexpr int64_t max_small = 32, outer_rows = 32;  // as in the kernels
+constexpr int64_t max_small = 32, outer_rows = 32, rows_tile = 16384;  // as in the kernels
 
 // Mirrors skinny_plan in kernels_cl/gemm_skinny.cl.
 struct SkinnyPlan {
@@ -38,6 +38,11 @@ Form form_of(const GemmProblem& p) {
   return Form::none;
 }
 
+void slice(SkinnyPlan& plan, const GemmProblem& p, int64_t slices, int64_t step) {
+  plan.slice = round_up(ceil_div(p.k, slices), step);
+  plan.slices = static_cast<int32_t>(ceil_div(p.k, plan.slice));
+}
+
 SkinnyPlan plan_of(const GemmProblem& p, Form form, const Device& device) {
   const int64_t units = device.capabilities().compute_units, lanes = p.dtype == DType::float64 ? 8 : 16;
   SkinnyPlan plan{p.k, p.batch, 1, 0, 0};
@@ -45,16 +50,26 @@ SkinnyPlan plan_of(const GemmProblem& p, Form form, const Device& device) {
     plan.columns = static_cast<int32_t>(std::min<int64_t>(round_up(p.n, 4 * lanes), 1 << 20));
     return plan;
   }
-  // About 8 tasks per unit when there are enough columns, whole register tiles each.
-  const int64_t step = form == Form::dot ? 4 : 4 * lanes, most = form == Form::dot ? 32 : 32 * lanes;
-  plan.columns = static_cast<int32_t>(std::clamp(round_up(ceil_div(p.n * p.batch, 8 * units), step), step, most));
-  const int64_t tasks = ceil_div(p.n, plan.columns) * p.batch;
-  constexpr int64_t least_slice = 8192;
-  if (tasks < 2 * units && p.k >= 2 * least_slice) {
-    const int64_t slices = std::min(ceil_div(4 * units, tasks), p.k / least_slice);
-    plan.slice = round_up(ceil_div(p.k, slices), 1024);
-    plan.slices = static_cast<int32_t>(ceil_div(p.k, plan.slice));
+  const int64_t rows = round_up(p.m, 4);
+  if (form == Form::dot) {
+    // About 8 tasks per unit when there are enough columns; otherwise k is cut.
+    plan.columns = static_cast<int32_t>(std::clamp<int64_t>(round_up(ceil_div(p.n * p.batch, 8 * units), 4), 4, 32));
+    const int64_t tasks = ceil_div(p.n, plan.columns) * p.batch;
+    constexpr int64_t least_slice = 8192;
+    if (tasks < 2 * units && p.k >= 2 * least_slice) slice(plan, p, std::min(ceil_div(4 * units, tasks), p.k / least_slice), 1024);
+    return plan;
   }
+  // Rows of b are read in long runs: as many columns as the tile of sums holds, and slices of k to make tasks.
+  const int64_t step = 4 * lanes, most = rows_tile * lanes / 16 / rows / step * step;
+  int64_t columns = std::min(round_up(p.n, step), most);
+  const int64_t tasks = ceil_div(p.n, columns) * p.batch;
+  constexpr int64_t least_slice = 256;
+  if (tasks < 2 * units && p.k >= 2 * least_slice) {
+    slice(plan, p, std::min(ceil_div(4 * units, tasks), p.k / least_slice), 16);
+  } else if (tasks < 4 * units) {
+    columns = std::min(columns, std::max(step, round_up(ceil_div(p.n * p.batch, 4 * units), step)));
+  }
+  plan.columns = static_cast<int32_t>(columns);
   return plan;
 }
 
@@ -76,7 +91,7 @@ size_t workspace(const GemmProblem& p, const Device& device) {
 bool streams(const GemmProblem& p, const void* c) {
   constexpr int64_t least_bytes = 8 << 20;
   const int64_t bytes = static_cast<int64_t>(size_of(p.dtype)), per_vector = 64 / bytes;
-  return !is_half(p.dtype) && p.beta == 0.0 && p.activation == Activation::none && p.m * p.n * bytes >= least_bytes && p.c[0] % per_vector == 0 &&
+  return p.dtype != DType::float16 && p.beta == 0.0 && p.activation == Activation::none && p.m * p.n * bytes >= least_bytes && p.c[0] % per_vector == 0 &&
          p.c[1] % per_vector == 0 && reinterpret_cast<uintptr_t>(c) % 64 == 0;
 }
 
@@ -90,7 +105,7 @@ void run_as(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* par
     Kernel& kernel = site.get(queue.device(), Variant().add(p.dtype), [&] {
       Defines defines;
       dtype(defines, "DTYPE", p.dtype);
-      return defines.add("WIDE", sizeof(T) == 8).add("SIZEOF_STORAGE", static_cast<int64_t>(size_of(p.dtype)));
+      return defines.add("WIDE", sizeof(T) == 8).add("SIZEOF_STORAGE", static_cast<int64_t>(size_of(p.dtype))).add("IS_BFLOAT16", p.dtype == DType::bfloat16);
     });
     launch(queue, kernel, grid, Range(1, 1, 1), o.a, o.b, o.c, o.d ? o.d : o.c, partial ? partial : o.c, GemmArguments(p), plan,
            static_cast<T>(p.alpha.real()), static_cast<T>(p.beta.real()));
