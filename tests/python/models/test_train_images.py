@@ -19,7 +19,7 @@ def relative_error(value, truth):
 def forward_and_gradients(network, loss_function, batch, device, dtype):
     """{name: tensor} of the output, the loss and the gradient of every parameter and of the input."""
     network = copy.deepcopy(network).to(device, dtype)
-    images, classes = batch[0].to(device, dtype).requires_grad_(), batch[1].to(device)
+    images, classes = batch[0].to(device, dtype, copy=True).requires_grad_(), batch[1].to(device)
     kept = {}
     handle = network.register_forward_hook(lambda module, inputs, output: kept.update(output=output))
     loss = loss_function(network, images, classes)
