@@ -6,7 +6,7 @@
 //   attention_delta      delta[row] = sum over F of out * dout
 // All products are 8 x 32 register tiles: lanes run over keys (scores), over F (P v) or over E (gradients).
 #include "common/attention.clh"
-#include "common/transpose.clh"
+#include "common/transpose16.clh"
 
 #define LOAD16(p, i) LOADV(X_DTYPE, float32, 16, p, i)
 #define STORE16(p, i, end, v) PUT_LANES(X_DTYPE, float32, p, i, end, v)
@@ -48,7 +48,7 @@ inline void copy_transposed(__global const DATA* x, long row_stride, int first, 
     for (int e = 0; e < width; e += 16) {
       float16 m[16];
       for (int r = 0; r < 16; ++r) m[r] = LOAD16(x + (long)MIN_OF(first + j + r, last) * row_stride, e);
-      transpose_float16(m);
+      TRANSPOSE16(float16, m)
       for (int r = 0; r < 16; ++r) *(__local float16*)(columns + (e + r) * BLOCK + j) = m[r];
     }
 }
