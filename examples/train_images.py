@@ -46,14 +46,14 @@ def import_torchvision():
 class Digits(Dataset):
     """Handwritten digits as `size` x `size` RGB images around 0; every fifth image is for the test."""
 
-    def __init__(self, train, size):
+    def __init__(self, train, size, limit=None):
         from sklearn.datasets import load_digits
 
         data = load_digits()
         test = torch.arange(len(data.target)) % 5 == 4
         chosen = ~test if train else test
-        self.images = torch.tensor(data.images, dtype=torch.float32)[chosen] / 16
-        self.labels = torch.tensor(data.target)[chosen]
+        self.images = torch.tensor(data.images, dtype=torch.float32)[chosen][:limit] / 16
+        self.labels = torch.tensor(data.target)[chosen][:limit]
         self.size = size
 
     def __len__(self):
@@ -87,7 +87,7 @@ class Run:
     def _loader(self, train):
         order = torch.Generator().manual_seed(self.args.seed)
         workers = self.args.workers
-        return DataLoader(Digits(train, self.args.size), self.args.batch if train else 2 * self.args.batch, shuffle=train, drop_last=train,
+        return DataLoader(Digits(train, self.args.size, self.args.images), self.args.batch if train else 2 * self.args.batch, shuffle=train, drop_last=train,
                           generator=order, num_workers=workers, persistent_workers=workers > 0)  # fmt: skip
 
     def step(self, images, labels):
@@ -217,6 +217,7 @@ def arguments():
     parser.add_argument("--device", default="ocl", help="ocl, cpu, cuda, ...")
     parser.add_argument("--compare", metavar="DEVICES", help="several devices one after the other, for example ocl,cpu, shown side by side")
     parser.add_argument("--size", type=int, default=224, help="edge of the images in pixels")
+    parser.add_argument("--images", type=int, help="use only so many images, for a quick try")
     parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--optimizer", choices=["sgd", "adam"], help="default: by model")

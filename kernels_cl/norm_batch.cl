@@ -7,54 +7,7 @@
 // (norm_batch_combine.cl), an elementwise pass.
 // Defines: X_DTYPE, W_DTYPE (weight, bias), R_DTYPE (running statistics), LANES.
 #include "common/norm_batch.clh"
-
-// Sum over a plane of x, in lanes.
-inline accv plane_sum(__global const X* x, long n) {
-  accv s0 = (accv)0, s1 = (accv)0;
-  long i = 0;
-  for (; i + 2 * LANES <= n; i += 2 * LANES) {
-    s0 += LOADXV(X_DTYPE, x, i);
-    s1 += LOADXV(X_DTYPE, x, i + LANES);
-  }
-  for (; i < n; i += LANES) {
-    const accv v = LOADXV(X_DTYPE, x, i);
-    s0 += KEEP(n - i) ? v : (accv)0;
-  }
-  return s0 + s1;
-}
-
-// Sum of (x - mean)^2 over a plane.
-inline accv plane_squares(__global const X* x, long n, acc mean) {
-  accv s0 = (accv)0, s1 = (accv)0;
-  long i = 0;
-  for (; i + 2 * LANES <= n; i += 2 * LANES) {
-    const accv a = LOADXV(X_DTYPE, x, i) - mean, b = LOADXV(X_DTYPE, x, i + LANES) - mean;
-    s0 = fma(a, a, s0);
-    s1 = fma(b, b, s1);
-  }
-  for (; i < n; i += LANES) {
-    const accv v = LOADXV(X_DTYPE, x, i) - mean, a = KEEP(n - i) ? v : (accv)0;
-    s0 = fma(a, a, s0);
-  }
-  return s0 + s1;
-}
-
-// y = x * scale + shift. The last vector overlaps the one before it, so y must not be x.
-inline void plane_scale(__global const X* x, __global X* y, long n, acc scale, acc shift, int relu) {
-  if (n < LANES) {
-    for (long i = 0; i < n; ++i) {
-      const acc v = fma(LOADX(X_DTYPE, x, i), scale, shift);
-      STOREX(X_DTYPE, y, i, relu && v < 0 ? 0 : v);
-    }
-    return;
-  }
-  for (long i = 0; i < n; i += LANES) {
-    const long at = MIN_OF(i, n - LANES);
-    accv v = fma(LOADXV(X_DTYPE, x, at), (accv)scale, (accv)shift);
-    if (relu) v = v < (accv)0 ? (accv)0 : v;
-    STOREXV(X_DTYPE, y, at, v);
-  }
-}
+#include "common/norm_planes.clh"
 
 // Training forward, one channel per task: mean, centred squares, normalise.
 FAT_KERNEL void planes_forward(TENSOR(const X, x), TENSOR(X, y), CHANNELS_ARGUMENTS, PlaneShape shape, UpdateRule rule,

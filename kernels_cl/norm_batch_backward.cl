@@ -1,48 +1,8 @@
 // Batch normalisation backward, fat kernels; layouts and steps as in norm_batch.cl. x and the gradient g give
-//   grad_bias = sum g, grad_weight = invstd * sum g (x - mean), dx = k g + a (x - mean) + b   (gradient_of in common/norm_batch.clh)
+//   grad_bias = sum g, grad_weight = invstd * sum g (x - mean), dx = k g + a (x - mean) + b   (gradient_of in common/norm_gradient.clh)
 // Tensors x, y, z of the shape are x, g, dx. Defines: X_DTYPE, W_DTYPE, R_DTYPE, LANES.
 #include "common/norm_batch.clh"
-
-// Adds the sums over one plane, in lanes.
-inline void plane_sums(__global const X* x, __global const X* g, long n, acc mean, accv* sum, accv* dot) {
-  accv s0 = *sum, s1 = (accv)0, d0 = *dot, d1 = (accv)0;
-  long i = 0;
-  for (; i + 2 * LANES <= n; i += 2 * LANES) {
-    const accv a = LOADXV(X_DTYPE, g, i), b = LOADXV(X_DTYPE, g, i + LANES);
-    s0 += a;
-    s1 += b;
-    d0 = fma(a, LOADXV(X_DTYPE, x, i) - mean, d0);
-    d1 = fma(b, LOADXV(X_DTYPE, x, i + LANES) - mean, d1);
-  }
-  for (; i < n; i += LANES) {
-    const accv a = LOADXV(X_DTYPE, g, i), p = a * (LOADXV(X_DTYPE, x, i) - mean);
-    s0 += KEEP(n - i) ? a : (accv)0;
-    d0 += KEEP(n - i) ? p : (accv)0;
-  }
-  *sum = s0 + s1;
-  *dot = d0 + d1;
-}
-
-// dx must not be x or g: the last vector overlaps the one before it.
-inline void plane_gradient(__global const X* x, __global const X* g, __global X* dx, long n, acc mean, Gradient r, int train) {
-  if (n < LANES) {
-    for (long i = 0; i < n; ++i) {
-      const acc v = r.k * LOADX(X_DTYPE, g, i);
-      STOREX(X_DTYPE, dx, i, train ? v + fma(r.a, LOADX(X_DTYPE, x, i) - mean, r.b) : v);
-    }
-  } else if (train) {
-    for (long i = 0; i < n; i += LANES) {
-      const long at = MIN_OF(i, n - LANES);
-      const accv v = fma((accv)r.a, LOADXV(X_DTYPE, x, at) - mean, (accv)r.b);
-      STOREXV(X_DTYPE, dx, at, fma((accv)r.k, LOADXV(X_DTYPE, g, at), v));
-    }
-  } else {
-    for (long i = 0; i < n; i += LANES) {
-      const long at = MIN_OF(i, n - LANES);
-      STOREXV(X_DTYPE, dx, at, r.k * LOADXV(X_DTYPE, g, at));
-    }
-  }
-}
+#include "common/norm_planes.clh"
 
 // One channel per task, two sweeps.
 FAT_KERNEL void planes_backward(TENSOR(const X, x), TENSOR(const X, g), TENSOR(X, dx), TENSOR(const W, weight), TENSOR(const acc, mean),

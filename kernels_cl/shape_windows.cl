@@ -139,18 +139,3 @@ __kernel void unfold_backward(TENSOR(STORAGE(D), out), TENSOR(const STORAGE(D), 
     STORE(D, D, out, i, sum);
   }
 }
-
-// ---- trace, one work-item; A is the accumulator
-#ifndef A
-#define A D
-#endif
-__kernel void trace(TENSOR(STORAGE(A), out), TENSOR(const STORAGE(D), in), long n, long stride) {
-  OPEN(STORAGE(A), out);
-  OPEN(const STORAGE(D), in);
-  VALUE(A) sum = (VALUE(A))(0);
-  for (long i = 0; i < n; ++i) {
-    const VALUE(A) value = LOAD(D, A, in, i * stride);
-    sum += value;
-  }
-  STORE(A, A, out, 0, sum);
-}

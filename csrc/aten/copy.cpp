@@ -69,7 +69,8 @@ void copy_to_host(const at::Tensor& self, const at::Tensor& source, bool non_blo
   Queue& queue = queue_for(source);
   if (same_bytes(self, source)) {
     const bool keep = non_blocking && self.is_pinned();
-    queue.read(self.data_ptr(), source.data_ptr(), self.nbytes(), !keep);
+    if (keep) queue.read(self.data_ptr(), source.data_ptr(), self.nbytes(), false);
+    else runtime::read(queue, self.data_ptr(), source.data_ptr(), self.nbytes());
     return;
   }
   // Cast and gather on the device, then move bytes.
@@ -79,7 +80,7 @@ void copy_to_host(const at::Tensor& self, const at::Tensor& source, bool non_blo
     copy_on_device(staged, source.expand(self.sizes()));
   }
   at::Tensor host = at::empty_strided(staged.sizes(), staged.strides(), staged.options().device(at::kCPU));
-  queue.read(host.data_ptr(), staged.data_ptr(), host.nbytes());
+  runtime::read(queue, host.data_ptr(), staged.data_ptr(), host.nbytes());
   self.copy_(host);
 }
 
@@ -118,7 +119,7 @@ at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& destin
 
 at::Scalar local_scalar_dense(const at::Tensor& self) {
   at::Tensor host = at::empty({1}, self.options().device(at::kCPU));
-  queue_for(self).read(host.data_ptr(), self.data_ptr(), host.nbytes());
+  runtime::read(queue_for(self), host.data_ptr(), self.data_ptr(), host.nbytes());
   at::Scalar value = host.item();
   return value;
 }

@@ -318,11 +318,6 @@ std::tuple<Tensor, Tensor> spread_mean(const Tensor& self, at::OptionalIntArrayR
   return {spread, mean};
 }
 
-Tensor trace(const Tensor& self) {
-  TORCH_CHECK(self.dim() == 2, "trace: expected a matrix, but got tensor with dim ", self.dim());
-  return self.diagonal().sum();
-}
-
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
@@ -362,7 +357,6 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("var.correction_out", spread_out<false>);
   m.impl("std_mean.correction", spread_mean<true>);
   m.impl("var_mean.correction", spread_mean<false>);
-  m.impl("trace", trace);
 }
 
 }  // namespace ocl::aten

@@ -15,8 +15,10 @@
 #include <ATen/ops/channel_shuffle_native.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/pow.h>
 #include <ATen/ops/tril_meta.h>
 #include <ATen/ops/triu_meta.h>
+#include <ATen/ops/view_as_real.h>
 #include <ATen/ops/zeros.h>
 
 namespace ocl::aten {
@@ -88,23 +90,17 @@ at::Tensor triangle_indices(int64_t row, int64_t column, int64_t offset, std::op
   return result;
 }
 
-at::Tensor trace(const at::Tensor& self) {
-  const c10::OptionalDeviceGuard guard(at::device_of(self));
-  TORCH_CHECK(self.dim() == 2, "trace: expected a matrix, but got tensor with dim ", self.dim());
-  const at::ScalarType type = at::isIntegralType(self.scalar_type(), true) ? at::kLong : self.scalar_type();
-  at::Tensor result = at::empty({}, self.options().dtype(type));
-  ops::trace(queue_for(self), view(result), view(self));
-  return result;
-}
-
 // ---- progressions
 
 int64_t arange_size(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, at::ScalarType type) {
   return type == at::kLong ? at::native::compute_arange_size<int64_t>(start, end, step) : at::native::compute_arange_size<double>(start, end, step);
 }
 
-// A float number as float32 arithmetic sees it, so that results agree with the CPU's.
-double rounded(const at::Scalar& value, at::ScalarType type) { return type == at::kFloat ? value.to<float>() : value.to<double>(); }
+// A number as arithmetic in the dtype sees it, so that results agree with the CPU's.
+double rounded(const at::Scalar& value, at::ScalarType type) {
+  if (at::isIntegralType(type, true)) return static_cast<double>(value.to<int64_t>());
+  return type == at::kFloat ? value.to<float>() : value.to<double>();
+}
 
 void resize_for(at::Tensor& out, int64_t size, const char* name) {
   if (out.numel() == size) return;
@@ -116,7 +112,6 @@ void resize_for(at::Tensor& out, int64_t size, const char* name) {
 
 at::Tensor& run_progression(at::Tensor& out, ops::ProgressionKind kind, const ops::Progression& parameters) {
   if (out.numel() == 0) return out;
-  if (out.is_complex()) not_implemented_for("arange", out.scalar_type());
   return into_contiguous(out, [&](const at::Tensor& dense) { ops::progression(queue_for(dense), view(dense), kind, parameters); });
 }
 
@@ -134,6 +129,7 @@ ops::Progression steps_of(const at::Scalar& start, const at::Scalar& step, at::S
 
 at::Tensor& arange_out(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, at::Tensor& out) {
   const c10::OptionalDeviceGuard guard(at::device_of(out));
+  if (out.is_complex()) not_implemented_for("arange", out.scalar_type());
   resize_for(out, arange_size(start, end, step, out.scalar_type()), "arange");
   return run_progression(out, ops::ProgressionKind::arange, steps_of(start, step, out.scalar_type()));
 }
@@ -159,6 +155,14 @@ at::Tensor& linspace_out(const at::Scalar& start, const at::Scalar& end, int64_t
   const c10::OptionalDeviceGuard guard(at::device_of(out));
   TORCH_CHECK(steps >= 0, "number of steps must be non-negative");
   if (out.numel() != steps) out.resize_({steps});
+  if (out.is_complex()) {
+    const auto from = start.toComplexDouble(), to = end.toComplexDouble();
+    const at::Tensor parts = at::view_as_real(out);
+    at::Tensor real = parts.select(-1, 0), imaginary = parts.select(-1, 1);
+    linspace_out(from.real(), to.real(), steps, real);
+    linspace_out(from.imag(), to.imag(), steps, imaginary);
+    return out;
+  }
   return run_progression(out, ops::ProgressionKind::linspace, line_of(start, end, steps, out.scalar_type()));
 }
 
@@ -166,6 +170,7 @@ at::Tensor& logspace_out(const at::Scalar& start, const at::Scalar& end, int64_t
   const c10::OptionalDeviceGuard guard(at::device_of(out));
   TORCH_CHECK(steps >= 0, "number of steps must be non-negative");
   if (out.numel() != steps) out.resize_({steps});
+  if (out.is_complex()) return at::pow_out(out, at::Scalar(base), linspace_out(start, end, steps, out));
   ops::Progression parameters = line_of(start, end, steps, out.scalar_type());
   parameters.base = base;
   return run_progression(out, ops::ProgressionKind::logspace, parameters);
@@ -278,7 +283,6 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("triu.out", triangle_out<Triu>);
   m.impl("tril_indices", triangle_indices<false>);
   m.impl("triu_indices", triangle_indices<true>);
-  m.impl("trace", trace);
   m.impl("arange.start_out", arange_out);
   m.impl("range.out", range_out);
   m.impl("linspace.out", linspace_out);

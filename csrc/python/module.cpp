@@ -1,11 +1,5 @@
 // torch_ocl._C: what the Python package needs beside PyTorch's own device-generic API.
-#include "aten/fallback.h"
-#include "opencl/caching_allocator.h"
-#include "opencl/environment.h"
-#include "opencl/launch.h"
-#include "opencl/program_cache.h"
-#include "runtime/device.h"
-#include "runtime/generator.h"
+#include "aten/exports.h"
 
 #include <torch/csrc/utils/device_lazy_init.h>
 #include <torch/csrc/utils/pybind.h>
@@ -15,9 +9,10 @@ using namespace ocl;
 
 namespace {
 
+const aten::Exports& core = *torch_ocl_exports();
+
 py::dict properties(int index) {
-  const Device& device = Device::get(index);
-  const Capabilities& c = device.capabilities();
+  const Capabilities& c = core.capabilities(index);
   py::dict d;
   d["name"] = c.name;
   d["vendor"] = c.vendor;
@@ -42,7 +37,7 @@ py::dict properties(int index) {
   d["compute_units"] = c.compute_units;
   d["base_alignment"] = c.base_alignment;
   d["max_work_group"] = c.max_work_group;
-  d["style"] = device.fat() ? "fat" : "simt";
+  d["style"] = core.fat(index) ? "fat" : "simt";
   return d;
 }
 
@@ -58,7 +53,7 @@ void add_stats(py::dict& d, const char* name, const MemoryStats& stats) {
 }
 
 py::dict memory_stats(int index) {
-  const AllocatorStatistics s = Device::get(index).allocator().statistics();
+  const AllocatorStatistics s = core.memory_statistics(index);
   py::dict d;
   add_stats(d, "allocation", s.allocation);
   add_stats(d, "segment", s.segment);
@@ -76,7 +71,7 @@ py::dict memory_stats(int index) {
 
 py::list memory_snapshot(int index) {
   py::list segments;
-  for (const SegmentSnapshot& s : Device::get(index).allocator().snapshot()) {
+  for (const SegmentSnapshot& s : core.memory_snapshot(index)) {
     py::list blocks;
     uint64_t allocated = 0, requested = 0;
     for (const BlockSnapshot& b : s.blocks) {
@@ -104,87 +99,63 @@ py::list memory_snapshot(int index) {
 }
 
 py::dict cache_state() {
-  const program_cache::State state = program_cache::state();
+  const program_cache::State state = core.cache_state();
   py::dict d;
-  d["folder"] = program_cache::folder();
+  d["folder"] = core.cache_folder();
   d["files"] = state.files;
   d["bytes"] = state.bytes;
   d["writable"] = state.writable;
-  d["enabled"] = program_cache::enabled();
+  d["enabled"] = core.cache_enabled();
   return d;
 }
 
-// Builds and runs one kernel and checks its result; for the doctor.
 py::dict self_test(int index) {
+  const auto [ok, message] = core.self_test(index);
   py::dict d;
-  try {
-    Device& device = Device::get(index);
-    Queue& queue = device.default_queue();
-    Workspace memory(queue, 4096);
-    std::vector<int32_t> host(1024, 41);
-    queue.write(memory.data(), host.data(), 4096);
-    launch(queue, get_kernel(device, "selftest.cl", "add_one", Defines()), Range(16), Range(), memory.data(), int32_t{1024});
-    queue.read(host.data(), memory.data(), 4096);
-    const bool right = std::all_of(host.begin(), host.end(), [](int32_t v) { return v == 42; });
-    d["ok"] = right;
-    d["message"] = right ? "a kernel was built, run and gave the right result" : "a kernel ran but its result is wrong";
-  } catch (const std::exception& error) {
-    d["ok"] = false;
-    d["message"] = error.what();
-  }
+  d["ok"] = ok;
+  d["message"] = message;
   return d;
 }
 
-void set_fallback_policy(const std::string& name) {
-  if (name == "warn") aten::set_fallback_policy(aten::FallbackPolicy::warn);
-  else if (name == "silent") aten::set_fallback_policy(aten::FallbackPolicy::silent);
-  else if (name == "error") aten::set_fallback_policy(aten::FallbackPolicy::error);
-  else throw py::value_error("the fallback policy is 'warn', 'silent' or 'error', not '" + name + "'");
-}
-
-const char* fallback_policy() {
-  switch (aten::fallback_policy()) {
-    case aten::FallbackPolicy::silent: return "silent";
-    case aten::FallbackPolicy::error: return "error";
-    default: return "warn";
-  }
+void check_name(bool known, const std::string& name, const char* allowed) {
+  if (!known) throw py::value_error("expected one of " + std::string(allowed) + ", got '" + name + "'");
 }
 
 }  // namespace
 
 PYBIND11_MODULE(_C, m) {
   using release = py::call_guard<py::gil_scoped_release>;
-  m.def("device_count", [] { return static_cast<int>(runtime::device_count()); }, release());
-  m.def("device_problems", [] { return Device::count() >= 0 ? Device::problems() : std::vector<std::string>{}; });
+  m.def("device_count", core.device_count, release());
+  m.def("device_problems", core.device_problems, release());
   m.def("device_properties", properties);
-  m.def("current_device", [] { return static_cast<int>(runtime::current_device()); });
-  m.def("set_device", [](int i) { runtime::set_device(static_cast<c10::DeviceIndex>(i)); });
-  m.def("exchange_device", [](int i) { return static_cast<int>(runtime::exchange_device(static_cast<c10::DeviceIndex>(i))); });
-  m.def("synchronize", [](int i) { runtime::synchronize_device(static_cast<c10::DeviceIndex>(i)); }, release());
+  m.def("current_device", core.current_device);
+  m.def("set_device", core.set_device);
+  m.def("exchange_device", core.exchange_device);
+  m.def("synchronize", core.synchronize, release());
   m.def("memory_stats", memory_stats);
   m.def("memory_snapshot", memory_snapshot);
   m.def("memory_info", [](int i) {
-    const uint64_t total = Device::get(i).capabilities().global_memory, reserved = Device::get(i).allocator().reserved_bytes();
+    const uint64_t total = core.capabilities(i).global_memory, reserved = core.reserved_bytes(i);
     return std::make_pair(total > reserved ? total - reserved : uint64_t{0}, total);
   });
-  m.def("empty_cache", [] {
-    for (int i = 0; i < Device::count(); ++i) Device::get(i).allocator().empty_cache();
-  }, release());
-  m.def("reset_peak_memory_stats", [](int i) { Device::get(i).allocator().reset_peak(); });
-  m.def("reset_accumulated_memory_stats", [](int i) { Device::get(i).allocator().reset_accumulated(); });
-  m.def("set_memory_limit", [](int i, uint64_t bytes) { Device::get(i).allocator().set_limit(bytes); });
-  m.def("default_generator", [](int i) { return runtime::default_generator(static_cast<c10::DeviceIndex>(i)); });
-  m.def("fallbacks", aten::fallback_counts);
-  m.def("reset_fallbacks", aten::reset_fallback_counts);
-  m.def("set_fallback_policy", set_fallback_policy);
-  m.def("fallback_policy", fallback_policy);
-  m.def("build_counts", [] { return std::make_pair(build_counts().built, build_counts().loaded); });
-  m.def("cache_folder", program_cache::folder);
+  m.def("empty_cache", core.empty_cache, release());
+  m.def("reset_peak_memory_stats", core.reset_peak);
+  m.def("reset_accumulated_memory_stats", core.reset_accumulated);
+  m.def("set_memory_limit", core.set_memory_limit);
+  m.def("default_generator", core.default_generator);
+  m.def("fallbacks", core.fallbacks);
+  m.def("reset_fallbacks", core.reset_fallbacks);
+  m.def("fallback_policy", core.fallback_policy);
+  m.def("set_fallback_policy", [](const std::string& name) { check_name(core.set_fallback_policy(name), name, "'warn', 'silent', 'error'"); });
+  m.def("winograd_mode", core.winograd_mode);
+  m.def("set_winograd_mode", [](const std::string& name) { check_name(core.set_winograd_mode(name), name, "'auto', 'precise', 'off'"); });
+  m.def("build_counts", [] { return std::make_pair(core.build_counts().built, core.build_counts().loaded); });
+  m.def("cache_folder", core.cache_folder);
   m.def("cache_state", cache_state);
-  m.def("clear_cache", program_cache::clear);
+  m.def("clear_cache", core.clear_cache);
   m.def("environment_table", [] {
     std::vector<std::tuple<std::string, std::string, std::string>> rows;
-    for (const auto& v : environment::table()) rows.emplace_back(v.name, v.default_value, v.meaning);
+    for (const auto& v : core.environment_table()) rows.emplace_back(v.name, v.default_value, v.meaning);
     return rows;
   });
   m.def("self_test", self_test);

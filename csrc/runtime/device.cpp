@@ -1,5 +1,7 @@
 #include "runtime/device.h"
 
+#include "ops/core/device_errors.h"
+
 #include <c10/util/Exception.h>
 
 #include <vector>
@@ -55,8 +57,20 @@ void set_stream(c10::Stream stream) {
   this_queues[index] = &queue_of(stream);
 }
 
-void synchronize(Queue& queue) { queue.finish(); }
+void synchronize(Queue& queue) {
+  queue.finish();
+  ops::check_device_errors(queue);
+}
 
-void synchronize_device(c10::DeviceIndex index) { device(index).synchronize(); }
+void synchronize_device(c10::DeviceIndex index) {
+  Device& d = device(index);
+  d.synchronize();
+  ops::check_device_errors(d.default_queue());
+}
+
+void read(Queue& queue, void* host, const void* source, size_t bytes) {
+  queue.read(host, source, bytes);
+  ops::check_device_errors(queue);
+}
 
 }  // namespace ocl::runtime

@@ -29,5 +29,7 @@ Queue& queue_of(c10::Stream stream);
 // Waits for one stream, or all of a device, and raises errors that kernels reported meanwhile.
 void synchronize(Queue& queue);
 void synchronize_device(c10::DeviceIndex index);
+// Blocking copy to the host; raises like synchronize.
+void read(Queue& queue, void* host, const void* source, size_t bytes);
 
 }  // namespace ocl::runtime

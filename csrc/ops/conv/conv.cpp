@@ -24,6 +24,7 @@ std::vector<ConvAlgorithm> collect(ConvPass pass) {
            winograd_algorithms(),
            strided_backward_data_algorithms(),
            depthwise_algorithms(),
+           depthwise_simt_algorithms(),
            implicit_gemm_algorithms(),
            simt_algorithms(),
            reference_algorithms(),

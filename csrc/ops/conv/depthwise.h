@@ -6,5 +6,6 @@
 namespace ocl::ops {
 
 std::span<const ConvAlgorithm> depthwise_algorithms();
+std::span<const ConvAlgorithm> depthwise_simt_algorithms();
 
 }  // namespace ocl::ops

@@ -7,13 +7,6 @@ namespace {
 
 int32_t narrow(int64_t value) { return static_cast<int32_t>(value); }
 
-void flatten_pointwise(GatherShape& s) {
-  for (int d = 0; d < 3; ++d)
-    if (s.kernel[d] != 1 || s.stride[d] != 1 || s.padding[d] != 0 || s.input[d] != s.output[d]) return;
-  s.input[2] = s.output[2] = narrow(s.x_plane);
-  s.input[0] = s.input[1] = s.output[0] = s.output[1] = 1;
-}
-
 }  // namespace
 
 Gather forward_gather(const ConvProblem& p) {
@@ -29,7 +22,6 @@ Gather forward_gather(const ConvProblem& p) {
   }
   const int64_t depth = p.in_per_group() * p.taps();
   g.weights = {p.out_per_group() * depth, depth, p.taps(), 0, {narrow(p.kernel[1] * p.kernel[2]), narrow(p.kernel[2]), 1}};
-  flatten_pointwise(s);
   return g;
 }
 
@@ -60,7 +52,15 @@ Gather backward_data_gather(const ConvProblem& p, const std::array<int64_t, 3>& 
     g.weights.base += narrow((first + (count - 1) * step) * place[d]);
     g.weights.tap[d] = narrow(-step * place[d]);
   }
-  flatten_pointwise(s);
+  return g;
+}
+
+Gather flatten_pointwise(Gather g) {
+  GatherShape& s = g.shape;
+  for (int d = 0; d < 3; ++d)
+    if (s.kernel[d] != 1 || s.stride[d] != 1 || s.padding[d] != 0 || s.input[d] != s.output[d]) return g;
+  s.input[2] = s.output[2] = narrow(s.x_plane);
+  s.input[0] = s.input[1] = s.output[0] = s.output[1] = 1;
   return g;
 }
 

@@ -30,11 +30,14 @@ struct Gather {
   int64_t plane() const { return int64_t{1} * shape.output[0] * shape.output[1] * shape.output[2]; }
 };
 
-// x and y channels first. A 1x1 kernel with stride 1 and no padding becomes a single row of pixels.
+// x and y channels first.
 Gather forward_gather(const ConvProblem& p);
 
 // dx at the pixels residue + q * stride, q in [0, output): a stride-1 gather from dy with the taps that reach those pixels.
 // Stride 1 has the single residue (0, 0, 0). kernel[d] == 0 when no tap does.
 Gather backward_data_gather(const ConvProblem& p, const std::array<int64_t, 3>& residue);
+
+// A 1x1 kernel with stride 1 and no padding becomes a single row of pixels.
+Gather flatten_pointwise(Gather gather);
 
 }  // namespace ocl::ops

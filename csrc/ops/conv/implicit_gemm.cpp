@@ -81,10 +81,10 @@ const char* refuses_common(const ConvProblem& p, const Device& device) {
 
 const char* forward_refuses(const ConvProblem& p, const Device& device) { return refuses_common(p, device); }
 
-size_t forward_workspace(const ConvProblem& p, const Device&) { return 4 * packed_floats(forward_gather(p)); }
+size_t forward_workspace(const ConvProblem& p, const Device&) { return 4 * packed_floats(flatten_pointwise(forward_gather(p))); }
 
 void forward(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace) {
-  multiply(queue, p.dtype, forward_gather(p), t.x, t.w, t.bias, t.y, static_cast<float*>(workspace));
+  multiply(queue, p.dtype, flatten_pointwise(forward_gather(p)), t.x, t.w, t.bias, t.y, static_cast<float*>(workspace));
 }
 
 // ---- backward-data: one sub-grid of dx per residue of the stride, each a stride-1 product, then interleaved.
@@ -123,14 +123,14 @@ void interleave(Queue& queue, const ConvProblem& p, const void* parts, uint64_t 
 
 void backward_data(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace) {
   float* packed = static_cast<float*>(workspace);
-  if (residues(p) == 1) return multiply(queue, p.dtype, backward_data_gather(p, {0, 0, 0}), t.y, t.w, nullptr, t.x, packed);
+  if (residues(p) == 1) return multiply(queue, p.dtype, flatten_pointwise(backward_data_gather(p, {0, 0, 0})), t.y, t.w, nullptr, t.x, packed);
   char* parts = static_cast<char*>(workspace) + round_up(packed_bytes(p), 64) + 256;
   uint64_t present = 0;
   int residue = 0;
   for (int64_t z = 0; z < p.stride[0]; ++z)
     for (int64_t y = 0; y < p.stride[1]; ++y)
       for (int64_t x = 0; x < p.stride[2]; ++x, ++residue) {
-        const Gather g = backward_data_gather(p, {z, y, x});
+        const Gather g = flatten_pointwise(backward_data_gather(p, {z, y, x}));
         if (g.taps() == 0 || g.plane() == 0) continue;
         present |= uint64_t{1} << residue;
         multiply(queue, p.dtype, g, t.y, t.w, nullptr, parts + residue * slot_bytes(p), packed);
@@ -168,14 +168,14 @@ const char* backward_weight_refuses(const ConvProblem& p, const Device& device) 
 }
 
 size_t backward_weight_workspace(const ConvProblem& p, const Device& device) {
-  const int64_t parts = choose_weight_tiles(forward_gather(p), device).parts;
+  const int64_t parts = choose_weight_tiles(flatten_pointwise(forward_gather(p)), device).parts;
   return parts > 1 ? 4 * parts * p.w_numel() : 0;
 }
 
 void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace) {
   static KernelSite site("conv_backward_weight.cl", "conv_backward_weight"), sum_site("conv_backward_weight.cl", "conv_sum_shares");
   Device& device = queue.device();
-  const Gather g = forward_gather(p);
+  const Gather g = flatten_pointwise(forward_gather(p));
   const WeightTiles tiles = choose_weight_tiles(g, device);
   const int stride = stride_class(g.shape);
   const bool volume = is_volume(g.shape);

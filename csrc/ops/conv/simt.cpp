@@ -1,7 +1,121 @@
 #include "ops/conv/simt.h"
 
-namespace ocl::ops {
+#include "ops/conv/gather.h"
 
-std::span<const ConvAlgorithm> simt_algorithms() { return {}; }
+namespace ocl::ops {
+namespace {
+
+// The same struct as in kernels_cl/conv_simt.cl.
+struct Target {
+  int32_t size[3], first[3], step[3];
+};
+
+// Results per work-item and direction: large tiles only where they fill the device.
+int choose_tile(int64_t rows, int64_t columns, int64_t layers, const Device& device) {
+  const int64_t groups = ceil_div(rows, 128) * ceil_div(columns, 128) * layers;
+  return rows >= 128 && groups >= 2 * device.capabilities().compute_units ? 8 : 4;
+}
+
+Kernel& specialise(KernelSite& site, Device& device, DType type, DType result, int tile) {
+  return site.get(device, Variant().add(type).add(result).add(tile, 4), [&] {
+    return Defines().add("DTYPE", name_of(type)).add("ACCUMULATE", name_of(accumulate_type(type))).add("RESULT", name_of(result)).add("TILE", tile);
+  });
+}
+
+void gather(Queue& queue, DType type, const Gather& g, const Target& target, int64_t result_channels, const void* x, const void* w, const void* bias, void* y) {
+  static KernelSite site("conv_simt.cl", "conv_simt_gather");
+  const int64_t pixels = g.shape.batch * g.plane(), plane = int64_t{1} * target.size[0] * target.size[1] * target.size[2];
+  const int tile = choose_tile(g.shape.out_channels, pixels, g.groups, queue.device());
+  const int64_t edge = 16 * tile;
+  launch(queue, specialise(site, queue.device(), type, type, tile), Range(ceil_div(pixels, edge) * 16, ceil_div(g.shape.out_channels, edge) * 16, g.groups), Range(16, 16, 1),
+         x, w, bias, y, g.shape, g.weights, target, int32_t{bias != nullptr}, result_channels * plane);
+}
+
+const char* refuses(const ConvProblem& p, const Device& device) {
+  if (device.fat()) return "made for GPUs";
+  if (p.channels_last) return "channels first only";
+  if (!is_floating(p.dtype)) return "floating types only";
+  if (p.taps() * std::max(p.in_per_group(), p.out_per_group()) >= 1 << 30) return "sums are too long";
+  return nullptr;
+}
+
+size_t no_workspace(const ConvProblem&, const Device&) { return 0; }
+
+void forward(Queue& queue, const ConvProblem& p, const ConvOperands& t, void*) {
+  const Gather g = forward_gather(p);
+  Target target{};
+  for (int d = 0; d < 3; ++d) target.size[d] = g.shape.output[d], target.step[d] = 1;
+  gather(queue, p.dtype, g, target, p.out_channels, t.x, t.w, t.bias, t.y);
+}
+
+const char* backward_data_refuses(const ConvProblem& p, const Device& device) {
+  if (p.stride[0] * p.stride[1] * p.stride[2] > 64) return "strides are too large";
+  return refuses(p, device);
+}
+
+// Residues that no tap reaches are sums over nothing: zeros.
+void backward_data(Queue& queue, const ConvProblem& p, const ConvOperands& t, void*) {
+  for (int64_t z = 0; z < p.stride[0]; ++z)
+    for (int64_t y = 0; y < p.stride[1]; ++y)
+      for (int64_t x = 0; x < p.stride[2]; ++x) {
+        const std::array<int64_t, 3> residue{z, y, x};
+        const Gather g = backward_data_gather(p, residue);
+        if (g.plane() == 0) continue;
+        Target target{};
+        for (int d = 0; d < 3; ++d) {
+          target.size[d] = static_cast<int32_t>(p.input[d]);
+          target.first[d] = static_cast<int32_t>(residue[d]);
+          target.step[d] = static_cast<int32_t>(p.stride[d]);
+        }
+        gather(queue, p.dtype, g, target, p.in_channels, t.y, t.w, nullptr, t.x);
+      }
+}
+
+struct Shares {
+  int64_t parts, pixels;
+  int tile;
+};
+
+// Enough work-groups for the device, at least 256 pixels each.
+Shares choose_shares(const Gather& g, const Device& device) {
+  const int64_t pixels = g.shape.batch * g.plane();
+  Shares s{};
+  s.tile = choose_tile(g.shape.out_channels, g.depth(), g.groups * ceil_div(pixels, 1024), device);
+  const int64_t edge = 16 * s.tile, groups = ceil_div(g.shape.out_channels, edge) * ceil_div(g.depth(), edge) * g.groups;
+  const int64_t wanted = std::max<int64_t>(1, 4 * device.capabilities().compute_units / groups);
+  s.pixels = round_up(ceil_div(pixels, std::min(wanted, ceil_div(pixels, 256))), 16);
+  s.parts = ceil_div(pixels, s.pixels);
+  return s;
+}
+
+size_t backward_weight_workspace(const ConvProblem& p, const Device& device) {
+  const int64_t parts = choose_shares(forward_gather(p), device).parts;
+  return parts > 1 ? parts * p.w_numel() * size_of(accumulate_type(p.dtype)) : 0;
+}
+
+void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace) {
+  static KernelSite site("conv_simt.cl", "conv_simt_weight"), sum_site("conv_simt.cl", "conv_simt_sum");
+  Device& device = queue.device();
+  const Gather g = forward_gather(p);
+  const Shares s = choose_shares(g, device);
+  const DType result = s.parts > 1 ? accumulate_type(p.dtype) : p.dtype;
+  const int64_t edge = 16 * s.tile;
+  launch(queue, specialise(site, device, p.dtype, result, s.tile),
+         Range(ceil_div(g.depth(), edge) * 16, ceil_div(g.shape.out_channels, edge) * 16, g.groups * s.parts), Range(16, 16, 1), t.x, t.y, s.parts > 1 ? workspace : t.w,
+         g.shape, g.weights, static_cast<int32_t>(g.groups), s.pixels);
+  if (s.parts > 1)
+    launch(queue, specialise(sum_site, device, p.dtype, p.dtype, 4), Range(round_up(p.w_numel(), 64)), Range(64), workspace, t.w, p.w_numel(), static_cast<int32_t>(s.parts));
+}
+
+}  // namespace
+
+std::span<const ConvAlgorithm> simt_algorithms() {
+  static const ConvAlgorithm algorithms[] = {
+      {"simt", ConvPass::forward, refuses, no_workspace, forward},
+      {"simt", ConvPass::backward_data, backward_data_refuses, no_workspace, backward_data},
+      {"simt", ConvPass::backward_weight, refuses, backward_weight_workspace, backward_weight},
+  };
+  return algorithms;
+}
 
 }  // namespace ocl::ops

@@ -1,7 +1,6 @@
 // Winograd convolutions for 2d, stride 1, dilation 1, one group: F(4x4,3x3), F(2x2,3x3) and F(2x2,5x5), all three passes.
 // An output tile of m x m costs (m + r - 1)^2 products per channel pair instead of m^2 r^2: 4, 2.25 and 2.78 times fewer. Errors against
-// float64 for up to 512 channels (max over rms): F(2x2,3x3) 5e-6, as a direct float32 sum; F(4x4,3x3) 1e-4; F(2x2,5x5) 5e-5, weight
-// gradient 3e-4. Source: A. Lavin, S. Gray, "Fast Algorithms for Convolutional Neural Networks", 2016; kernels in
+// float64 for up to 512 channels (max over rms): F(2x2,3x3) 5e-6, as a direct float32 sum; F(4x4,3x3) and F(2x2,5x5) 3e-5. Source: A. Lavin, S. Gray, "Fast Algorithms for Convolutional Neural Networks", 2016; kernels in
 // kernels_cl/conv_winograd_*.cl. Fat kernels only.
 #pragma once
 
@@ -10,7 +9,7 @@
 namespace ocl::ops {
 
 enum class WinogradMode {
-  automatic,  // F(4x4,3x3) and F(2x2,5x5) where they are faster
+  automatic,  // the fastest
   precise,    // only F(2x2,3x3)
   off,
 };
@@ -39,6 +38,6 @@ struct WinogradPlan {
   int64_t tiles() const { return images * tiles_h * tiles_w; }
   size_t workspace() const { return v_bytes + other_bytes + partial_bytes; }
 };
-WinogradPlan winograd_plan(ConvPass pass, const ConvProblem& problem, int tile, int taps, uint64_t local_memory);
+WinogradPlan winograd_plan(ConvPass pass, const ConvProblem& problem, int tile, int taps, const Capabilities& device);
 
 }  // namespace ocl::ops

@@ -22,12 +22,11 @@ Kernel& by_width(KernelSite& site, Device& device, size_t bytes) {
   return site.get(device, Variant().add(bytes, 6), [&] { return Defines().add("BYTES", static_cast<int64_t>(bytes)); });
 }
 
-Kernel& by_dtype(KernelSite& site, Device& device, DType type, DType accumulator) {
+Kernel& by_dtype(KernelSite& site, Device& device, DType type) {
   require_dtype(device, type, "shape");
-  return site.get(device, Variant().add(type).add(accumulator), [&] {
+  return site.get(device, Variant().add(type), [&] {
     Defines defines;
-    dtype(defines, "D", type);
-    return dtype(defines, "A", accumulator);
+    return dtype(defines, "D", type);
   });
 }
 
@@ -116,12 +115,6 @@ void progression(Queue& queue, const TensorView& out, ProgressionKind kind, cons
     run(static_cast<float>(p.start), static_cast<float>(p.step), static_cast<float>(p.end), static_cast<float>(p.base));
 }
 
-void trace(Queue& queue, const TensorView& out, const TensorView& self) {
-  static KernelSite site("shape_windows.cl", "trace");
-  const int64_t n = std::min(self.sizes[0], self.sizes[1]);
-  launch(queue, by_dtype(site, queue.device(), self.dtype, out.dtype), Range(1), Range(1), out.data, self.data, n, self.strides[0] + self.strides[1]);
-}
-
 namespace {
 
 struct WindowShape {
@@ -143,7 +136,7 @@ void im2col(Queue& queue, const TensorView& columns, const TensorView& image, co
   Device& device = queue.device();
   const int64_t length = windows.count[0] * windows.count[1], lines = rows * windows.kernel[0] * windows.kernel[1];
   const Split s = split(device, device.fat() ? lines : total, std::max<int64_t>(1, 16384 / length));
-  launch(queue, by_dtype(site, device, image.dtype, image.dtype), s.global, s.local, columns.data, image.data, window_shape(windows, rows), s.block);
+  launch(queue, by_dtype(site, device, image.dtype), s.global, s.local, columns.data, image.data, window_shape(windows, rows), s.block);
 }
 
 void col2im(Queue& queue, const TensorView& image, const TensorView& columns, const Windows& windows, int64_t rows) {
@@ -153,7 +146,7 @@ void col2im(Queue& queue, const TensorView& image, const TensorView& columns, co
   Device& device = queue.device();
   const int64_t work = windows.kernel[0] * windows.kernel[1] * windows.count[0] * windows.count[1];
   const Split s = split(device, device.fat() ? rows : total, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, work)));
-  launch(queue, by_dtype(site, device, image.dtype, image.dtype), s.global, s.local, image.data, columns.data, window_shape(windows, rows), s.block);
+  launch(queue, by_dtype(site, device, image.dtype), s.global, s.local, image.data, columns.data, window_shape(windows, rows), s.block);
 }
 
 namespace {
@@ -182,7 +175,7 @@ void unfold_backward(Queue& queue, const TensorView& grad_in, const TensorView& 
   std::copy_n(grad_in.sizes.begin(), grad_in.dims, shape.sizes);
   std::copy_n(grad.strides.begin(), grad_in.dims, shape.grad);
   const Split s = split(device, shape.total, 4096);
-  launch(queue, by_dtype(site, device, grad.dtype, grad.dtype), s.global, s.local, grad_in.data, grad.data, shape, s.block);
+  launch(queue, by_dtype(site, device, grad.dtype), s.global, s.local, grad_in.data, grad.data, shape, s.block);
 }
 
 void repeat_indices(Queue& queue, const TensorView& out, const TensorView& cumulative) {

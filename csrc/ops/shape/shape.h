@@ -25,9 +25,6 @@ void progression(Queue& queue, const TensorView& out, ProgressionKind kind, cons
 // out = ones on the main diagonal of a matrix, zeros elsewhere; any strides.
 void eye(Queue& queue, const TensorView& out);
 
-// out (0-dimensional, int64 sums for integers, float accumulation for halves) = sum of the main diagonal of a matrix.
-void trace(Queue& queue, const TensorView& out, const TensorView& self);
-
 // Sliding windows in two dimensions, NCHW contiguous.
 struct Windows {
   std::array<int64_t, 2> kernel{1, 1}, dilation{1, 1}, padding{0, 0}, stride{1, 1};

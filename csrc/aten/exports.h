@@ -1,0 +1,53 @@
+// The one symbol that libtorch_ocl.so exports: a table of functions for the Python glue (csrc/python), which therefore links to nothing of the
+// library and carries no second copy of its state.
+#pragma once
+
+#include "opencl/caching_allocator.h"
+#include "opencl/environment.h"
+#include "opencl/program.h"
+#include "opencl/program_cache.h"
+
+#include <ATen/core/Generator.h>
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ocl::aten {
+
+struct Exports {
+  int (*device_count)();
+  std::vector<std::string> (*device_problems)();
+  const Capabilities& (*capabilities)(int device);
+  bool (*fat)(int device);
+  int (*current_device)();
+  void (*set_device)(int device);
+  int (*exchange_device)(int device);
+  void (*synchronize)(int device);
+  AllocatorStatistics (*memory_statistics)(int device);
+  std::vector<SegmentSnapshot> (*memory_snapshot)(int device);
+  uint64_t (*reserved_bytes)(int device);
+  void (*empty_cache)();
+  void (*reset_peak)(int device);
+  void (*reset_accumulated)(int device);
+  void (*set_memory_limit)(int device, uint64_t bytes);
+  at::Generator (*default_generator)(int device);
+  std::map<std::string, uint64_t> (*fallbacks)();
+  void (*reset_fallbacks)();
+  std::string (*fallback_policy)();           // "warn", "silent" or "error"
+  bool (*set_fallback_policy)(const std::string& name);  // false: no such policy
+  std::string (*winograd_mode)();             // "auto", "precise" or "off"
+  bool (*set_winograd_mode)(const std::string& name);
+  BuildCounts (*build_counts)();
+  std::string (*cache_folder)();
+  program_cache::State (*cache_state)();
+  bool (*cache_enabled)();
+  void (*clear_cache)();
+  std::vector<environment::Variable> (*environment_table)();
+  std::pair<bool, std::string> (*self_test)(int device);  // passed, what happened
+};
+
+}  // namespace ocl::aten
+
+extern "C" __attribute__((visibility("default"))) const ocl::aten::Exports* torch_ocl_exports();

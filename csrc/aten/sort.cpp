@@ -1,0 +1,168 @@
+// Sorting, selections and distinct values.
+#include "ops/sort/sort.h"
+
+#include "aten/common.h"
+
+#include <ATen/WrapDimUtils.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/sort_meta.h>
+#include <ATen/ops/topk_meta.h>
+#include <ATen/ops/unique_consecutive.h>
+
+namespace ocl::aten {
+
+namespace {
+
+using at::Tensor;
+using Pair = std::tuple<Tensor, Tensor>;
+using PairOut = std::tuple<Tensor&, Tensor&>;
+
+void run_sort(const Tensor& self, int64_t dim, bool descending, const Tensor& values, const Tensor& indices) {
+  if (indices.numel() == 0) return;
+  if (self.is_complex()) not_implemented_for("sort", self.scalar_type());
+  const c10::OptionalDeviceGuard guard(self.device());
+  ops::sort(queue_for(self), view(self), static_cast<int>(at::maybe_wrap_dim(dim, self.dim())), descending, view(values), view(indices));
+}
+
+PairOut sort_out(const Tensor& self, std::optional<bool> stable, int64_t dim, bool descending, Tensor& values, Tensor& indices) {
+  Out<at::meta::structured_sort_stable, 2> op(values, indices);
+  op.meta(self, stable, dim, descending);
+  run_sort(self, dim, descending, op.output(0), op.output(1));
+  op.finish();
+  return {values, indices};
+}
+
+PairOut topk_out(const Tensor& self, int64_t k, int64_t dim, bool largest, bool sorted, Tensor& values, Tensor& indices) {
+  Out<at::meta::structured_topk, 2> op(values, indices);
+  op.meta(self, k, dim, largest, sorted);
+  run_sort(self, dim, largest, op.output(0), op.output(1));
+  op.finish();
+  return {values, indices};
+}
+
+// ---- selections: one element per slice
+
+void run_select(ops::Selection selection, const Tensor& self, int64_t dim, int64_t k, bool keepdim, Tensor& values, Tensor& indices) {
+  if (self.is_complex()) not_implemented_for("median", self.scalar_type());
+  at::DimVector shape(self.sizes());
+  if (self.dim() > 0) shape[dim] = 1;
+  at::native::resize_output(values, shape);
+  at::native::resize_output(indices, shape);
+  if (self.numel() > 0) {
+    const c10::OptionalDeviceGuard guard(self.device());
+    ops::select(queue_for(self), selection, view(self), static_cast<int>(dim), k, view(values), view(indices));
+  }
+  if (keepdim || self.dim() == 0) return;
+  values.squeeze_(dim);
+  indices.squeeze_(dim);
+}
+
+void check_outputs(const Tensor& self, const Tensor& values, const Tensor& indices) {
+  TORCH_CHECK(values.scalar_type() == self.scalar_type(), "Expected values tensor to have dtype ", self.scalar_type(), ", but got ",
+              values.scalar_type(), " instead");
+  TORCH_CHECK(indices.scalar_type() == at::kLong, "Expected indices tensor to have dtype ", at::kLong, ", but got ", indices.scalar_type(), " instead");
+}
+
+void check_not_empty(const char* name, const Tensor& self, int64_t dim) {
+  TORCH_CHECK_INDEX(self.dim() == 0 || self.size(dim) > 0, name, "(): Expected reduction dim ", dim, " to have non-zero size.");
+}
+
+template <ops::Selection selection>
+PairOut median_out(const Tensor& self, int64_t dim, bool keepdim, Tensor& values, Tensor& indices) {
+  dim = at::maybe_wrap_dim(dim, self.dim());
+  check_not_empty("median", self, dim);
+  check_outputs(self, values, indices);
+  run_select(selection, self, dim, 0, keepdim, values, indices);
+  return {values, indices};
+}
+
+template <ops::Selection selection>
+Tensor median(const Tensor& self) {
+  Tensor value = at::empty({}, self.options()), index = at::empty({}, self.options().dtype(at::kLong));
+  if (self.numel() == 0) {
+    TORCH_CHECK(self.is_floating_point(), "median() operation is not defined for an empty integer tensor");
+    return value.fill_(std::numeric_limits<double>::quiet_NaN());
+  }
+  run_select(selection, self.reshape({-1}), 0, 0, false, value, index);
+  return value;
+}
+
+PairOut kthvalue_out(const Tensor& self, int64_t k, int64_t dim, bool keepdim, Tensor& values, Tensor& indices) {
+  dim = at::maybe_wrap_dim(dim, self.dim());
+  const int64_t n = self.dim() ? self.size(dim) : 1;
+  check_not_empty("kthvalue", self, dim);
+  TORCH_CHECK(k >= 1 && k <= n, "kthvalue(): selected number k out of range for dimension ", dim);
+  check_outputs(self, values, indices);
+  run_select(ops::Selection::kth, self, dim, k, keepdim, values, indices);
+  return {values, indices};
+}
+
+Pair mode(const Tensor& self, int64_t dim, bool keepdim) {
+  dim = at::maybe_wrap_dim(dim, self.dim());
+  check_not_empty("mode", self, dim);
+  Tensor values = at::empty({0}, self.options()), indices = at::empty({0}, self.options().dtype(at::kLong));
+  run_select(ops::Selection::mode, self, dim, 0, keepdim, values, indices);
+  return {values, indices};
+}
+
+// ---- distinct values
+
+using Triple = std::tuple<Tensor, Tensor, Tensor>;
+
+// Distinct values of `v` (one dimension, equal values adjacent); order[i] is where v[i] came from, or undefined.
+Triple distinct(const Tensor& v, const Tensor& order, at::IntArrayRef shape, bool return_inverse, bool return_counts) {
+  const c10::OptionalDeviceGuard guard(v.device());
+  const at::TensorOptions longs = v.options().dtype(at::kLong);
+  Tensor group = at::empty_like(v, longs);
+  Queue& queue = queue_for(v);
+  const int64_t groups = ops::group_equal(queue, view(v), address(group));
+  Tensor values = at::empty({groups}, v.options());
+  Tensor inverse = at::empty(return_inverse ? shape : at::IntArrayRef({0}), longs);
+  Tensor counts = at::empty({return_counts ? groups : 0}, longs);
+  ops::write_groups(queue, view(v), address(group), address(order), groups, address(values), return_inverse ? address(inverse) : nullptr,
+                    return_counts ? address(counts) : nullptr);
+  return {values, inverse, counts};
+}
+
+Triple unique2(const Tensor& self, bool sorted, bool return_inverse, bool return_counts) {
+  if (self.is_complex()) not_implemented_for("unique", self.scalar_type());
+  const Tensor flat = self.reshape({-1});
+  Tensor v = at::empty_like(flat, at::MemoryFormat::Contiguous), order = at::empty(flat.sizes(), flat.options().dtype(at::kLong));
+  run_sort(flat, 0, false, v, order);
+  return distinct(v, order, self.sizes(), return_inverse, return_counts);
+}
+
+Pair unique(const Tensor& self, bool sorted, bool return_inverse) {
+  auto [values, inverse, counts] = unique2(self, sorted, return_inverse, false);
+  return {values, inverse};
+}
+
+Triple unique_consecutive(const Tensor& self, bool return_inverse, bool return_counts, std::optional<int64_t> dim) {
+  if (!dim.has_value() || (*dim == 0 && self.dim() == 1)) {
+    if (self.is_complex()) not_implemented_for("unique", self.scalar_type());
+    return distinct(self.reshape({-1}).contiguous(), Tensor(), self.sizes(), return_inverse, return_counts);
+  }
+  // Whole slices are compared on the CPU.
+  auto [values, inverse, counts] = at::unique_consecutive(self.cpu(), return_inverse, return_counts, dim);
+  return {values.to(self.device()), inverse.to(self.device()), counts.to(self.device())};
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  using ops::Selection;
+  m.impl("sort.values_stable", sort_out);
+  m.impl("topk.values", topk_out);
+  m.impl("median", median<Selection::median>);
+  m.impl("nanmedian", median<Selection::nanmedian>);
+  m.impl("median.dim_values", median_out<Selection::median>);
+  m.impl("nanmedian.dim_values", median_out<Selection::nanmedian>);
+  m.impl("kthvalue.values", kthvalue_out);
+  m.impl("mode", mode);
+  m.impl("_unique2", unique2);
+  m.impl("_unique", unique);
+  m.impl("unique_consecutive", unique_consecutive);
+}
+
+}  // namespace ocl::aten

@@ -1,0 +1,39 @@
+"""softmax and log_softmax against the CPU."""
+
+import pytest
+import torch
+
+from layer_checks import check, close
+
+DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("function", [torch.softmax, torch.log_softmax])
+@pytest.mark.parametrize("shape, dim", [((7, 10), 1), ((37, 1003), -1), ((3, 21, 5, 7), 1), ((5, 4, 33), 0), ((16,), 0), ((), 0), ((2, 0), 1)])
+def test_values_and_gradients(device, dtype, function, shape, dim):
+    check(lambda x: function(x, dim), torch.randn(shape) * 4, device=device, dtype=dtype)
+
+
+@pytest.mark.parametrize("function", [torch.softmax, torch.log_softmax])
+def test_views(device, function):
+    check(lambda x: function(x[:, 1:6].transpose(1, 2), -1), torch.randn(3, 9, 17), device=device, strides=False)
+
+
+def test_dtype_argument(device):
+    x = torch.randn(5, 11).half()
+    actual = torch.softmax(x.to(device), 1, dtype=torch.float32)
+    assert actual.dtype == torch.float32
+    close(actual, torch.softmax(x.float(), 1), torch.float32)
+
+
+def test_infinities(device):
+    x = torch.tensor([[0.0, float("-inf"), 1], [float("-inf")] * 3, [float("inf"), 0, 0], [float("nan"), 0, 1]])
+    for function in (torch.softmax, torch.log_softmax):
+        close(function(x.to(device), 1), function(x, 1), torch.float32)
+
+
+def test_out(device):
+    x, out = torch.randn(4, 6), torch.empty(6, 4, device=device).t()
+    torch.softmax(x.to(device), 1, out=out)
+    close(out, torch.softmax(x, 1), torch.float32)
