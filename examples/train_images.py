@@ -68,6 +68,8 @@ class Run:
     """One training run on one device."""
 
     def __init__(self, args, device):
+        if device.startswith("ocl"):
+            import torch_ocl  # noqa: F401  (`import torch` loads it by itself where OpenCL is the only accelerator)
         self.args, self.device = args, torch.device(device)
         torch.manual_seed(args.seed)
         self.model = getattr(import_torchvision().models, args.model)(weights=None, num_classes=10).to(self.device)
