@@ -150,8 +150,10 @@ class Run:
     def resume(self, path):
         """Continues from a checkpoint, which may have been written on another device."""
         state = torch.load(path, map_location="cpu", weights_only=True)
-        for name in ("model", "optimizer", "scheduler"):
+        for name in ("model", "optimizer"):
             getattr(self, name).load_state_dict(state[name])
+        # The position in the schedule, not its length: the new run may have more epochs.
+        self.scheduler.load_state_dict({name: state["scheduler"][name] for name in ("last_epoch", "_step_count", "_last_lr")})
         self.epoch, self.history = state["epoch"], state["history"]
         torch.set_rng_state(state["random"])
         self.train_data.generator.set_state(state["order"])
