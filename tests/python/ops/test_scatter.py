@@ -11,7 +11,7 @@ from conftest import without_fallback
 def test_scatter_and_its_gradients(dim, device):
     index = torch.randint(0, 5, (5, 4, 5))
     order = torch.argsort(torch.rand(5, 5, 5), dim)[:5, :4, :5] % 5  # unique along dim: the written value is defined
-    x, src = torch.randn(7, 6, 8), torch.randn(5, 5, 6)
+    x, src = torch.randn(7, 6, 8), torch.randn(5, 4, 5)  # gradients are defined for src of index's shape
     check(lambda x, s: x.scatter_add(dim, index.to(x.device), s), x, src)
     check(lambda x: x.scatter(dim, index.to(x.device), 3.5), x)
     if dim == 0:
