@@ -36,7 +36,12 @@ inline void pack_gradient(__global const T* dy, long image, int plane, long pixe
     for (int p = 0; p < count; p += 16) {
       float16 r[16];
       const int lanes = MIN_OF(16, count - p);
-      if (channels - o >= 16) {
+      const long n = (pixel + p) / plane;
+      const int at = pixel + p - n * plane;
+      if (channels - o >= 16 && lanes == 16 && at + 16 <= plane) {
+        __global const T* from = dy + n * image + (long)o * plane + at;
+        EACH_LANE r[l] = LOADV(DTYPE, float32, 16, from, (long)l * plane);
+      } else if (channels - o >= 16) {
         EACH_LANE r[l] = load_pixels(dy + (long)(o + l) * plane, image, plane, pixel + p, lanes);
       } else {
         EACH_LANE r[l] = o + l < channels ? load_pixels(dy + (long)(o + l) * plane, image, plane, pixel + p, lanes) : (float16)0;
@@ -50,10 +55,15 @@ inline void pack_gradient(__global const T* dy, long image, int plane, long pixe
 // b[k / 32][pixel][32]; columns are filled up to a multiple of 32 with zeros.
 inline void pack_columns(const GatherShape s, __global const T* x, int count, int columns, __local const Piece* pieces, __local const int* first, __local const Tap* taps,
                          __local float* b) {
+  const int pointwise = is_pointwise(s), chunks = (count + 15) / 16;
   for (int k = 0; k < columns; k += 16)
-    for (int j = 0; j < (count + 15) / 16; j++) {
+    for (int j = 0; j < chunks; j++) {
       float16 r[16];
-      for (int l = 0; l < 16; l++) r[l] = k + l < columns ? load_chunk(s, x, pieces, first[j], first[j + 1], taps + k + l) : (float16)0;
+      if (pointwise && k + 16 <= columns && first[j + 1] - first[j] == 1 && pieces[first[j]].to - pieces[first[j]].from == 16) {
+        __global const T* from = x + pieces[first[j]].image + pieces[first[j]].x + taps[k].channel;
+        EACH_LANE r[l] = LOADV(DTYPE, float32, 16, from, l * s.x_plane);
+      } else
+        for (int l = 0; l < 16; l++) r[l] = k + l < columns ? load_chunk(s, x, pieces, first[j], first[j + 1], taps + k + l) : (float16)0;
       TRANSPOSE16(float16, r)
       __local float* to = b + (k / 32 * PIXELS + j * 16) * 32 + (k & 16);
       EACH_LANE *(__local float16*)(to + l * 32) = r[l];

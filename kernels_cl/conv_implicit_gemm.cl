@@ -37,8 +37,16 @@ FAT_KERNEL void conv_pack_weights(TENSOR(const T, w), TENSOR(float, packed), con
       TRANSPOSE16(float16, r)
       _Pragma("unroll") for (int l = 0; l < 16; l++) vstore8(r[l].lo, k + l, to);
     }
-  if (taps == 1 && m.out == 1 && rows == 8)
-    for (; k < end; k++) vstore8(LOADV(DTYPE, float32, 8, from, k * m.in), k, to);
+  if (taps == 1 && m.out == 1 && rows == 8) {  // whole cache lines: an even block does its neighbour's work too
+    if (get_group_id(0) & 1) return;
+    const int both = o + 16 <= s.out_channels;
+    for (; k < end; k++) {
+      const float16 v = LOADV(DTYPE, float32, 16, from, k * m.in);
+      vstore8(v.lo, k, to);
+      if (both) vstore8(v.hi, k, to + (long)size * 8);
+    }
+    return;
+  }
   for (; k < end; k++) {
     const int i = k / taps, t = k - i * taps, a = t / (s.kernel_size[1] * s.kernel_size[2]), b = t / s.kernel_size[2] % s.kernel_size[1], c = t % s.kernel_size[2];
     const long at = i * m.in + m.base + a * m.tap[0] + b * m.tap[1] + c * m.tap[2];

@@ -24,10 +24,10 @@ Tiles choose_tiles(const Gather& g, const Device& device) {
   const int64_t budget = (static_cast<int64_t>(std::min<uint64_t>(device.capabilities().local_memory, 768 << 10)) - static_local_bytes) / 4;
   const bool roomy = budget > 100'000;
   Tiles t{};
-  const int64_t slabs = ceil_div(g.depth(), g.depth() <= 256 ? 256 : roomy ? 256 : 128);
+  const int64_t slabs = ceil_div(g.depth(), g.depth() <= 256 || roomy ? 256 : 128);
   t.depth = ceil_div(g.depth(), slabs);
   const int64_t total = g.shape.batch * g.plane();
-  t.pixels = std::min<int64_t>(slabs > 1 ? 192 : max_pixels, budget / t.depth / 32 * 32);
+  t.pixels = std::min<int64_t>(slabs > 1 ? 224 : max_pixels, budget / t.depth / 32 * 32);
   t.pixel_tasks = ceil_div(total, t.pixels);
   t.pixels = std::min(t.pixels, round_up(ceil_div(total, t.pixel_tasks), 32));
   t.pixel_tasks = ceil_div(total, t.pixels);
