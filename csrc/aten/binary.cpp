@@ -36,9 +36,6 @@
 #include <ATen/ops/special_xlog1py_meta.h>
 #include <ATen/ops/sub_meta.h>
 #include <ATen/ops/xlogy_meta.h>
-#include <ATen/ops/any.h>
-#include <ATen/ops/item.h>
-#include <ATen/ops/ne.h>
 #include <ATen/ops/pow.h>
 
 namespace ocl::aten {
@@ -149,15 +146,6 @@ at::Tensor& logical_and_out(const at::Tensor& self, const at::Tensor& other, at:
 at::Tensor& logical_or_out(const at::Tensor& self, const at::Tensor& other, at::Tensor& out) { return logical_out("logical_or", self, other, out); }
 at::Tensor& logical_xor_out(const at::Tensor& self, const at::Tensor& other, at::Tensor& out) { return logical_out("logical_xor", self, other, out); }
 
-// Same sizes and values (NaN differs from itself); waits for the result.
-bool equal(const at::Tensor& self, const at::Tensor& other) {
-  TORCH_CHECK(self.device() == other.device(), "Expected all tensors to be on the same device, but found at least two devices, ", self.device(), " and ",
-              other.device(), "!");
-  TORCH_CHECK(self.dtype() == other.dtype(), "Expected all tensors to have the same dtype, but found ", self.dtype(), " and ", other.dtype());
-  if (self.sizes() != other.sizes()) return false;
-  return self.numel() == 0 || !at::ne(self, other).any().item<bool>();
-}
-
 at::Tensor& complex_into(const char* name, const at::Tensor& real, const at::Tensor& imaginary, at::Tensor& out) {
   auto iterator = at::TensorIteratorConfig().add_output(out).add_const_input(real).add_const_input(imaginary).check_all_same_dtype(false).build();
   run(ops::elementwise_row(name), iterator, {}, out.scalar_type());
@@ -217,7 +205,6 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("logical_and.out", logical_and_out);
   m.impl("logical_or.out", logical_or_out);
   m.impl("logical_xor.out", logical_xor_out);
-  m.impl("equal", equal);
   m.impl("complex.out", complex_out);
   m.impl("polar.out", polar_out);
 }

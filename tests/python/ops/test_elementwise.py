@@ -116,6 +116,13 @@ def test_promotion_uses_each_operands_own_type(no_fallback):
     torch.testing.assert_close(out.cpu(), (f + i).double())
 
 
+def test_booleans(no_fallback):
+    a, b = torch.tensor([True, False, True, False]), torch.tensor([True, True, False, False])
+    for function in (lambda p, q: ~p, lambda p, q: p & q, lambda p, q: p | q, lambda p, q: p ^ q, lambda p, q: p + q, lambda p, q: p * q):
+        check(function, a, b)
+        assert function(a.to("ocl"), b.to("ocl")).sum().item() == function(a, b).sum().item()
+
+
 def test_large_integers_are_exact(no_fallback):
     x = torch.tensor([2**53 + 1, -(2**62)])
     check(lambda a: a + 3, x)
