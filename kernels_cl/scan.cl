@@ -119,17 +119,18 @@ inline void scan_sequence(INPUT x, __global STORAGE(OUT)* y, __global long* y_in
 #if DEVICE_FAT
 // Rows of contiguous elements in blocks of 16: a prefix tree in registers, then the carry. Value rows of real types only.
 #if VECTOR
-#define SHIFT_IN(v, n) __builtin_shufflevector(CONSTANT(16, IDENTITY), v, 16 - n, 17 - n, 18 - n, 19 - n, 20 - n, 21 - n, 22 - n, 23 - n, 24 - n, 25 - n, 26 - n, 27 - n, 28 - n, 29 - n, 30 - n, 31 - n)
+#define SHIFT_IN(v, n) __builtin_shufflevector((CARRIES(16))(TO_CARRY(CONSTANT(1, IDENTITY))), v, 16 - n, 17 - n, 18 - n, 19 - n, 20 - n, 21 - n, 22 - n, 23 - n, 24 - n, 25 - n, 26 - n, 27 - n, 28 - n, 29 - n, 30 - n, 31 - n)
 inline long scan_blocks(INPUT x, __global STORAGE(OUT)* y, long begin, long end, int pass, VALUE(CARRY)* state) {
   long i = begin;
   for (; i + 16 <= end; i += 16) {
-    VALUES(16) v = LOADV(IN, ACC, 16, x, i);
+    CARRIES(16) v = LOADV(IN, CARRY, 16, x, i);
     v = COMBINE_VALUES(16, SHIFT_IN(v, 1), v);
     v = COMBINE_VALUES(16, SHIFT_IN(v, 2), v);
     v = COMBINE_VALUES(16, SHIFT_IN(v, 4), v);
     v = COMBINE_VALUES(16, SHIFT_IN(v, 8), v);
-    if (pass) STOREV(OUT, ACC, 16, y, i, COMBINE_VALUES(16, CONSTANT(16, TO_ACC(*state)), v));
-    *state = COMBINE_VALUES(1, *state, TO_CARRY(v.sf));
+    const CARRIES(16) before = (CARRIES(16))(*state);
+    if (pass) STOREV(OUT, CARRY, 16, y, i, COMBINE_VALUES(16, before, v));
+    *state = COMBINE_VALUES(1, *state, v.sf);
   }
   return i;
 }

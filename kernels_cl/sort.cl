@@ -30,6 +30,23 @@ inline long offset_of(long i, int dims, const long* size, const long* stride) {
   return dims ? offset + i * stride[0] : 0;
 }
 
+// Elements as bits, for copies (a half cannot be assigned without cl_khr_fp16).
+#define RAW_uint8 uchar
+#define RAW_int8 uchar
+#define RAW_boolean uchar
+#define RAW_int16 ushort
+#define RAW_uint16 ushort
+#define RAW_float16 ushort
+#define RAW_bfloat16 ushort
+#define RAW_int32 uint
+#define RAW_uint32 uint
+#define RAW_float32 uint
+#define RAW_int64 ulong
+#define RAW_uint64 ulong
+#define RAW_float64 ulong
+#define RAW CAT(RAW_, IN)
+#define BITS __global const RAW*
+
 #define INPUT __global const STORAGE(IN)*
 #define READ(D, p, i) LOAD(D, D, p, i)
 
@@ -217,16 +234,16 @@ __kernel void sort_merge(TENSOR(const ELEMENT, a), TENSOR(ELEMENT, b), long n, l
 }
 
 // values[row, i] = x[row, index], indices[row, i] = index for the first `keep` sorted elements.
-__kernel void sort_write(TENSOR(const STORAGE(IN), x), TENSOR(const ELEMENT, a), TENSOR(STORAGE(IN), values), TENSOR(long, indices), Shape shape,
+__kernel void sort_write(TENSOR(const RAW, x), TENSOR(const ELEMENT, a), TENSOR(RAW, values), TENSOR(long, indices), Shape shape,
                          long per_item) {
-  OPEN(const STORAGE(IN), x);
+  OPEN(const RAW, x);
   OPEN(const ELEMENT, a);
-  OPEN(STORAGE(IN), values);
+  OPEN(RAW, values);
   OPEN(long, indices);
   const long total = shape.rows * shape.keep, begin = get_global_id(0) * per_item, end = MIN_OF(begin + per_item, total);
   for (long t = begin; t < end;) {
     const long row = t / shape.keep, skip = t - row * shape.keep, n = MIN_OF(shape.keep - skip, end - t);
-    INPUT px = x + offset_of(row, shape.kept, shape.kept_size, shape.kept_x);
+    BITS px = x + offset_of(row, shape.kept, shape.kept_size, shape.kept_x);
     const long at_values = offset_of(row, shape.kept, shape.kept_size, shape.kept_values) + skip * shape.values_stride;
     const long at_indices = offset_of(row, shape.kept, shape.kept_size, shape.kept_indices) + skip * shape.indices_stride;
     __global const ELEMENT* e = a + row * shape.n + skip;
@@ -245,11 +262,11 @@ __kernel void sort_write(TENSOR(const STORAGE(IN), x), TENSOR(const ELEMENT, a),
 #define SELECT_MODE 3
 
 // One element of every sorted (ascending) row.
-__kernel void sort_select(TENSOR(const STORAGE(IN), x), TENSOR(const ELEMENT, a), TENSOR(STORAGE(IN), values), TENSOR(long, indices), Shape shape,
+__kernel void sort_select(TENSOR(const RAW, x), TENSOR(const ELEMENT, a), TENSOR(RAW, values), TENSOR(long, indices), Shape shape,
                           int selection, long k) {
-  OPEN(const STORAGE(IN), x);
+  OPEN(const RAW, x);
   OPEN(const ELEMENT, a);
-  OPEN(STORAGE(IN), values);
+  OPEN(RAW, values);
   OPEN(long, indices);
   const long row = get_global_id(0), n = shape.n;
   if (row >= shape.rows) return;
@@ -275,7 +292,7 @@ __kernel void sort_select(TENSOR(const STORAGE(IN), x), TENSOR(const ELEMENT, a)
     }
   }
   const long index = INDEX_OF(e[at]);
-  INPUT px = x + offset_of(row, shape.kept, shape.kept_size, shape.kept_x);
+  BITS px = x + offset_of(row, shape.kept, shape.kept_size, shape.kept_x);
   values[offset_of(row, shape.kept, shape.kept_size, shape.kept_values)] = px[index * shape.x_stride];
   indices[offset_of(row, shape.kept, shape.kept_size, shape.kept_indices)] = index;
 }
@@ -288,12 +305,12 @@ __kernel void group_flags(TENSOR(const STORAGE(IN), v), TENSOR(long, flags), lon
   for (long i = begin; i < end; ++i) flags[i] = i > 0 && READ(IN, v, i) != READ(IN, v, i - 1);
 }
 
-__kernel void group_write(TENSOR(const STORAGE(IN), v), TENSOR(const long, group), TENSOR(const long, order), TENSOR(STORAGE(IN), values),
+__kernel void group_write(TENSOR(const RAW, v), TENSOR(const long, group), TENSOR(const long, order), TENSOR(RAW, values),
                           TENSOR(long, inverse), TENSOR(long, starts), long n, int has_order, int has_inverse, long per_item) {
-  OPEN(const STORAGE(IN), v);
+  OPEN(const RAW, v);
   OPEN(const long, group);
   OPEN(const long, order);
-  OPEN(STORAGE(IN), values);
+  OPEN(RAW, values);
   OPEN(long, inverse);
   OPEN(long, starts);
   const long begin = get_global_id(0) * per_item, end = MIN_OF(begin + per_item, n);
