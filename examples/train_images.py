@@ -68,6 +68,8 @@ class Run:
     """One training run on one device."""
 
     def __init__(self, args, device):
+        if device.startswith("ocl"):
+            import torch_ocl  # noqa: F401  (`import torch` loads it by itself where OpenCL is the only accelerator)
         self.args, self.device = args, torch.device(device)
         torch.manual_seed(args.seed)
         self.model = getattr(import_torchvision().models, args.model)(weights=None, num_classes=10).to(self.device)
@@ -148,8 +150,10 @@ class Run:
     def resume(self, path):
         """Continues from a checkpoint, which may have been written on another device."""
         state = torch.load(path, map_location="cpu", weights_only=True)
-        for name in ("model", "optimizer", "scheduler"):
+        for name in ("model", "optimizer"):
             getattr(self, name).load_state_dict(state[name])
+        # The position in the schedule, not its length: the new run may have more epochs.
+        self.scheduler.load_state_dict({name: state["scheduler"][name] for name in ("last_epoch", "_step_count", "_last_lr")})
         self.epoch, self.history = state["epoch"], state["history"]
         torch.set_rng_state(state["random"])
         self.train_data.generator.set_state(state["order"])

@@ -67,6 +67,20 @@ inline void restore_filters(__local const float* du, float* scratch) {
 #endif
 }
 
+// n numbers of scratch, plus those of earlier parts, to w or to `partial`.
+inline void store_filters(float* scratch, int n, int first, int last, __global float* partial, __global STORAGE(DTYPE)* w) {
+  if (!first)  // may read past the end of the sums, into memory that is never stored
+    for (int k = 0; k < n; k += 16) vstore16(vload16(0, scratch + k) + vload16(0, partial + k), 0, scratch + k);
+  int k = 0;
+  if (last) {
+    for (; k + 16 <= n; k += 16) STOREV(DTYPE, float32, 16, w, k, vload16(0, scratch + k));
+    for (; k < n; ++k) STORE(DTYPE, float32, w, k, scratch[k]);
+  } else {
+    for (; k + 16 <= n; k += 16) vstore16(vload16(0, scratch + k), 0, partial + k);
+    for (; k < n; ++k) partial[k] = scratch[k];
+  }
+}
+
 FAT_KERNEL void weight_gradient(TENSOR(const float, d), TENSOR(const float, v), TENSOR(STORAGE(DTYPE), w), TENSOR(float, partial),
                                 int out_channels, int in_channels, int tiles, int first, int last) {
   __local float du[PLANES * OUT_BLOCK * 32] __attribute__((aligned(64)));
@@ -91,12 +105,6 @@ FAT_KERNEL void weight_gradient(TENSOR(const float, d), TENSOR(const float, v), 
       float scratch[16 * FILTER_TAPS + 16];
       restore_filters(du + i * 32 + h, scratch);
       const long at = ((long)(o + i) * in_channels + c + h) * FILTER_TAPS;
-      const int numbers = MIN_OF(16, ins - h) * FILTER_TAPS;
-      if (!first)
-        for (int k = 0; k < numbers; ++k) scratch[k] += partial[at + k];
-      if (!last)
-        for (int k = 0; k < numbers; ++k) partial[at + k] = scratch[k];
-      else
-        for (int k = 0; k < numbers; ++k) STORE(DTYPE, float32, w, at + k, scratch[k]);
+      store_filters(scratch, MIN_OF(16, ins - h) * FILTER_TAPS, first, last, partial + at, w + at);
     }
 }

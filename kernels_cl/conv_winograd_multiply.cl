@@ -98,10 +98,28 @@ inline void store_tile(const float16* pixels, int first_lane, __global STORAGE(D
   for (int l = 0; l < 16; ++l) vstore16(pixels[l], l, scratch);
   for (int l = 0; l < channels; ++l) {
     __global STORAGE(DTYPE)* out = y + l * channel_stride;
-    for (int r = 0; r < rows; ++r)
-      for (int c = 0; c < columns; ++c) STORE(DTYPE, float32, out, r * pitch + c, scratch[l * 16 + first_lane + r * TILE + c]);
+    const float* in = scratch + l * 16 + first_lane;
+    for (int r = 0; r < rows; ++r) {
+      int c = 0;
+      for (; c + 2 <= columns; c += 2) STOREV(DTYPE, float32, 2, out, c, vload2(0, in + c));
+      if (c < columns) STORE(DTYPE, float32, out, c, in[c]);
+      in += TILE;
+      out += pitch;
+    }
   }
 }
+
+#if TILE == 2
+// Four whole tiles side by side: two rows of 8 pixels of 16 channels.
+inline void store_four_tiles(const float16* pixels, __global STORAGE(DTYPE)* y, long channel_stride, int pitch) {
+#pragma unroll
+  for (int l = 0; l < 16; ++l) {
+    __global STORAGE(DTYPE)* out = y + l * channel_stride;
+    STOREV(DTYPE, float32, 8, out, 0, pixels[l].s014589cd);
+    STOREV(DTYPE, float32, 8, out, pitch, pixels[l].s2367abef);
+  }
+}
+#endif
 
 #define TILES_AT_ONCE (16 / (TILE * TILE))  // tiles whose pixels fill 16 lanes
 
@@ -117,10 +135,16 @@ inline void restore_tiles(__local const float* m, int tile, int count, int o, in
     for (int i = 0; i < 16; ++i) pixels[i] += bias;
     TRANSPOSE16(float16, pixels);
     for (int s = 0; s < TILES_AT_ONCE && t + s < count; ++s) {
-      const int index = tile + t + s, row = index / tiles_w, image = row / tiles_h;
-      const int x = TILE * (index - row * tiles_w), top = TILE * (row - image * tiles_h);
-      store_tile(pixels, s * TILE * TILE, y + ((long)image * out_channels + o) * channel_stride + (long)top * width + x, channel_stride, width,
-                 MIN_OF(TILE, height - top), MIN_OF(TILE, width - x), MIN_OF(16, out_channels - o));
+      const int index = tile + t + s, row = index / tiles_w, image = row / tiles_h, column = index - row * tiles_w;
+      const int x = TILE * column, top = TILE * (row - image * tiles_h), channels = MIN_OF(16, out_channels - o);
+      __global STORAGE(DTYPE)* out = y + ((long)image * out_channels + o) * channel_stride + (long)top * width + x;
+#if TILE == 2
+      if (s == 0 && t + 4 <= count && column + 4 <= tiles_w && x + 8 <= width && top + 2 <= height && channels == 16) {
+        store_four_tiles(pixels, out, channel_stride, width);
+        break;
+      }
+#endif
+      store_tile(pixels, s * TILE * TILE, out, channel_stride, width, MIN_OF(TILE, height - top), MIN_OF(TILE, width - x), channels);
     }
   }
 }

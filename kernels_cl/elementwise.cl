@@ -149,7 +149,8 @@ __kernel void elementwise_flat(PARAMETERS, long n, int steps, long share) {
 #endif
 }
 
-// ---- strided
+// ---- strided (SIMT work-items take single elements here)
+#if DEVICE_FAT || W == 1
 typedef struct {
   long sizes[DIMS];
   long strides[5][DIMS];
@@ -249,3 +250,4 @@ __kernel void elementwise_strided(PARAMETERS, Geometry g, long row_share, long c
   }
 #endif
 }
+#endif

@@ -110,27 +110,41 @@ typedef struct {
   int first, last;  // slab
 } slab_info;
 
-// acc -> lt, one panel row after the other, for tiles that are stored element by element.
-inline void store_edge(__local T* lt, int rows, int columns, __global storage_t* c, __global const storage_t* d, __global T* carry,
+// Finishes L sums of a row, columns of c contiguous.
+inline void store_row(V v, __global storage_t* c, __global const storage_t* d, __global T* carry, const gemm_arguments* p, slab_info slab) {
+  if (!slab.first) v += CAT(vload, L)(0, carry);
+  else if (p->add) v = fma((V)slab.beta, load_addend(d, p->d_column), v);
+  if (!slab.last) {
+    CAT(vstore, L)(v, 0, carry);
+    return;
+  }
+  if (p->activation) v = activate(v, p->activation);
+  store_vector(v, c);
+}
+
+// Rows of L sums at the edge of c, or of a c with strided columns.
+inline void store_edge(__local const T* lt, int rows, int columns, int dense, __global storage_t* c, __global const storage_t* d, __global T* carry,
                        const gemm_arguments* p, long carry_row, slab_info slab) {
-  for (int x = 0; x < rows; x++)
-    for (int y = 0; y < columns; y++) {
-      T v = lt[x * NR + y];
-      if (!slab.first) v += carry[x * carry_row + y];
-      else if (p->add) v = fma(slab.beta, LOAD(DTYPE, COMPUTE, d, x * p->d_row + y * p->d_column), v);
-      if (!slab.last) {
-        carry[x * carry_row + y] = v;
-        continue;
-      }
-      STORE(DTYPE, COMPUTE, c, x * p->c_row + y * p->c_column, activate_scalar(v, p->activation));
+  for (int x = 0; x < rows; x++, c += p->c_row, d += p->d_row, carry += carry_row, lt += L) {
+    if (dense && columns == L) {
+      store_row(*(__local const V*)lt, c, d, carry, p, slab);
+      continue;
     }
+    for (int y = 0; y < columns; y++) {
+      T v = lt[y];
+      if (!slab.first) v += carry[y];
+      else if (p->add) v = fma(slab.beta, LOAD(DTYPE, COMPUTE, d, y * p->d_column), v);
+      if (slab.last) STORE(DTYPE, COMPUTE, c, y * p->c_column, activate_scalar(v, p->activation));
+      else carry[y] = v;
+    }
+  }
 }
 
 FAT_KERNEL void gemm_panel(TENSOR(const storage_t, a), TENSOR(const storage_t, b), TENSOR(storage_t, c), TENSOR(const storage_t, d),
                            TENSOR(T, carry), gemm_arguments p, panel_plan plan, T alpha, T beta) {
   __local packed_t la[MC * DEPTH(KC)] __attribute__((aligned(64)));
   __local packed_t lb[NC * DEPTH(KC)] __attribute__((aligned(64)));
-  __local T lt[MR * NR] __attribute__((aligned(64)));
+  __local T lt[MR * L] __attribute__((aligned(64)));
   const long batch = get_group_id(2), m0 = (long)get_group_id(0) * plan.mc, n0 = (long)get_group_id(1) * plan.nc;
   const int mm = min((long)plan.mc, p.m - m0), nn = min((long)plan.nc, p.n - n0);
   OPEN(const storage_t, a);
@@ -156,42 +170,39 @@ FAT_KERNEL void gemm_panel(TENSOR(const storage_t, a), TENSOR(const storage_t, b
         V acc[MR][2];
 #pragma unroll
         for (int x = 0; x < MR; x++) acc[x][0] = acc[x][1] = (V)0;
-        for (int k = 0; k < kc; k++) {
-          const PACKED b0 = *(__local const PACKED*)pb, b1 = *(__local const PACKED*)(pb + L);
+        if (nn - j > L) {
+          for (int k = 0; k < kc; k++, pa += MR, pb += NR) {
+            const PACKED b0 = *(__local const PACKED*)pb, b1 = *(__local const PACKED*)(pb + L);
 #pragma unroll
-          for (int x = 0; x < MR; x++) {
-            const PACKED s = (PACKED)(pa[x]);
-            MULTIPLY_ADD(acc[x][0], s, b0);
-            MULTIPLY_ADD(acc[x][1], s, b1);
-          }
-          pa += MR;
-          pb += NR;
-        }
-        __global T* w = carry + i * plan.carry_row + j;
-        __global storage_t* out = c + i * p.c_row + j * p.c_column;
-        __global const storage_t* addend = d + i * p.d_row + j * p.d_column;
-        if (mm - i >= MR && nn - j >= NR && plan.dense) {
-#pragma unroll
-          for (int x = 0; x < MR; x++)
-#pragma unroll
-            for (int y = 0; y < 2; y++) {
-              V v = acc[x][y] * alpha;
-              if (!slab.first) v += CAT(vload, L)(0, w + x * plan.carry_row + y * L);
-              else if (p.add) v = fma((V)beta, load_addend(addend + x * p.d_row + y * L * p.d_column, p.d_column), v);
-              if (!slab.last) {
-                CAT(vstore, L)(v, 0, w + x * plan.carry_row + y * L);
-              } else {
-                if (p.activation) v = activate(v, p.activation);
-                store_vector(v, out + x * p.c_row + y * L);
-              }
+            for (int x = 0; x < MR; x++) {
+              const PACKED s = (PACKED)(pa[x]);
+              MULTIPLY_ADD(acc[x][0], s, b0);
+              MULTIPLY_ADD(acc[x][1], s, b1);
             }
-        } else {
-#pragma unroll
-          for (int x = 0; x < MR; x++) {
-            *(__local V*)(lt + x * NR) = acc[x][0] * alpha;
-            *(__local V*)(lt + x * NR + L) = acc[x][1] * alpha;
           }
-          store_edge(lt, min(MR, mm - i), min(NR, nn - j), out, addend, w, &p, plan.carry_row, slab);
+        } else {
+          for (int k = 0; k < kc; k++, pa += MR, pb += NR) {
+            const PACKED b0 = *(__local const PACKED*)pb;
+#pragma unroll
+            for (int x = 0; x < MR; x++) MULTIPLY_ADD(acc[x][0], (PACKED)(pa[x]), b0);
+          }
+        }
+        const int rows = min(MR, mm - i);
+#pragma unroll
+        for (int y = 0; y < 2; y++) {
+          const int columns = nn - j - y * L;
+          __global T* w = carry + i * plan.carry_row + j + y * L;
+          __global storage_t* out = c + i * p.c_row + (j + y * L) * p.c_column;
+          __global const storage_t* addend = d + i * p.d_row + (j + y * L) * p.d_column;
+          if (rows == MR && columns >= L && plan.dense) {
+#pragma unroll
+            for (int x = 0; x < MR; x++)
+              store_row(acc[x][y] * alpha, out + x * p.c_row, addend + x * p.d_row, w + x * plan.carry_row, &p, slab);
+          } else if (columns > 0) {
+#pragma unroll
+            for (int x = 0; x < MR; x++) *(__local V*)(lt + x * L) = acc[x][y] * alpha;
+            store_edge(lt, rows, min(L, columns), plan.dense, out, addend, w, &p, plan.carry_row, slab);
+          }
         }
       }
     k0 += steps;

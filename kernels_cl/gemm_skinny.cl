@@ -23,7 +23,9 @@ typedef struct {
 } skinny_plan;
 
 // Past the caches: c is not read again soon, and its lines need not be fetched first.
-#if SIZEOF_STORAGE * L == 64
+#if IS_BFLOAT16
+#define STREAM(v, p) __builtin_nontemporal_store(float_to_bfloat1616(v), (__global ushort16*)(p))
+#elif SIZEOF_STORAGE * L == 64
 #define STREAM(v, p) __builtin_nontemporal_store(v, (__global V*)(p))
 #else
 #define STREAM(v, p) store_vector(v, p)

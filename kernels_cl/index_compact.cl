@@ -4,8 +4,9 @@
 //   compact_coordinates  out[r, :] = coordinates of the r-th nonzero element
 //   compact_select       out[r] = in[i] of the r-th nonzero element i
 //   compact_scatter      out[i] = in[r]
-// One work-item per block in both kernel styles.
+// Fat: a task per block. SIMT: a work-group of 256 per block; rounds of 256 elements, ranks by prefix sums in local memory.
 #include "common/device_errors.clh"
+#include "common/divide.clh"
 #include "common/memory.clh"
 
 #ifndef BYTES
@@ -32,13 +33,33 @@ typedef struct {
   long sizes[16];
 } CompactShape;
 
-__kernel void compact_count(TENSOR(long, offsets), TENSOR(const MASK, mask), ulong bits, long numel, long block, long blocks) {
+#define GROUP 256
+#if DEVICE_FAT
+#define COMPACT_KERNEL FAT_KERNEL
+#else
+#define COMPACT_KERNEL __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+
+// Inclusive prefix sum of `value` over the work-group; sums[GROUP - 1] is the total until the next barrier.
+inline long group_prefix(long value, __local long* sums) {
+  const int t = get_local_id(0);
+  sums[t] = value;
+  barrier(CLK_LOCAL_MEM_FENCE);
+  for (int step = 1; step < GROUP; step *= 2) {
+    const long other = t >= step ? sums[t - step] : 0;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    sums[t] += other;
+    barrier(CLK_LOCAL_MEM_FENCE);
+  }
+  return sums[t];
+}
+#endif
+
+COMPACT_KERNEL void compact_count(TENSOR(long, offsets), TENSOR(const MASK, mask), ulong bits, long numel, long block, long blocks) {
   OPEN(long, offsets);
   OPEN(const MASK, mask);
-  const long b = get_global_id(0);
-  if (b >= blocks) return;
-  const long to = MIN_OF((b + 1) * block, numel);
+  const long b = get_group_id(0), to = MIN_OF((b + 1) * block, numel);
   long count = 0;
+#if DEVICE_FAT
   for (long i = b * block; i < to;) {
     const long stop = MIN_OF(i + 4096, to);
     int part = 0;  // short runs of int vectorise
@@ -46,70 +67,97 @@ __kernel void compact_count(TENSOR(long, offsets), TENSOR(const MASK, mask), ulo
     count += part;
   }
   offsets[b] = count;
+#else
+  __local long sums[GROUP];
+  for (long i = b * block + get_local_id(0); i < to; i += GROUP) count += SELECTED(mask[i], bits);
+  count = group_prefix(count, sums);
+  if (get_local_id(0) == GROUP - 1) offsets[b] = count;
+#endif
 }
 
-__kernel void compact_scan(TENSOR(long, offsets), long blocks) {
+COMPACT_KERNEL void compact_scan(TENSOR(long, offsets), long blocks) {
   OPEN(long, offsets);
+#if DEVICE_FAT
+  long from = 0, to = blocks, sum = 0;
+#else
+  __local long sums[GROUP];
+  const long part = (blocks + GROUP - 1) / GROUP;
+  const long from = MIN_OF(get_local_id(0) * part, blocks), to = MIN_OF(from + part, blocks);
   long sum = 0;
-  for (long b = 0; b < blocks; ++b) {
+  for (long b = from; b < to; ++b) sum += offsets[b];
+  sum = group_prefix(sum, sums) - sum;
+#endif
+  for (long b = from; b < to; ++b) {
     const long count = offsets[b];
     offsets[b] = sum;
     sum += count;
   }
-  offsets[blocks] = sum;
+  if (to == blocks && (from < to || get_local_id(0) == 0)) offsets[blocks] = sum;
 }
 
+// ---- what is done with the r-th selected element i
 #define COMPACT_PARAMETERS(OUT, IN)                                                                                                     \
   TENSOR(OUT, out), TENSOR(const IN, in), TENSOR(const MASK, mask), TENSOR(const long, offsets), TENSOR(int, error), CompactShape shape, \
       ulong bits, long numel, long block, long limit, int code
-#define COMPACT_OPEN(OUT, IN)                          \
-  OPEN(OUT, out);                                      \
-  OPEN(const IN, in);                                  \
-  OPEN(const MASK, mask);                              \
-  OPEN(const long, offsets);                           \
-  OPEN(int, error);                                    \
-  const long from = (long)get_global_id(0) * block;    \
-  if (from >= numel) return;                           \
-  const long to = MIN_OF(from + block, numel);         \
-  long r = offsets[get_global_id(0)]
+#define COMPACT_OPEN(OUT, IN) \
+  OPEN(OUT, out);             \
+  OPEN(const IN, in);         \
+  OPEN(const MASK, mask);     \
+  OPEN(const long, offsets);  \
+  OPEN(int, error);           \
+  const long from_ = get_group_id(0) * block, to_ = MIN_OF(from_ + block, numel)
 
-__kernel void compact_coordinates(COMPACT_PARAMETERS(long, long)) {
-  COMPACT_OPEN(long, long);
-  const int dims = shape.dims;
-  const long last = shape.sizes[dims - 1];
-  long rows = -1, row_start = 0;  // the row (all dimensions but the last) of the element found before
-  long coordinates[16];
-  for (long i = from; i < to; ++i) {
-    if (!SELECTED(mask[i], bits)) continue;
-    if (r >= limit) return;
-    if (rows < 0 || i >= row_start + last) {
-      long rest = rows = i / last;
-      row_start = rows * last;
-      for (int d = dims - 2; d >= 0; --d) {
-        coordinates[d] = rest % shape.sizes[d];
-        rest /= shape.sizes[d];
-      }
+#if DEVICE_FAT
+#define COMPACT_RUN(ACTION)                     \
+  long r = offsets[get_group_id(0)];            \
+  for (long i = from_; i < to_; ++i)            \
+    if (SELECTED(mask[i], bits)) {              \
+      ACTION(i, r);                             \
+      ++r;                                      \
     }
-    for (int d = 0; d < dims - 1; ++d) out[r * dims + d] = coordinates[d];
-    out[r * dims + dims - 1] = i - row_start;
-    ++r;
+#else
+#define COMPACT_RUN(ACTION)                                                  \
+  __local long sums[GROUP];                                                  \
+  long base = offsets[get_group_id(0)];                                      \
+  for (long start = from_; start < to_; start += GROUP) {                    \
+    const long i = start + get_local_id(0);                                  \
+    const int selected = i < to_ && SELECTED(mask[MIN_OF(i, to_ - 1)], bits); \
+    const long r = base + group_prefix(selected, sums) - 1;                  \
+    if (selected) ACTION(i, r);                                              \
+    base += sums[GROUP - 1];                                                 \
+    barrier(CLK_LOCAL_MEM_FENCE);                                            \
+  }
+#endif
+
+inline void put_coordinates(__global long* out, long i, const CompactShape* shape) {
+  for (int d = shape->dims - 1; d >= 0; --d) {
+    const long rest = divide(i, shape->sizes[d]);
+    out[d] = i - rest * shape->sizes[d];
+    i = rest;
   }
 }
-
-__kernel void compact_select(COMPACT_PARAMETERS(ELEMENT, ELEMENT)) {
-  COMPACT_OPEN(ELEMENT, ELEMENT);
-  for (long i = from; i < to; ++i)
-    if (SELECTED(mask[i], bits) && r < limit) out[r++] = in[i];
+#define PUT_COORDINATES(i, r) \
+  if ((r) < limit) put_coordinates(out + (r) * shape.dims, i, &shape)
+COMPACT_KERNEL void compact_coordinates(COMPACT_PARAMETERS(long, long)) {
+  COMPACT_OPEN(long, long);
+  COMPACT_RUN(PUT_COORDINATES);
 }
 
-__kernel void compact_scatter(COMPACT_PARAMETERS(ELEMENT, ELEMENT)) {
+#define PUT_ELEMENT(i, r) \
+  if ((r) < limit) out[r] = in[i]
+COMPACT_KERNEL void compact_select(COMPACT_PARAMETERS(ELEMENT, ELEMENT)) {
   COMPACT_OPEN(ELEMENT, ELEMENT);
-  for (long i = from; i < to; ++i) {
-    if (!SELECTED(mask[i], bits)) continue;
-    if (r < limit)
-      out[i] = in[r];
-    else
-      report_error(error, code, r, limit);
-    ++r;
-  }
+  COMPACT_RUN(PUT_ELEMENT);
+}
+
+#define TAKE_ELEMENT(i, r)                  \
+  do {                                      \
+    if ((r) < limit)                        \
+      out[i] = in[r];                       \
+    else                                    \
+      report_error(error, code, r, limit);  \
+  } while (0)
+COMPACT_KERNEL void compact_scatter(COMPACT_PARAMETERS(ELEMENT, ELEMENT)) {
+  COMPACT_OPEN(ELEMENT, ELEMENT);
+  COMPACT_RUN(TAKE_ELEMENT);
 }

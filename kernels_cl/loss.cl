@@ -1,8 +1,9 @@
 // Negative log likelihood. input is [N, C, P] (strides given), target int64 [N, P], weight [C] or null:
-//   l(n, p) = -weight[t] * input[n, t, p], t = target[n, p]; 0 where t = ignore_index; NaN where t is no class.
+//   l(n, p) = -weight[t] * input[n, t, p], t = target[n, p]; 0 where t = ignore_index; NaN and an error report where t is no class.
 // Serves both styles: loops over elements with a two-level sum per work-item, a tree over the work-group (size 1 in the fat style),
 // then one work-item adds the groups in order.
 // Defines: X_DTYPE, LANES.
+#include "common/device_errors.clh"
 #include "common/lanes.clh"
 
 #define X STORAGE(X_DTYPE)
@@ -15,12 +16,14 @@ typedef struct {
 } LossShape;
 
 // Loss and weight of element i.
-inline acc loss_of(LossShape s, __global const X* x, __global const long* target, __global const X* weight, long i, acc* w) {
+inline acc loss_of(LossShape s, __global const X* x, __global const long* target, __global const X* weight, long i, acc* w,
+                   __global int* error, int error_code) {
   const long t = target[i], n = i / s.inner, p = i - n * s.inner;
   *w = 0;
   if (t == s.ignore_index) return 0;
   if (t < 0 || t >= s.classes) {
     *w = NAN;
+    report_error(error, error_code, t, s.classes);
     return NAN;
   }
   *w = weight ? LOADX(X_DTYPE, weight, t) : (acc)1;
@@ -32,20 +35,23 @@ inline void put_total(__global X* y, __global X* total_weight, acc loss, acc wei
   STOREX(X_DTYPE, total_weight, 0, weight);
 }
 
-__kernel void nll_elements(TENSOR(const X, x), TENSOR(const long, target), TENSOR(const X, weight), TENSOR(X, y), TENSOR(X, total_weight), LossShape s) {
+__kernel void nll_elements(TENSOR(const X, x), TENSOR(const long, target), TENSOR(const X, weight), TENSOR(X, y), TENSOR(X, total_weight), LossShape s,
+                           TENSOR(int, error), int error_code) {
+  OPEN(int, error);
   OPEN(const X, x);
   OPEN(const long, target);
   OPEN(const X, weight);
   OPEN(X, y);
   OPEN(X, total_weight);
   acc w;
-  for (long i = get_global_id(0); i < s.batch * s.inner; i += get_global_size(0)) STOREX(X_DTYPE, y, i, loss_of(s, x, target, weight, i, &w));
+  for (long i = get_global_id(0); i < s.batch * s.inner; i += get_global_size(0)) STOREX(X_DTYPE, y, i, loss_of(s, x, target, weight, i, &w, error, error_code));
   if (get_global_id(0) == 0) STOREX(X_DTYPE, total_weight, 0, 0);
 }
 
 // partial[0 .. groups): losses, partial[groups .. 2 groups): weights. A single group finishes by itself.
 __kernel void nll_reduce(TENSOR(const X, x), TENSOR(const long, target), TENSOR(const X, weight), TENSOR(X, y), TENSOR(X, total_weight),
-                         TENSOR(acc, partial), LossShape s) {
+                         TENSOR(acc, partial), LossShape s, TENSOR(int, error), int error_code) {
+  OPEN(int, error);
   OPEN(const X, x);
   OPEN(const long, target);
   OPEN(const X, weight);
@@ -59,7 +65,7 @@ __kernel void nll_reduce(TENSOR(const X, x), TENSOR(const long, target), TENSOR(
   const long end = total * (group + 1) / groups;
   for (long i = total * group / groups + item; i < end; i += items) {
     acc w;
-    block_loss += loss_of(s, x, target, weight, i, &w);
+    block_loss += loss_of(s, x, target, weight, i, &w, error, error_code);
     block_weights += w;
     if (++counted == 128) {  // blocked sum: the error grows with the square root
       loss += block_loss, weights += block_weights;

@@ -53,11 +53,18 @@ __kernel void pool_forward(TENSOR(const X, x), TENSOR(X, y), TENSOR(long, index)
     long at = ((long)wd.first * s.in[1] + wh.first) * s.in[2] + ww.first;
 #else
     acc sum = 0;
+#if DEVICE_FAT && !CHANNELS_LAST
+    accv sums = (accv)0;  // wide windows, such as the whole plane
+#endif
 #endif
     for (int d = 0; d < wd.count; ++d)
       for (int h = 0; h < wh.count; ++h) {
         const long row = ((long)(wd.first + d * wd.step) * s.in[1] + wh.first + h * wh.step) * s.in[2] + ww.first;
-        for (int w = 0; w < ww.count; ++w) {
+        int w = 0;
+#if !POOL_MAX && DEVICE_FAT && !CHANNELS_LAST
+        for (; w + LANES <= ww.count; w += LANES) sums += LOADXV(X_DTYPE, in, row + w);
+#endif
+        for (; w < ww.count; ++w) {
           const acc v = LOADX(X_DTYPE, in, (row + w * ww.step) * o.step);
 #if POOL_MAX
           if (v > best || v != v) best = v, at = row + w * ww.step;
@@ -70,6 +77,9 @@ __kernel void pool_forward(TENSOR(const X, x), TENSOR(X, y), TENSOR(long, index)
     STOREX(X_DTYPE, y, i, best);
     index[i] = at;
 #else
+#if DEVICE_FAT && !CHANNELS_LAST
+    sum += sum_lanes(sums);
+#endif
     STOREX(X_DTYPE, y, i, sum / divisor_of(&s, wd.size * wh.size * ww.size));
 #endif
   }

@@ -304,13 +304,67 @@ inline State1 reduce_range(INPUT p, long begin, long end, const Shape* shape, VA
   return HORIZONTAL(s);
 }
 
+#if !INDEXED && W == 16
+#define SHORT_ROW 256
+
+// The 16 horizontal results of s[0..15]: lane l is that of s[ROW_OF(l)]. Each level folds two vectors into one.
+#define ROW_OF(l) (((l) & 1) << 3 | ((l) & 2) << 1 | ((l) & 4) >> 1 | ((l) & 8) >> 3)
+inline VALUES(16) fold_rows(const VALUES(16)* s) {
+  VALUES(16) a[8], b[4], c[2];
+  for (int k = 0; k < 8; ++k) a[k] = COMBINE_VALUES(16, ((VALUES(16))(s[k].lo, s[k + 8].lo)), ((VALUES(16))(s[k].hi, s[k + 8].hi)));
+  for (int k = 0; k < 4; ++k)
+    b[k] = COMBINE_VALUES(16, ((VALUES(16))(a[k].s012389ab, a[k + 4].s012389ab)), ((VALUES(16))(a[k].s4567cdef, a[k + 4].s4567cdef)));
+  for (int k = 0; k < 2; ++k)
+    c[k] = COMBINE_VALUES(16, ((VALUES(16))(b[k].s014589cd, b[k + 2].s014589cd)), ((VALUES(16))(b[k].s2367abef, b[k + 2].s2367abef)));
+  return COMBINE_VALUES(16, ((VALUES(16))(c[0].even, c[1].even)), ((VALUES(16))(c[0].odd, c[1].odd)));
+}
+
+// One contiguous row of n elements, n <= SHORT_ROW.
+inline VALUES(16) short_row(INPUT p, int n, INDICES(16) mask, VALUES(16) center, VALUE(PARAM) param) {
+  State16 s;
+  INITIALIZE(16, s, 0);
+  int i = 0;
+  for (; i + 16 <= n; i += 16) STEP(16, s, LOAD_X(16, p, i), 0);
+  if (i < n) {
+    State16 t = s;
+    STEP(16, t, LOAD_X(16, p, i), 0);
+    CHOOSE(s, t, mask);
+  }
+  return s.a;
+}
+
+// Outputs [begin, end), 16 at a time; returns the first one that is left over.
+inline long short_rows(INPUT x, long begin, long end, const Shape* shape, __global const STORAGE(ACC)* centers, __global STORAGE(OUT)* y,
+                       VALUE(PARAM) param) {
+  const int n = (int)shape->extent;
+  const INDICES(16) mask = LANES_16 < (INDICES(16))((VALUE(INDEX))(n % 16));
+  for (; begin + 16 <= end; begin += 16) {
+    VALUES(16) s[16];
+    for (int l = 0; l < 16; ++l) {
+      INPUT p = x + offset_of(begin + l, shape->kept, shape->kept_size, shape->kept_x);
+      const VALUES(16) center = CONSTANT(16, CENTERED ? centers[begin + l] : 0);
+      s[ROW_OF(l)] = short_row(p, n, mask, center, param);
+    }
+    VALUE(ACC) value[16];
+    vstore16(fold_rows(s), 0, value);
+    for (int l = 0; l < 16; ++l) STORE(OUT, ACC, y, offset_of(begin + l, shape->kept, shape->kept_size, shape->kept_y), FINISH(value[l]));
+  }
+  return begin;
+}
+#endif
+
 // A task is `per_task` outputs and one chunk of the reduced range. Reduced dimensions innermost, or nothing contiguous.
 FAT_KERNEL void reduce_inner(OUTPUTS) {
   OPEN_OUTPUTS;
-  const long task = get_global_id(0), split = task % shape.splits, begin = task / shape.splits * shape.per_task;
-  const long end = MIN_OF(begin + shape.per_task, shape.outputs);
+  const long task = get_global_id(0), split = task % shape.splits;
+  const long end = MIN_OF(task / shape.splits * shape.per_task + shape.per_task, shape.outputs);
   const long first = split * shape.chunk, last = MIN_OF(first + shape.chunk, shape.extent);
-  for (long o = begin; o < end; ++o) {
+  long o = task / shape.splits * shape.per_task;
+#if !INDEXED && W == 16
+  if (shape.splits == 1 && shape.reduced == 1 && shape.reduced_x[0] == 1 && shape.extent <= SHORT_ROW)
+    o = short_rows(x, o, end, &shape, centers, y, param);
+#endif
+  for (; o < end; ++o) {
     INPUT p = x + offset_of(o, shape.kept, shape.kept_size, shape.kept_x);
 #if CENTERED
     const VALUES(W) center = CONSTANT(W, centers[o]);

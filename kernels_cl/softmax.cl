@@ -21,7 +21,7 @@ FAT_KERNEL void rows_forward(TENSOR(const X, x), TENSOR(Y, y), SoftmaxShape s) {
     __global Y* out = y + r * n;
     accv m = tail ? LOADXV(X_DTYPE, in, whole) : (accv)-INFINITY;
     for (long i = 0; i < whole; i += LANES) m = greater_of(LOADXV(X_DTYPE, in, i), m);
-    const acc top = max_lanes(m);
+    const acc top = greatest_lane(m);
     accv sums = (accv)0;
     for (long i = 0; i < whole; i += LANES) {
       const accv e = exp_fast(LOADXV(X_DTYPE, in, i) - top);

@@ -1,6 +1,7 @@
 // Activations and elementwise losses, forward and backward.
 #include "aten/elementwise_macros.h"
 
+#include <ATen/WrapDimUtils.h>
 #include <ATen/core/Reduction.h>
 #include <ATen/ops/elu_backward_meta.h>
 #include <ATen/ops/elu_meta.h>
@@ -16,6 +17,8 @@
 #include <ATen/ops/leaky_relu_meta.h>
 #include <ATen/ops/mean.h>
 #include <ATen/ops/mish_meta.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/sigmoid_backward.h>
 #include <ATen/ops/sigmoid_backward_meta.h>
 #include <ATen/ops/silu_backward_meta.h>
 #include <ATen/ops/silu_meta.h>
@@ -105,6 +108,21 @@ at::Tensor ternary(const ops::ElementwiseRow& row, const at::Tensor& a, const at
                       .build();
   run(row, iterator, scalars);
   return iterator.output();
+}
+
+// d/da (a sigmoid(b)) and d/db, into the two halves of the result
+at::Tensor& glu_backward_out(const at::Tensor& grad, const at::Tensor& self, int64_t dim, at::Tensor& out) {
+  const int64_t d = at::maybe_wrap_dim(dim, self.dim());
+  const int64_t half = self.size(d) / 2;
+  const at::Tensor a = self.narrow(d, 0, half), gate = self.narrow(d, half, half).sigmoid();
+  at::native::resize_output(out, self.sizes());
+  out.narrow(d, 0, half).copy_(at::mul(grad, gate));
+  out.narrow(d, half, half).copy_(at::sigmoid_backward(at::mul(grad, a), gate));
+  return out;
+}
+at::Tensor glu_backward(const at::Tensor& grad, const at::Tensor& self, int64_t dim) {
+  at::Tensor out = at::empty_like(self);
+  return glu_backward_out(grad, self, dim, out);
 }
 
 at::Tensor hardswish(const at::Tensor& self) { return unary(OCL_ROW("hardswish"), self, {}); }
@@ -219,6 +237,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("softplus_backward.grad_input", softplus_backward_out);
   m.impl("threshold_backward.grad_input", threshold_backward_out);
   m.impl("glu.out", glu_out);
+  m.impl("glu_backward", glu_backward);
+  m.impl("glu_backward.grad_input", glu_backward_out);
   m.impl("hardswish", hardswish);
   m.impl("hardswish.out", hardswish_out);
   m.impl("hardswish_", hardswish_);

@@ -76,6 +76,13 @@ void record_stream(at::Tensor& self, c10::Stream stream) {
   if (context) runtime::device(self.device().index()).allocator().record_queue(context, runtime::queue_of(stream));
 }
 
+// Checked at once: a wait, but the error names its place.
+void assert_async_message(const at::Tensor& condition, std::string_view message) {
+  TORCH_CHECK(condition.numel() == 1, "Expected a one-element condition");
+  TORCH_CHECK(condition.item().to<bool>(), message);
+}
+void assert_async(const at::Tensor& condition) { assert_async_message(condition, "Expected Tensor with single nonzero value, but got zero"); }
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
@@ -92,6 +99,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("set_.source_Storage", set_source);
   m.impl("set_.source_Tensor", set_tensor);
   m.impl("record_stream", record_stream);
+  m.impl("_assert_async", assert_async);
+  m.impl("_assert_async.msg", assert_async_message);
 }
 
 }  // namespace ocl::aten

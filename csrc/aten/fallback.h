@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-namespace ocl::aten __attribute__((visibility("default"))) {
+namespace ocl::aten {
 
 enum class FallbackPolicy { warn, silent, error };
 

@@ -11,17 +11,22 @@
 #include <ATen/ops/any_meta.h>
 #include <ATen/ops/argmax_meta.h>
 #include <ATen/ops/argmin_meta.h>
-#include <ATen/ops/complex.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/eq.h>
 #include <ATen/ops/imag.h>
+#include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/linalg_vector_norm_meta.h>
 #include <ATen/ops/max_meta.h>
 #include <ATen/ops/mean_meta.h>
 #include <ATen/ops/min_meta.h>
+#include <ATen/ops/mul.h>
 #include <ATen/ops/norm_meta.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/prod_meta.h>
 #include <ATen/ops/real.h>
+#include <ATen/ops/renorm_meta.h>
 #include <ATen/ops/sum_meta.h>
+#include <ATen/ops/where.h>
 
 namespace ocl::aten {
 
@@ -318,6 +323,34 @@ std::tuple<Tensor, Tensor> spread_mean(const Tensor& self, at::OptionalIntArrayR
   return {spread, mean};
 }
 
+// ---- made of the above
+
+Tensor trace(const Tensor& self) {
+  TORCH_CHECK(self.dim() == 2, "trace: expected a matrix, but got tensor with dim ", self.dim());
+  return self.diagonal().sum();
+}
+
+bool equal(const Tensor& self, const Tensor& other) {
+  TORCH_CHECK(self.device() == other.device(), "Cannot compare two tensors on different devices. Got: ", self.device(), " and ", other.device());
+  TORCH_CHECK(self.dtype() == other.dtype(), "Expected all tensors to have the same dtype, but found ", self.dtype(), " and ", other.dtype());
+  if (!self.sizes().equals(other.sizes())) return false;
+  return self.numel() == 0 || at::eq(self, other).all().item<bool>();
+}
+
+Tensor& renorm_out(const Tensor& self, const at::Scalar& p, int64_t dim, const at::Scalar& maxnorm, Tensor& out) {
+  Out<at::meta::structured_renorm, 1> op(out);
+  op.meta(self, p, dim, maxnorm);
+  at::DimVector others;
+  for (int64_t d = 0; d < self.dim(); ++d)
+    if (d != at::maybe_wrap_dim(dim, self.dim())) others.push_back(d);
+  const bool half = self.scalar_type() == at::kHalf || self.scalar_type() == at::kBFloat16;
+  const Tensor norm = at::linalg_vector_norm(self, p, others, true, half ? std::optional(at::kFloat) : std::nullopt);
+  const Tensor factor = at::where(norm.gt(maxnorm), norm.add(1e-7).reciprocal().mul(maxnorm), at::ones({}, norm.options()));
+  at::mul_out(const_cast<Tensor&>(op.output(0)), self, factor);
+  op.finish();
+  return out;
+}
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
@@ -357,6 +390,9 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("var.correction_out", spread_out<false>);
   m.impl("std_mean.correction", spread_mean<true>);
   m.impl("var_mean.correction", spread_mean<false>);
+  m.impl("trace", trace);
+  m.impl("equal", equal);
+  m.impl("renorm.out", renorm_out);
 }
 
 }  // namespace ocl::aten

@@ -6,6 +6,7 @@
 #include <ATen/WrapDimUtils.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/sort_meta.h>
 #include <ATen/ops/topk_meta.h>
 #include <ATen/ops/unique_consecutive.h>
@@ -79,11 +80,8 @@ PairOut median_out(const Tensor& self, int64_t dim, bool keepdim, Tensor& values
 
 template <ops::Selection selection>
 Tensor median(const Tensor& self) {
-  Tensor value = at::empty({}, self.options()), index = at::empty({}, self.options().dtype(at::kLong));
-  if (self.numel() == 0) {
-    TORCH_CHECK(self.is_floating_point(), "median() operation is not defined for an empty integer tensor");
-    return value.fill_(std::numeric_limits<double>::quiet_NaN());
-  }
+  if (self.numel() == 0) return at::full({}, std::numeric_limits<double>::quiet_NaN(), self.options());
+  Tensor value = at::empty({0}, self.options()), index = at::empty({0}, self.options().dtype(at::kLong));
   run_select(selection, self.reshape({-1}), 0, 0, false, value, index);
   return value;
 }

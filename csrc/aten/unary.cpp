@@ -74,7 +74,14 @@ OCL_UNARY(sinh, "sinh")
 OCL_UNARY(sqrt, "sqrt")
 OCL_UNARY(tan, "tan")
 OCL_UNARY(tanh, "tanh")
-OCL_UNARY(bitwise_not, "bitwise_not")
+struct bitwise_not_unary final : Out<at::meta::structured_bitwise_not, 1> { using Out::Out; };
+at::Tensor& bitwise_not_out(const at::Tensor& self, at::Tensor& out) {
+  bitwise_not_unary kernel(out);
+  kernel.meta(self);
+  // booleans are bytes that hold 0 or 1: only their lowest bit counts
+  run(self.scalar_type() == at::kBool ? OCL_ROW("logical_not") : OCL_ROW("bitwise_not"), kernel);
+  return out;
+}
 OCL_UNARY(ceil, "ceil")
 OCL_UNARY(floor, "floor")
 OCL_UNARY(frac, "frac")

@@ -121,7 +121,7 @@ bool shares_memory(Device& device) {
 struct Found {
   cl_platform_id platform;
   cl_device_id id;
-  std::string label;  // platform name, device name
+  std::string label;  // platform name and version ("OpenCL 3.0 PoCL 3.1"), device name
   bool gpu;
 };
 
@@ -163,7 +163,7 @@ struct Registry {
       std::vector<cl_device_id> ids(count);
       check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, count, ids.data(), nullptr), "clGetDeviceIDs");
       for (cl_device_id id : ids) {
-        const std::string label = name + " " + device_string(id, CL_DEVICE_NAME);
+        const std::string label = name + " " + platform_string(platform, CL_PLATFORM_VERSION) + " " + device_string(id, CL_DEVICE_NAME);
         std::string why;
         if (!usable(id, why)) {
           problems.push_back(label + " is left out: " + why);

@@ -1,6 +1,7 @@
 // torch_ocl._C: what the Python package needs beside PyTorch's own device-generic API.
 #include "aten/exports.h"
 
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/csrc/utils/device_lazy_init.h>
 #include <torch/csrc/utils/pybind.h>
 
@@ -146,6 +147,11 @@ PYBIND11_MODULE(_C, m) {
   m.def("fallbacks", core.fallbacks);
   m.def("reset_fallbacks", core.reset_fallbacks);
   m.def("fallback_policy", core.fallback_policy);
+  // torch.Event.elapsed_time takes no subclass of torch.Event as its argument.
+  m.def("elapsed_time", [](int64_t start, int64_t end, int i) {
+    const c10::impl::VirtualGuardImpl guard(c10::DeviceType::PrivateUse1);
+    return guard.elapsedTime(reinterpret_cast<void*>(start), reinterpret_cast<void*>(end), static_cast<c10::DeviceIndex>(i));
+  });
   m.def("set_fallback_policy", [](const std::string& name) { check_name(core.set_fallback_policy(name), name, "'warn', 'silent', 'error'"); });
   m.def("winograd_mode", core.winograd_mode);
   m.def("set_winograd_mode", [](const std::string& name) { check_name(core.set_winograd_mode(name), name, "'auto', 'precise', 'off'"); });

@@ -6,7 +6,7 @@
 #include <c10/core/Device.h>
 #include <c10/core/Stream.h>
 
-namespace ocl::runtime __attribute__((visibility("default"))) {
+namespace ocl::runtime {
 
 inline constexpr c10::DeviceType device_type = c10::DeviceType::PrivateUse1;
 

@@ -8,7 +8,7 @@
 
 #include <utility>
 
-namespace ocl::runtime __attribute__((visibility("default"))) {
+namespace ocl::runtime {
 
 class Generator final : public c10::GeneratorImpl {
  public:

@@ -23,7 +23,7 @@ def _patch_dlpack_device():
 
     @functools.wraps(original)
     def __dlpack_device__(self):
-        if type(self).__torch_function__ is torch.Tensor.__torch_function__ and self.device.type == "ocl":
+        if not torch.overrides.has_torch_function_unary(self) and self.device.type == "ocl":
             from torch.utils.dlpack import DLDeviceType
 
             return DLDeviceType.kDLExtDev, self.device.index or 0

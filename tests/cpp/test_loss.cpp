@@ -1,4 +1,5 @@
 #include "ops/loss/nll.h"
+#include "ops/core/device_errors.h"
 #include "support.h"
 
 using namespace ocl;
@@ -52,6 +53,8 @@ TEST(NllLoss, WrongTargetIsNaNAndReadsNothing) {
   Array<int64_t> target(std::vector<int64_t>{1, int64_t{1} << 40});
   NllProblem p{DType::float32, 2, 3, 1, 3, 1, 1, -100, Reduction::none};
   nll_forward(queue(), p, x.data(), target.data(), nullptr, y.data(), total.data());
+  queue().finish();
+  EXPECT_THROW(check_device_errors(queue()), std::runtime_error);
   EXPECT_EQ(y.host()[0], -x.host()[1]);
   EXPECT_TRUE(std::isnan(y.host()[1]));
   nll_backward(queue(), p, g.data(), target.data(), nullptr, total.data(), dx.data());

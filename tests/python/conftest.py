@@ -18,12 +18,22 @@ def pytest_addoption(parser):
     parser.addoption("--full", action="store_true", help="also tests marked full: real image sizes")
 
 
+def known_failures():
+    """{end of a test's id: reason} of tests/python/known_failures.txt."""
+    lines = (Path(__file__).parent / "known_failures.txt").read_text().splitlines()
+    return dict(line.split(" | ", 1) for line in lines if line and not line.startswith("#"))
+
+
 def pytest_collection_modifyitems(config, items):
     left_out = {"full": not config.getoption("--full"), "slow": config.getoption("--quick")}
     for item in items:
         for name, skipped in left_out.items():
             if skipped and name in item.keywords:
                 item.add_marker(pytest.mark.skip(reason=f"marked {name}"))
+    for item in items:
+        for identifier, reason in known_failures().items():
+            if item.nodeid.endswith(identifier):
+                item.add_marker(pytest.mark.xfail(reason=reason, strict=False))
 
 
 def pytest_report_header(config):

@@ -113,8 +113,8 @@ void run_weight_gradient(Queue& queue, const WinogradPlan& plan, DType type, con
 
 // Estimated time in multiply-adds of a register-tiled kernel. A transformed pixel costs about as much as 12 of them to write and read
 // back, a transformed weight 10 (half of that in the weight gradient, which only stores its own result).
-double winograd_cost(ConvPass pass, const ConvProblem& problem, int tile, int taps) {
-  const WinogradPlan plan = winograd_plan(pass, problem, tile, taps, 0);
+double winograd_cost(ConvPass pass, const ConvProblem& problem, const Capabilities& device, int tile, int taps) {
+  const WinogradPlan plan = winograd_plan(pass, problem, tile, taps, device);
   const double planes = plan.points() * plan.points(), tiles = static_cast<double>(plan.batch) * plan.tiles_h * plan.tiles_w;
   const double source = round_up(plan.source_channels, 16), result = round_up(plan.result_channels, 32);
   const double filters = source * result * (pass == ConvPass::backward_weight ? 5 : 10);
@@ -139,13 +139,13 @@ const char* refuse(ConvPass pass, const ConvProblem& problem, const Device& devi
   if (current == WinogradMode::off) return "switched off";
   if (current == WinogradMode::precise && tile + taps > 5) return "less accurate than the direct sum, precise mode is on";
   const uint64_t local_memory = device.capabilities().local_memory;
-  const WinogradPlan plan = winograd_plan(pass, problem, tile, taps, local_memory);
+  const WinogradPlan plan = winograd_plan(pass, problem, tile, taps, device.capabilities());
   if (local_memory < uint64_t{128} << 10 || (pass != ConvPass::backward_weight && !plan.tile_block)) return "too little local memory";
   if (plan.workspace() > device.capabilities().max_allocation / 2) return "too much workspace";
   if (plan.tiles() * 16 > INT32_MAX) return "image too large";
-  const double cost = winograd_cost(pass, problem, tile, taps);
+  const double cost = winograd_cost(pass, problem, device.capabilities(), tile, taps);
   if (cost > direct_cost(problem)) return "too few channels or pixels to be faster";
-  if (tile == 4 && cost > winograd_cost(pass, problem, 2, taps)) return "F(2x2,3x3) is faster";
+  if (tile == 4 && cost > winograd_cost(pass, problem, device.capabilities(), 2, taps)) return "F(2x2,3x3) is faster";
   return nullptr;
 }
 
@@ -158,10 +158,10 @@ constexpr ConvAlgorithm algorithm(const char* name) {
       pass,
       [](const ConvProblem& problem, const Device& device) { return refuse(pass, problem, device, tile, taps); },
       [](const ConvProblem& problem, const Device& device) {
-        return winograd_plan(pass, problem, tile, taps, device.capabilities().local_memory).workspace();
+        return winograd_plan(pass, problem, tile, taps, device.capabilities()).workspace();
       },
       [](Queue& queue, const ConvProblem& problem, const ConvOperands& operands, void* workspace) {
-        const WinogradPlan plan = winograd_plan(pass, problem, tile, taps, queue.device().capabilities().local_memory);
+        const WinogradPlan plan = winograd_plan(pass, problem, tile, taps, queue.device().capabilities());
         if constexpr (pass == ConvPass::forward)
           run_convolution(queue, plan, problem.dtype, operands.x, operands.w, operands.bias, operands.y, false, workspace);
         else if constexpr (pass == ConvPass::backward_data)

@@ -38,6 +38,6 @@ struct WinogradPlan {
   int64_t tiles() const { return images * tiles_h * tiles_w; }
   size_t workspace() const { return v_bytes + other_bytes + partial_bytes; }
 };
-WinogradPlan winograd_plan(ConvPass pass, const ConvProblem& problem, int tile, int taps, uint64_t local_memory);
+WinogradPlan winograd_plan(ConvPass pass, const ConvProblem& problem, int tile, int taps, const Capabilities& device);
 
 }  // namespace ocl::ops

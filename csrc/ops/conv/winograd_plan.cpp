@@ -6,8 +6,10 @@ namespace ocl::ops {
 
 namespace {
 
-// Transformed images of one part: small enough to come back from the last-level cache, large enough for many tasks.
-constexpr int64_t part_bytes = int64_t{48} << 20;
+// Transformed images of one part, per compute unit: small enough to come back from the caches, large enough for several tasks.
+constexpr int64_t part_bytes = int64_t{4} << 20;
+// Tiles of a part below which reading (forward) or writing (gradient) all filters again costs more than the caches save.
+constexpr int64_t least_tiles = 96, least_gradient_tiles = 192;
 
 // Floats of `channels` channels at all points of `tiles` tiles; 8 more tiles because the multiplication reads whole groups of 8.
 int64_t point_floats(int64_t points, int64_t channels, int64_t tiles) {
@@ -26,7 +28,7 @@ int choose_tile_block(const WinogradPlan& plan, uint64_t local_memory) {
 
 }  // namespace
 
-WinogradPlan winograd_plan(ConvPass pass, const ConvProblem& problem, int tile, int taps, uint64_t local_memory) {
+WinogradPlan winograd_plan(ConvPass pass, const ConvProblem& problem, int tile, int taps, const Capabilities& device) {
   WinogradPlan plan;
   plan.tile = tile;
   plan.taps = taps;
@@ -53,19 +55,20 @@ WinogradPlan winograd_plan(ConvPass pass, const ConvProblem& problem, int tile, 
   const int64_t image_tiles = plan.tiles_h * plan.tiles_w;
   const int64_t transformed = plan.source_channels + (weights ? plan.result_channels : 0);
   const int64_t image_bytes = std::max<int64_t>(1, point_floats(plan.points(), transformed, image_tiles) * 4);
-  const int64_t parts = ceil_div(plan.batch, std::clamp<int64_t>(part_bytes / image_bytes, 1, std::max<int64_t>(1, plan.batch)));
+  const int64_t wanted = std::max(part_bytes * device.compute_units / image_bytes, ceil_div(weights ? least_gradient_tiles : least_tiles, image_tiles + 1));
+  const int64_t parts = ceil_div(plan.batch, std::clamp<int64_t>(wanted, 1, std::max<int64_t>(1, plan.batch)));
   plan.images = parts ? ceil_div(plan.batch, parts) : 0;
 
   plan.v_bytes = aligned_bytes(point_floats(plan.points(), plan.source_channels, plan.tiles()));
   const int64_t filters = round_up(plan.source_channels, 16) * round_up(plan.result_channels, 32);
   if (weights) {
     const int64_t planes = plan.points() * plan.points();
-    plan.out_block = planes * 32 * 32 * 4 + 1024 <= static_cast<int64_t>(local_memory) ? 32 : 16;
+    plan.out_block = planes * 32 * 32 * 4 + 1024 <= static_cast<int64_t>(device.local_memory) ? 32 : 16;
     plan.other_bytes = aligned_bytes(point_floats(plan.points(), plan.result_channels, plan.tiles()));
     plan.partial_bytes = parts > 1 ? aligned_bytes(problem.w_numel()) : 0;
   } else {
-    plan.transform_weight = plan.source_channels >= 256 && parts * plan.tiles() <= 256;
-    plan.tile_block = choose_tile_block(plan, local_memory);
+    plan.transform_weight = plan.source_channels >= 256 && parts * plan.tiles() <= 64;
+    plan.tile_block = choose_tile_block(plan, device.local_memory);
     plan.other_bytes = plan.transform_weight ? 0 : aligned_bytes(plan.points() * plan.points() * filters);
   }
   return plan;

@@ -123,6 +123,13 @@ uint64_t variant_of(const ElementwiseRow& row, const ElementwiseCall& call) {
   return variant;
 }
 
+// Complex numbers are pairs and are worked on one at a time.
+bool touches_complex(const ElementwiseRow& row, const ElementwiseCall& call) {
+  bool complex = is_complex(call.compute) || is_complex(call.output.dtype);
+  for (int i = 0; i < row.inputs; ++i) complex = complex || (!call.inputs[i].is_scalar && is_complex(call.inputs[i].dtype));
+  return complex;
+}
+
 struct RowSites {
   KernelSite flat{"elementwise.cl", "elementwise_flat"};
   KernelSite strided{"elementwise.cl", "elementwise_strided"};
@@ -153,7 +160,7 @@ void set_common(Kernel& kernel, unsigned& index, const ElementwiseRow& row, cons
 
 void launch_flat(Queue& queue, const ElementwiseRow& row, const ElementwiseCall& call) {
   Device& device = queue.device();
-  const int width = is_complex(call.compute) ? 1 : (device.fat() ? 16 : 4);
+  const int width = touches_complex(row, call) ? 1 : (device.fat() ? 16 : 4);
   Kernel& kernel = sites_of(row).flat.get(device, variant_of(row, call), [&] { return make_defines(row, call, width); });
   const int64_t n = call.sizes[0];
   int32_t steps = 0;  // bit i: input i advances
@@ -177,7 +184,7 @@ void launch_flat(Queue& queue, const ElementwiseRow& row, const ElementwiseCall&
 
 void launch_strided(Queue& queue, const ElementwiseRow& row, const ElementwiseCall& call) {
   Device& device = queue.device();
-  const int width = is_complex(call.compute) || !device.fat() ? 1 : 16;
+  const int width = touches_complex(row, call) || !device.fat() ? 1 : 16;
   Kernel& kernel = sites_of(row).strided.get(device, variant_of(row, call), [&] { return make_defines(row, call, width); });
   Geometry<kernel_dims> geometry;
   int64_t rows = 1;

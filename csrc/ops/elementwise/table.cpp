@@ -36,7 +36,7 @@ static constexpr ElementwiseRow rows[] = {
     {"nextafter", 2, "nextafter(a, b)", "-"},
     {"gcd", 2, nullptr, "greatest_common_divisor(a, b)"},
     {"lcm", 2, nullptr, "abs_of(truncate_divide(a, greatest_common_divisor(a, b)) * b)"},
-    {"heaviside", 2, "IS_NAN(a) ? a : (a == ZERO) ? b : BOOL(a > ZERO)"},
+    {"heaviside", 2, "(a == ZERO) ? b : BOOL(a > ZERO)"},
     {"logaddexp", 2, "log_add_exp(a, b)", "-"},
     {"logaddexp2", 2, "log_add_exp2(a, b)", "-"},
     {"maximum", 2, "MAXIMUM(a, b)", "(a > b) ? a : b"},
@@ -91,9 +91,9 @@ static constexpr ElementwiseRow rows[] = {
     {"log2", 1, "log2(a)", "-", "c_log(a) / (PART)0.69314718055994530942"},
     {"log10", 1, "log10(a)", "-", "c_log(a) / (PART)2.30258509299404568402"},
     {"log1p", 1, "log1p(a)", "-", "c_log(a + (T)(1, 0))"},
-    {"sin", 1, "sin(a)", "-", "c_sin(a)"},
-    {"cos", 1, "cos(a)", "-", "c_cos(a)"},
-    {"tan", 1, "tan(a)", "-", "c_tan(a)"},
+    {"sin", 1, "sin_of(a)", "-", "c_sin(a)"},
+    {"cos", 1, "cos_of(a)", "-", "c_cos(a)"},
+    {"tan", 1, "tan_of(a)", "-", "c_tan(a)"},
     {"asin", 1, "asin(a)", "-"},
     {"acos", 1, "acos(a)", "-"},
     {"atan", 1, "atan(a)", "-"},
@@ -106,7 +106,7 @@ static constexpr ElementwiseRow rows[] = {
     {"erf", 1, "erf_fast(a)", "-"},
     {"erfc", 1, "erfc(a)", "-"},
     {"lgamma", 1, "lgamma(a)", "-"},
-    {"sinc", 1, "(a == ZERO) ? (T)1 : sin((S)3.14159265358979323846 * a) / ((S)3.14159265358979323846 * a)", "-"},
+    {"sinc", 1, "(a == ZERO) ? (T)1 : sin_of((S)3.14159265358979323846 * a) / ((S)3.14159265358979323846 * a)", "-"},
     {"ceil", 1, "ceil(a)", "a"},
     {"floor", 1, "floor(a)", "a"},
     {"round", 1, "rint(a)", "a"},
@@ -125,7 +125,7 @@ static constexpr ElementwiseRow rows[] = {
     {"clamp_tensor", 3, "IS_NAN(a) ? a : MINIMUM(MAXIMUM(a, b), c)"},
     {"relu", 1, "(a < ZERO) ? (T)0 : a"},
     {"threshold", 1, "(a <= s0) ? s1 : a"},
-    {"threshold_backward", 2, "(b <= s0) ? (T)0 : a"},  // grad, self
+    {"threshold_backward", 2, "(a <= s0) ? (T)0 : b"},  // self, grad
 
     // ---- activations; backward rows take (grad, self or output)
     {"hardtanh_backward", 2, "(b <= s0 || b >= s1) ? (T)0 : a"},
@@ -142,7 +142,7 @@ static constexpr ElementwiseRow rows[] = {
     {"elu_backward", 2, "(b <= ZERO) ? a * s2 * s0 * exp_fast(b * s2) : a * s1", "-"},
     {"elu_backward_result", 2, "(b <= ZERO) ? a * s2 * (b + s0) : a * s1", "-"},
     {"leaky_relu", 1, "(a > ZERO) ? a : a * s0", "-"},
-    {"leaky_relu_backward", 2, "(b > ZERO) ? a : a * s0", "-"},
+    {"leaky_relu_backward", 2, "(a > ZERO) ? b : b * s0", "-"},
     {"hardsigmoid", 1, "IS_NAN(a) ? a : ((a + (S)3 < 0) ? (T)0 : (a + (S)3 > (S)6) ? (T)6 : a + (S)3) / (S)6", "-"},
     {"hardsigmoid_backward", 2, "(b > (S)-3 && b < (S)3) ? a / (S)6 : (T)0", "-"},
     {"hardswish", 1, "a * ((a + (S)3 < 0) ? (T)0 : (a + (S)3 > (S)6) ? (T)6 : a + (S)3) / (S)6", "-"},

@@ -113,14 +113,13 @@ const char* pairs_refuses(const GemmProblem& p, const Device& device) {
   if (device.capabilities().local_memory < (640 << 10)) return "needs 640 KiB of local memory";
   // The compiler may take the text for a host that does not have the instruction.
   if (!host_multiplies_bfloat16()) return "the processor has no bfloat16 dot products";
-  static const char probe[] =
+  static const std::string probe =
       "__kernel void probe(__global float* x) {\n"
       "  float16 sum = vload16(0, x); const int16 u = as_int16(vload16(1, x)), v = as_int16(vload16(2, x));\n"
       "  __asm__(\"vdpbf16ps %2, %1, %0\" : \"+v\"(sum) : \"v\"(u), \"v\"(v));\n"
       "  vstore16(sum, 0, x);\n"
       "}\n";
-  static const std::string source = probe;
-  return const_cast<Device&>(device).compiles(source) ? nullptr : "the compiler takes no host instructions";
+  return const_cast<Device&>(device).compiles(probe) ? nullptr : "the compiler takes no host instructions";
 }
 
 size_t pairs_workspace(const GemmProblem& p, const Device&) {

@@ -91,7 +91,7 @@ size_t workspace(const GemmProblem& p, const Device& device) {
 bool streams(const GemmProblem& p, const void* c) {
   constexpr int64_t least_bytes = 8 << 20;
   const int64_t bytes = static_cast<int64_t>(size_of(p.dtype)), per_vector = 64 / bytes;
-  return !is_half(p.dtype) && p.beta == 0.0 && p.activation == Activation::none && p.m * p.n * bytes >= least_bytes && p.c[0] % per_vector == 0 &&
+  return p.dtype != DType::float16 && p.beta == 0.0 && p.activation == Activation::none && p.m * p.n * bytes >= least_bytes && p.c[0] % per_vector == 0 &&
          p.c[1] % per_vector == 0 && reinterpret_cast<uintptr_t>(c) % 64 == 0;
 }
 
@@ -105,7 +105,7 @@ void run_as(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* par
     Kernel& kernel = site.get(queue.device(), Variant().add(p.dtype), [&] {
       Defines defines;
       dtype(defines, "DTYPE", p.dtype);
-      return defines.add("WIDE", sizeof(T) == 8).add("SIZEOF_STORAGE", static_cast<int64_t>(size_of(p.dtype)));
+      return defines.add("WIDE", sizeof(T) == 8).add("SIZEOF_STORAGE", static_cast<int64_t>(size_of(p.dtype))).add("IS_BFLOAT16", p.dtype == DType::bfloat16);
     });
     launch(queue, kernel, grid, Range(1, 1, 1), o.a, o.b, o.c, o.d ? o.d : o.c, partial ? partial : o.c, GemmArguments(p), plan,
            static_cast<T>(p.alpha.real()), static_cast<T>(p.beta.real()));

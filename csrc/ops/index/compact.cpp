@@ -13,10 +13,10 @@ struct CompactShape {
   int64_t sizes[max_dims] = {};
 };
 
-// A block is what one work-item counts and writes in order.
+// A block is what one task, or one work-group, counts and writes in order.
+inline constexpr int64_t group_size = 256;
 int64_t block_of(const Device& device, int64_t numel) {
-  if (device.fat()) return std::max<int64_t>(1, ceil_div(numel, fat_tasks(device, numel, 32768)));
-  return std::clamp<int64_t>(ceil_div(numel, 65536), 16, 4096);
+  return device.fat() ? std::max<int64_t>(1, ceil_div(numel, fat_tasks(device, numel, 32768))) : 16 * group_size;
 }
 
 // Bits that make an element nonzero: everything but the sign for floating types.
@@ -32,8 +32,8 @@ uint64_t nonzero_bits(DType dtype) {
   }
 }
 
-Range items(const Device& device, int64_t blocks) { return device.fat() ? Range(blocks) : Range(round_up(blocks, 64)); }
-Range group(const Device& device) { return device.fat() ? Range(1) : Range(64); }
+Range items(const Device& device, int64_t blocks) { return device.fat() ? Range(blocks) : Range(blocks * group_size); }
+Range group(const Device& device) { return device.fat() ? Range(1) : Range(group_size); }
 
 }  // namespace
 
@@ -47,7 +47,7 @@ Compaction::Compaction(Queue& queue, const TensorView& mask)
   const Variant variant = Variant().add(size_of(mask.dtype), 6);
   launch(queue, count.get(device, variant, defines), items(device, blocks_), group(device), offsets_.data(), mask.data, nonzero_bits(mask.dtype), numel_,
          block_, blocks_);
-  launch(queue, scan.get(device, variant, defines), Range(1), Range(1), offsets_.data(), blocks_);
+  launch(queue, scan.get(device, variant, defines), items(device, 1), group(device), offsets_.data(), blocks_);
 }
 
 int64_t Compaction::count() {

@@ -1,5 +1,6 @@
 #include "ops/loss/nll.h"
 
+#include "ops/core/device_errors.h"
 #include "ops/core/lanes.h"
 
 namespace ocl::ops {
@@ -15,6 +16,7 @@ LossShape make_shape(const NllProblem& p) {
   return {p.batch, p.classes, p.inner, p.batch_stride, p.class_stride, p.inner_stride, p.ignore_index, static_cast<int32_t>(p.reduction)};
 }
 
+const ErrorSite target_error("nll_loss");
 KernelSite elements_site("loss.cl", "nll_elements"), reduce_site("loss.cl", "nll_reduce"), finish_site("loss.cl", "nll_finish");
 KernelSite backward_site("loss.cl", "nll_backward"), backward_fat_site("loss.cl", "nll_backward_fat");
 
@@ -33,13 +35,15 @@ void nll_forward(Queue& queue, const NllProblem& p, const void* input, const voi
   if (p.reduction == Reduction::none) {
     const int64_t items = std::max<int64_t>(1, elements);  // one even without elements: total_weight
     launch(queue, kernel(elements_site, device, p.dtype), fat ? Range(std::min(items, fat_tasks(device, items, 4096))) : simt_range(items),
-           fat ? Range(1) : Range(256), input, target, weight, output, total_weight, s);
+           fat ? Range(1) : Range(256), input, target, weight, output, total_weight, s, device_errors(device).data(),
+           target_error.code());
     return;
   }
   const int64_t groups = fat ? std::max<int64_t>(1, std::min(elements, fat_tasks(device, elements, 4096))) : std::clamp<int64_t>(elements / 1024, 1, 1024);
   Workspace partial(queue, 2 * groups * acc_bytes(p.dtype));
   const size_t items = fat ? 1 : 256;
-  launch(queue, kernel(reduce_site, device, p.dtype), Range(groups * items), Range(items), input, target, weight, output, total_weight, partial.data(), s);
+  launch(queue, kernel(reduce_site, device, p.dtype), Range(groups * items), Range(items), input, target, weight, output, total_weight, partial.data(), s,
+         device_errors(device).data(), target_error.code());
   if (groups > 1)
     launch(queue, kernel(finish_site, device, p.dtype), Range(1), Range(1), partial.data(), output, total_weight, static_cast<int32_t>(groups), s.reduction);
 }

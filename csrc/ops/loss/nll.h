@@ -9,7 +9,8 @@ namespace ocl::ops {
 enum class Reduction : int8_t { none = 0, mean = 1, sum = 2 };
 
 // input [N, C, P] with strides in elements; target int64 [N, P] dense; weight [C] dense or null. An element whose target is
-// ignore_index counts as 0; a target that is no class gives NaN (nothing outside the input is read).
+// ignore_index counts as 0; a target that is no class gives NaN and an error at
+// the next synchronisation (core/device_errors.h); nothing outside the input is read.
 struct NllProblem {
   DType dtype = DType::float32;
   int64_t batch = 1, classes = 1, inner = 1;

@@ -36,8 +36,10 @@ int collapse(Dim* list, int count) {
   return n;
 }
 
+// Largest stride outermost; broadcast dimensions before all, so that long runs stay innermost.
 void by_stride(Dim* list, int count) {
-  std::stable_sort(list, list + count, [](const Dim& a, const Dim& b) { return a.x > b.x; });
+  const auto rank = [](const Dim& d) { return d.x == 0 ? INT64_MAX : d.x; };
+  std::stable_sort(list, list + count, [&](const Dim& a, const Dim& b) { return rank(a) > rank(b); });
 }
 
 void check(const TensorView& x, DimMask dims, const TensorView& y) {

@@ -2,6 +2,7 @@
 
 import torch
 
+from .. import _core
 from . import _lifetime
 from ._utils import _get_device_index
 
@@ -48,6 +49,12 @@ class Event(torch.Event):
 
     def wait(self, stream=None):
         super().wait(current_stream() if stream is None else stream)
+
+    def elapsed_time(self, end_event):
+        """Milliseconds from this event to `end_event`; both recorded, finished and made with enable_timing=True."""
+        if not self.event_id or not end_event.event_id:
+            raise RuntimeError("Both events must be recorded before calculating elapsed time.")
+        return _core.core().elapsed_time(self.event_id, end_event.event_id, self.device.index or 0)
 
     def __repr__(self):
         return f"torch.ocl.Event(id={self.event_id:#x})" if self.event_id else "torch.ocl.Event(not recorded)"

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from ..conftest import without_fallback
+from conftest import without_fallback
 
 DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int32, torch.int64, torch.complex64]
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12, torch.float16: 5e-3, torch.bfloat16: 3e-2, torch.complex64: 1e-5}
@@ -12,7 +12,7 @@ SIZES = [(1, 1, 1), (7, 5, 3), (17, 33, 65), (3, 129, 64), (129, 10, 40), (70, 9
 
 def values(*shape, dtype):
     if dtype.is_floating_point or dtype.is_complex:
-        return torch.randn(*shape, dtype=torch.complex128 if dtype.is_complex else torch.float64).to(dtype)
+        return torch.randn(shape, dtype=torch.complex128 if dtype.is_complex else torch.float64).to(dtype)
     return torch.randint(-9, 9, shape, dtype=dtype)
 
 

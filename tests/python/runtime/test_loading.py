@@ -10,7 +10,7 @@ import pytest
 PACKAGE = Path(__file__).resolve().parents[3] / "python"
 
 
-def python(code, timeout=120, **environment):
+def python(code, timeout=300, **environment):
     """Runs code in a fresh interpreter that sees the package; returns (exit status, output)."""
     variables = os.environ | {"PYTHONPATH": str(PACKAGE)} | environment
     done = subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True, text=True, timeout=timeout)

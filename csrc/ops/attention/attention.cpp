@@ -1,0 +1,128 @@
+#include "ops/attention/attention.h"
+
+#include <cmath>
+#include <stdexcept>
+#include <string>
+
+namespace ocl::ops {
+
+namespace {
+
+constexpr int64_t block = 64;
+
+int64_t width_class(int64_t width, int64_t value_width) {
+  const int64_t widest = std::max(width, value_width);
+  return widest <= 64 ? 64 : widest <= 128 ? 128 : 256;
+}
+
+struct Problem {
+  int32_t heads, key_heads, length, keys, width, value_width, causal;
+  int64_t batch;
+  float scale, keep_scale;
+  uint32_t threshold;
+};
+
+void check(bool condition, const char* what, const TensorView& a, const TensorView& b) {
+  if (!condition) throw std::invalid_argument(std::string("attention: ") + what + " (" + a.shape_string() + ", " + b.shape_string() + ")");
+}
+
+Problem problem(const Device& device, const TensorView& q, const TensorView& k, const TensorView& v, const TensorView& bias,
+                const AttentionOptions& options) {
+  check(q.dims == 4 && k.dims == 4 && v.dims == 4, "needs four dimensions", q, k);
+  check(q.size(0) == k.size(0) && q.size(3) == k.size(3), "query and key do not match", q, k);
+  check(k.size(0) == v.size(0) && k.size(1) == v.size(1) && k.size(2) == v.size(2), "key and value do not match", k, v);
+  check(k.size(1) > 0 && q.size(1) % k.size(1) == 0, "query heads must be a multiple of key heads", q, k);
+  check(!bias || (bias.dims == 4 && bias.size(0) == q.size(0) && bias.size(1) == q.size(1) && bias.size(2) == q.size(2) && bias.size(3) == k.size(2)),
+        "bias does not match the scores", bias, q);
+  for (const TensorView* t : {&q, &k, &v, &bias})
+    check(!*t || ((t->stride(3) == 1 || t->size(3) <= 1) && t->dtype == q.dtype), "needs a dense last dimension and one dtype", *t, q);
+  check(q.size(2) < (int64_t{1} << 31) - block && k.size(2) < (int64_t{1} << 31) - block, "is limited to 2^31 rows", q, k);
+  if (const char* reason = attention_refuses(device, q.dtype, q.size(3), v.size(3))) throw std::invalid_argument(std::string("attention: ") + reason);
+  const auto i = [](int64_t n) { return static_cast<int32_t>(n); };
+  const double keep = 1 - options.dropout;
+  return {i(q.size(1)), i(k.size(1)), i(q.size(2)), i(k.size(2)), i(q.size(3)), i(v.size(3)), options.causal, q.size(0),
+          static_cast<float>(options.scale), static_cast<float>(1 / keep), static_cast<uint32_t>(std::min(std::ldexp(keep, 32), 4294967295.0))};
+}
+
+Kernel& kernel(KernelSite& fat, KernelSite& simt, Device& device, const char* pass, DType type, int64_t width, bool bias, bool dropout) {
+  KernelSite& site = device.fat() ? fat : simt;
+  return site.get(device, Variant().add(type).add(width / 64, 4).add(bias, 1).add(dropout, 1), [&] {
+    Defines defines;
+    return dtype(defines, "X_DTYPE", type).add(pass, 1).add("WIDTH", width).add("BIAS", bias).add("DROPOUT", dropout);
+  });
+}
+
+#define STRIDES_OF(t) (t).stride(0), (t).stride(1), (t).stride(2)
+#define SHAPE_OF(p, options)                                                                                                              \
+  (p).heads, (p).key_heads, (p).length, (p).keys, (p).width, (p).value_width, (p).causal, (p).scale, (options).state.seed,                \
+      (options).state.offset, (p).threshold, (p).keep_scale
+
+TensorView no_bias() { return TensorView::contiguous(nullptr, DType::float32, {0, 0, 0, 0}); }
+
+}  // namespace
+
+const char* attention_refuses(const Device& device, DType dtype, int64_t width, int64_t value_width) {
+  if (dtype != DType::float32 && !is_half(dtype)) return "needs float32, float16 or bfloat16";
+  if (width < 1 || value_width < 1 || width > 256 || value_width > 256) return "needs between 1 and 256 features per head";
+  // five tiles of 64 x width and two of scores
+  const uint64_t bytes = (5 * width_class(width, value_width) + 2 * block) * block * sizeof(float);
+  if (device.fat() && bytes > device.capabilities().local_memory) return "needs more local memory than the device has";
+  return nullptr;
+}
+
+uint64_t attention_counters(int64_t batch, int64_t heads, int64_t length, int64_t keys) {
+  return static_cast<uint64_t>(batch * heads * length * ceil_div(std::max<int64_t>(keys, 1), block) * 16);
+}
+
+int64_t attention_query_pitch(int64_t width) { return round_up(width, 32); }
+
+void attention(Queue& queue, const TensorView& q, const TensorView& k, const TensorView& v, const TensorView& bias, const TensorView& out,
+               const TensorView& lse, const AttentionOptions& options) {
+  if (out.numel() == 0) return;
+  Device& device = queue.device();
+  const Problem p = problem(device, q, k, v, bias, options);
+  check(out.size(0) == p.batch && out.size(1) == p.heads && out.size(2) == p.length && out.size(3) == p.value_width && out.stride(3) == 1,
+        "result does not match", out, q);
+  static KernelSite fat("attention.cl", "attention_forward"), simt("attention_simt.cl", "attention_forward");
+  Kernel& run = kernel(fat, simt, device, "FORWARD", q.dtype, width_class(p.width, p.value_width), bool(bias), options.dropout > 0);
+  const size_t heads = static_cast<size_t>(p.batch * p.heads), rows = static_cast<size_t>(p.length);
+  const TensorView mask = bias ? bias : no_bias();
+  const Range global = device.fat() ? Range(ceil_div(rows, block), heads) : Range(rows * block, heads);
+  launch(queue, run, global, device.fat() ? Range(1, 1) : Range(block, 1), q.data, k.data, v.data, mask.data, out.data, lse.data, STRIDES_OF(q),
+         STRIDES_OF(k), STRIDES_OF(v), STRIDES_OF(mask), STRIDES_OF(out), SHAPE_OF(p, options));
+}
+
+void attention_backward(Queue& queue, const TensorView& q, const TensorView& k, const TensorView& v, const TensorView& bias, const TensorView& out,
+                        const TensorView& dout, const TensorView& lse, const TensorView& dq, const TensorView& dk, const TensorView& dv,
+                        const AttentionOptions& options) {
+  Device& device = queue.device();
+  const Problem p = problem(device, q, k, v, bias, options);
+  const auto pitch = static_cast<int32_t>(attention_query_pitch(p.width));
+  check(dq.dtype == DType::float32 && dq.size(3) == pitch && dq.numel() == p.batch * p.heads * p.length * pitch, "workspace does not match", dq, q);
+  check(dout.dtype == q.dtype && (dout.stride(3) == 1 || p.value_width == 1), "gradient needs a dense last dimension", dout, q);
+  const float zero = 0;
+  queue.fill(dq.data, &zero, sizeof zero, static_cast<size_t>(dq.numel()) * sizeof zero);
+  const int64_t width = width_class(p.width, p.value_width);
+  const size_t heads = static_cast<size_t>(p.batch * p.heads), rows = static_cast<size_t>(p.length), keys = static_cast<size_t>(p.keys);
+  const bool dropped = options.dropout > 0;
+  Workspace delta(queue, heads * rows * sizeof(float));
+  static KernelSite delta_fat("attention.cl", "attention_delta"), delta_simt("attention_simt.cl", "attention_delta");
+  const Range local = device.fat() ? Range(1, 1) : Range(block, 1);
+  launch(queue, kernel(delta_fat, delta_simt, device, "BACKWARD", q.dtype, width, bool(bias), dropped),
+         device.fat() ? Range(ceil_div(rows, block), heads) : Range(rows * block, heads), local, out.data, dout.data, delta.data(), STRIDES_OF(out),
+         STRIDES_OF(dout), p.heads, p.length, p.value_width);
+  const TensorView mask = bias ? bias : no_bias();
+  const auto run = [&](Kernel& backward, const Range& global) {
+    launch(queue, backward, global, device.fat() ? Range(1) : local, q.data, k.data, v.data, mask.data, dout.data, lse.data, delta.data(), dq.data,
+           dk.data, dv.data, STRIDES_OF(q), STRIDES_OF(k), STRIDES_OF(v), STRIDES_OF(mask), STRIDES_OF(dout), STRIDES_OF(dk), STRIDES_OF(dv), pitch,
+           SHAPE_OF(p, options));
+  };
+  const size_t key_heads = static_cast<size_t>(p.batch * p.key_heads);
+  static KernelSite fat("attention.cl", "attention_backward"), query_simt("attention_simt.cl", "attention_backward_query"),
+      key_simt("attention_simt.cl", "attention_backward_key");
+  if (device.fat()) return run(kernel(fat, fat, device, "BACKWARD", q.dtype, width, bool(bias), dropped), Range(key_heads));
+  run(kernel(query_simt, query_simt, device, "BACKWARD", q.dtype, width, bool(bias), dropped), Range(rows * block, heads));
+  run(kernel(key_simt, key_simt, device, "BACKWARD", q.dtype, width, bool(bias), dropped), Range(keys * block, key_heads));
+}
+
+}  // namespace ocl::ops

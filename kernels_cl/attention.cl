@@ -1,0 +1,296 @@
+// Scaled dot-product attention for CPU runtimes, without ever storing the matrix of scores (Dao et al. 2022, "FlashAttention";
+// online softmax: Milakov and Gimelshein 2018). Contract: common/attention.clh.
+//   attention_forward    task = 64 query rows of one head; walks over blocks of 64 keys
+//   attention_backward   task = one key head: all its blocks of keys, and for each all query rows of its group. dq is accumulated in
+//                        float32 by this task alone, so nothing needs atomics
+//   attention_delta      delta[row] = sum over F of out * dout
+// All products are 8 x 32 register tiles: lanes run over keys (scores), over F (P v) or over E (gradients).
+#include "common/attention.clh"
+#include "common/transpose16.clh"
+
+#define LOAD16(p, i) LOADV(X_DTYPE, float32, 16, p, i)
+#define STORE16(p, i, end, v) PUT_LANES(X_DTYPE, float32, p, i, end, v)
+
+// c[r][0..31] += sum over k < count of a[r * row_step + k * k_step] * B(k, 0..31), r = 0..7; c: float16[16]
+#define TILE(c, a, row_step, k_step, count, B0, B1)                               \
+  for (int k_ = 0; k_ < (count); ++k_) {                                          \
+    const float16 b0_ = B0, b1_ = B1;                                             \
+    _Pragma("unroll") for (int r_ = 0; r_ < 8; ++r_) {                            \
+      const float16 a_ = (float16)((a)[r_ * (row_step) + k_ * (k_step)]);          \
+      c[2 * r_] = fma(a_, b0_, c[2 * r_]);                                        \
+      c[2 * r_ + 1] = fma(a_, b1_, c[2 * r_ + 1]);                                \
+    }                                                                             \
+  }
+#define LOCAL16(p) (*(__local const float16*)(p))
+#define TILE_ZERO(c) _Pragma("unroll") for (int r_ = 0; r_ < 16; ++r_) c[r_] = (float16)0
+#define TILE_LOAD(c, p, row_step)                                                 \
+  _Pragma("unroll") for (int r_ = 0; r_ < 8; ++r_) {                              \
+    c[2 * r_] = LOCAL16((p) + r_ * (row_step));                                   \
+    c[2 * r_ + 1] = LOCAL16((p) + r_ * (row_step) + 16);                          \
+  }
+#define TILE_STORE(c, p, row_step)                                                \
+  _Pragma("unroll") for (int r_ = 0; r_ < 8; ++r_) {                              \
+    *(__local float16*)((p) + r_ * (row_step)) = c[2 * r_];                       \
+    *(__local float16*)((p) + r_ * (row_step) + 16) = c[2 * r_ + 1];              \
+  }
+
+// rows[r][0..width) = factor * x[row clamped to last][..]; whole vectors are copied, what lies behind `width` is never used.
+inline void copy_rows(__global const DATA* x, long row_stride, int first, int last, int width, float factor, __local float* rows) {
+  for (int r = 0; r < BLOCK; ++r) {
+    __global const DATA* p = x + (long)MIN_OF(first + r, last) * row_stride;
+    for (int e = 0; e < width; e += 16) *(__local float16*)(rows + r * WIDTH + e) = LOAD16(p, e) * factor;
+  }
+}
+
+// columns[e][key] = x[key clamped to last][e] for 64 keys.
+inline void copy_transposed(__global const DATA* x, long row_stride, int first, int last, int width, __local float* columns) {
+  for (int j = 0; j < BLOCK; j += 16)
+    for (int e = 0; e < width; e += 16) {
+      float16 m[16];
+      for (int r = 0; r < 16; ++r) m[r] = LOAD16(x + (long)MIN_OF(first + j + r, last) * row_stride, e);
+      TRANSPOSE16(float16, m)
+      for (int r = 0; r < 16; ++r) *(__local float16*)(columns + (e + r) * BLOCK + j) = m[r];
+    }
+}
+
+// scores[r][key] += products of rows (WIDTH apart) and columns, for `rows` rows rounded up to 8 and 64 keys.
+inline void multiply_block(__local const float* rows_, __local const float* columns, int count, int width, __local float* scores) {
+  for (int r = 0; r < count; r += 8)
+    for (int j = 0; j < BLOCK; j += 32) {
+      float16 c[16];
+      TILE_ZERO(c);
+      TILE(c, rows_ + r * WIDTH, WIDTH, 1, width, LOCAL16(columns + k_ * BLOCK + j), LOCAL16(columns + k_ * BLOCK + j + 16))
+      TILE_STORE(c, scores + r * BLOCK + j, BLOCK)
+    }
+}
+
+inline float lane_max(float16 x) {
+  const float8 a = x.lo > x.hi ? x.lo : x.hi;
+  const float4 b = a.lo > a.hi ? a.lo : a.hi;
+  const float2 c = b.lo > b.hi ? b.lo : b.hi;
+  return c.x > c.y ? c.x : c.y;
+}
+inline float lane_sum(float16 x) {
+  const float8 a = x.lo + x.hi;
+  const float4 b = a.lo + a.hi;
+  return (b.x + b.z) + (b.y + b.w);
+}
+
+// 16 scores of a row with bias and masks: keys from `limit` on do not exist for the row.
+inline float16 masked_scores(float16 x, __global const DATA* bias_row, int key, int limit) {
+#if BIAS
+  x += LOAD16(bias_row, key);
+#endif
+  const int16 index = (int16)key + (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  return index < limit ? x : (float16)-INFINITY;
+}
+
+#ifdef FORWARD
+FAT_KERNEL void attention_forward(TENSOR(const DATA, q), TENSOR(const DATA, k), TENSOR(const DATA, v), TENSOR(const DATA, bias), TENSOR(DATA, out),
+                                  TENSOR(float, lse), STRIDES(q), STRIDES(k), STRIDES(v), STRIDES(bias), STRIDES(out), SHAPE_ARGUMENTS) {
+  OPEN(const DATA, q);
+  OPEN(const DATA, k);
+  OPEN(const DATA, v);
+  OPEN(const DATA, bias);
+  OPEN(DATA, out);
+  OPEN(float, lse);
+  __local float query[BLOCK * WIDTH] __attribute__((aligned(64))), columns[BLOCK * WIDTH] __attribute__((aligned(64)));
+  __local float scores[BLOCK * BLOCK] __attribute__((aligned(64))), sums[BLOCK * WIDTH] __attribute__((aligned(64)));
+  float largest[BLOCK], total[BLOCK];
+  const int first = get_group_id(0) * BLOCK, rows = MIN_OF(BLOCK, length - first), bh = get_group_id(1);
+  const int b = bh / heads, h = bh % heads, hk = h / (heads / key_heads);
+  __global const DATA* key_rows = ROWS_OF(k, b, hk);
+  __global const DATA* value_rows = ROWS_OF(v, b, hk);
+  __global const DATA* bias_rows = bias;
+#if BIAS
+  bias_rows = ROWS_OF(bias, b, h);
+#endif
+  copy_rows(ROWS_OF(q, b, h), q_row, first, length - 1, width, scale, query);
+  for (int r = 0; r < BLOCK; ++r) {
+    largest[r] = -INFINITY;
+    total[r] = 0;
+    for (int e = 0; e < value_width; e += 16) *(__local float16*)(sums + r * WIDTH + e) = (float16)0;
+  }
+  for (int start = 0; start < keys && !(causal && start >= first + rows); start += BLOCK) {
+    copy_transposed(key_rows, k_row, start, keys - 1, width, columns);
+    multiply_block(query, columns, rows, width, scores);
+    for (int r = 0; r < rows; ++r) {
+      const int limit = causal ? MIN_OF(keys, first + r + 1) : keys;
+      __local float16* row = (__local float16*)(scores + r * BLOCK);
+      float16 x[4];
+      for (int j = 0; j < 4; ++j) x[j] = masked_scores(row[j], bias_rows + (first + r) * bias_row, start + 16 * j, limit);
+      const float16 m01 = x[0] > x[1] ? x[0] : x[1], m23 = x[2] > x[3] ? x[2] : x[3];
+      const float block_max = lane_max(m01 > m23 ? m01 : m23);
+      const float new_max = block_max > largest[r] ? block_max : largest[r];
+      const float base = new_max == -INFINITY ? 0 : new_max;
+      const float shrink = largest[r] == -INFINITY ? 0 : exp(largest[r] - base);
+      float16 sum = 0;
+      for (int j = 0; j < 4; ++j) {
+        x[j] = x[j] == -INFINITY ? (float16)0 : exp_fast(x[j] - base);
+        sum += x[j];
+      }
+      total[r] = total[r] * shrink + lane_sum(sum);
+      largest[r] = new_max;
+#if DROPOUT
+      uint16 words[4];
+      philox(seed, DROPOUT_COUNTER(bh, first + r, start / BLOCK), 0, words);
+      for (int j = 0; j < 4; ++j) x[j] = words[j] < threshold ? x[j] * keep_scale : (float16)0;
+#endif
+      for (int j = 0; j < 4; ++j) row[j] = x[j];
+      if (shrink != 1)
+        for (int e = 0; e < value_width; e += 16) *(__local float16*)(sums + r * WIDTH + e) *= shrink;
+    }
+    const int present = MIN_OF(BLOCK, keys - start);
+    __global const DATA* values = value_rows + (long)start * v_row;
+    for (int r = 0; r < rows; r += 8)
+      for (int e = 0; e < value_width; e += 32) {
+        float16 c[16];
+        TILE_LOAD(c, sums + r * WIDTH + e, WIDTH)
+        TILE(c, scores + r * BLOCK, BLOCK, 1, present, LOAD16(values + (long)k_ * v_row, e), LOAD16(values + (long)k_ * v_row, e + 16))
+        TILE_STORE(c, sums + r * WIDTH + e, WIDTH)
+      }
+  }
+  for (int r = 0; r < rows; ++r) {
+    const int empty = largest[r] == -INFINITY && total[r] == 0;
+    const float inverse = empty ? 0 : 1 / total[r];
+    __global DATA* y = ROWS_OF(out, b, h) + (long)(first + r) * out_row;
+    for (int e = 0; e < value_width; e += 16) {
+      const float16 value = *(__local float16*)(sums + r * WIDTH + e) * inverse;
+      STORE16(y, e, value_width, value);
+    }
+    lse[(long)bh * length + first + r] = empty ? INFINITY : largest[r] + log(total[r]);
+  }
+}
+#endif
+
+#ifdef BACKWARD
+// One row per task: delta[b, h, row].
+FAT_KERNEL void attention_delta(TENSOR(const DATA, out), TENSOR(const DATA, dout), TENSOR(float, delta), STRIDES(out), STRIDES(dout), int heads,
+                                int length, int value_width) {
+  OPEN(const DATA, out);
+  OPEN(const DATA, dout);
+  OPEN(float, delta);
+  const int bh = get_group_id(1), b = bh / heads, h = bh % heads;
+  for (int row = get_group_id(0) * BLOCK; row < MIN_OF(length, (int)(get_group_id(0) + 1) * BLOCK); ++row) {
+    __global const DATA* x = ROWS_OF(out, b, h) + (long)row * out_row;
+    __global const DATA* y = ROWS_OF(dout, b, h) + (long)row * dout_row;
+    float sum = 0;
+    int e = 0;
+    float16 sums = 0;
+    for (; e + 16 <= value_width; e += 16) sums = fma(LOAD16(x, e), LOAD16(y, e), sums);
+    for (; e < value_width; ++e) sum += LOAD(X_DTYPE, float32, x, e) * LOAD(X_DTYPE, float32, y, e);
+    delta[(long)bh * length + row] = sum + lane_sum(sums);
+  }
+}
+
+// grad tile [64 keys][WIDTH] += transposed weights [rows][64] times rows of x
+inline void accumulate_keys(__local const float* weights, __global const DATA* x, long row_stride, int rows, int width, __local float* grad) {
+  for (int j = 0; j < BLOCK; j += 8)
+    for (int e = 0; e < width; e += 32) {
+      float16 c[16];
+      TILE_LOAD(c, grad + j * WIDTH + e, WIDTH)
+      TILE(c, weights + j, 1, BLOCK, rows, LOAD16(x + (long)k_ * row_stride, e), LOAD16(x + (long)k_ * row_stride, e + 16))
+      TILE_STORE(c, grad + j * WIDTH + e, WIDTH)
+    }
+}
+inline void clear_tile(__local float* tile) {
+  for (int i = 0; i < BLOCK * WIDTH; i += 16) *(__local float16*)(tile + i) = (float16)0;
+}
+
+// dq: float32 [B, Hq, L, dq_pitch], zeroed by the caller; dq_pitch is a multiple of 32.
+FAT_KERNEL void attention_backward(TENSOR(const DATA, q), TENSOR(const DATA, k), TENSOR(const DATA, v), TENSOR(const DATA, bias),
+                                   TENSOR(const DATA, dout), TENSOR(const float, lse), TENSOR(const float, delta), TENSOR(float, dq), TENSOR(DATA, dk),
+                                   TENSOR(DATA, dv), STRIDES(q), STRIDES(k), STRIDES(v), STRIDES(bias), STRIDES(dout), STRIDES(dk), STRIDES(dv),
+                                   int dq_pitch, SHAPE_ARGUMENTS) {
+  OPEN(const DATA, q);
+  OPEN(const DATA, k);
+  OPEN(const DATA, v);
+  OPEN(const DATA, bias);
+  OPEN(const DATA, dout);
+  OPEN(const float, lse);
+  OPEN(const float, delta);
+  OPEN(float, dq);
+  OPEN(DATA, dk);
+  OPEN(DATA, dv);
+  __local float rows_tile[BLOCK * WIDTH] __attribute__((aligned(64))), key_columns[BLOCK * WIDTH] __attribute__((aligned(64)));
+  __local float value_columns[BLOCK * WIDTH] __attribute__((aligned(64))), p[BLOCK * BLOCK] __attribute__((aligned(64)));
+  __local float ds[BLOCK * BLOCK] __attribute__((aligned(64)));
+  __local float key_grad[BLOCK * WIDTH] __attribute__((aligned(64))), value_grad[BLOCK * WIDTH] __attribute__((aligned(64)));
+  const int group = heads / key_heads, b = get_group_id(0) / key_heads, hk = get_group_id(0) % key_heads;
+  __global const DATA* key_rows = ROWS_OF(k, b, hk);
+  __global const DATA* value_rows = ROWS_OF(v, b, hk);
+  for (int start = 0; start < keys; start += BLOCK) {
+    const int present = MIN_OF(BLOCK, keys - start);
+    copy_transposed(key_rows, k_row, start, keys - 1, width, key_columns);
+    copy_transposed(value_rows, v_row, start, keys - 1, value_width, value_columns);
+    clear_tile(key_grad);
+    clear_tile(value_grad);
+    for (int member = 0; member < group; ++member) {
+      const int h = hk * group + member, bh = b * heads + h;
+      __global const DATA* query_rows = ROWS_OF(q, b, h);
+      __global const DATA* grad_rows = ROWS_OF(dout, b, h);
+      __global const DATA* bias_rows = bias;
+#if BIAS
+      bias_rows = ROWS_OF(bias, b, h);
+#endif
+      for (int first = causal ? start : 0; first < length; first += BLOCK) {
+        const int rows = MIN_OF(BLOCK, length - first);
+        copy_rows(query_rows, q_row, first, length - 1, width, scale, rows_tile);
+        multiply_block(rows_tile, key_columns, rows, width, p);
+        copy_rows(grad_rows, dout_row, first, length - 1, value_width, 1, rows_tile);
+        multiply_block(rows_tile, value_columns, rows, value_width, ds);
+        for (int r = 0; r < rows; ++r) {
+          const int limit = causal ? MIN_OF(keys, first + r + 1) : keys;
+          const float row_lse = lse[(long)bh * length + first + r], row_delta = delta[(long)bh * length + first + r];
+          __local float16* p_row = (__local float16*)(p + r * BLOCK);
+          __local float16* ds_row = (__local float16*)(ds + r * BLOCK);
+#if DROPOUT
+          uint16 words[4];
+          philox(seed, DROPOUT_COUNTER(bh, first + r, start / BLOCK), 0, words);
+#endif
+          for (int j = 0; j < 4; ++j) {
+            const float16 x = masked_scores(p_row[j], bias_rows + (first + r) * bias_row, start + 16 * j, limit);
+            const float16 weight = x == -INFINITY ? (float16)0 : exp_fast(x - row_lse);
+            float16 dp = ds_row[j], kept = weight;
+#if DROPOUT
+            dp = words[j] < threshold ? dp * keep_scale : (float16)0;
+            kept = words[j] < threshold ? weight * keep_scale : (float16)0;
+#endif
+            // masked keys hold no number of their own: their products are dropped, not multiplied by zero
+            const float16 gradient = x == -INFINITY ? (float16)0 : weight * (dp - row_delta);
+            p_row[j] = kept;
+            ds_row[j] = gradient;
+          }
+        }
+        accumulate_keys(p, grad_rows + (long)first * dout_row, dout_row, rows, value_width, value_grad);
+        accumulate_keys(ds, query_rows + (long)first * q_row, q_row, rows, width, key_grad);
+        __global float* query_grad = dq + ((long)bh * length + first) * dq_pitch;
+        for (int r = 0; r < rows; r += 8)
+          for (int e = 0; e < width; e += 32) {
+            float16 c[16];
+            TILE_ZERO(c);
+            TILE(c, ds + r * BLOCK, BLOCK, 1, present, LOAD16(key_rows + (long)(start + k_) * k_row, e),
+                 LOAD16(key_rows + (long)(start + k_) * k_row, e + 16))
+            for (int i = 0; i < MIN_OF(8, rows - r); ++i) {
+              __global float* y = query_grad + (long)(r + i) * dq_pitch + e;
+              vstore16(vload16(0, y) + c[2 * i] * scale, 0, y);
+              vstore16(vload16(0, y + 16) + c[2 * i + 1] * scale, 0, y + 16);
+            }
+          }
+      }
+    }
+    for (int j = 0; j < present; ++j) {
+      __global DATA* key_out = ROWS_OF(dk, b, hk) + (long)(start + j) * dk_row;
+      __global DATA* value_out = ROWS_OF(dv, b, hk) + (long)(start + j) * dv_row;
+      for (int e = 0; e < width; e += 16) {
+        const float16 value = *(__local float16*)(key_grad + j * WIDTH + e) * scale;
+        STORE16(key_out, e, width, value);
+      }
+      for (int e = 0; e < value_width; e += 16) {
+        const float16 value = *(__local float16*)(value_grad + j * WIDTH + e);
+        STORE16(value_out, e, value_width, value);
+      }
+    }
+  }
+}
+#endif

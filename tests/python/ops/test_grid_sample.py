@@ -1,0 +1,27 @@
+"""grid_sample: every mode, values and gradients."""
+
+import itertools
+
+import pytest
+import torch
+import torch.nn.functional as F
+from layer_checks import check
+
+MODES = list(itertools.product(["bilinear", "nearest", "bicubic"], ["zeros", "border", "reflection"], [False, True]))
+
+
+@pytest.mark.parametrize("mode,padding,align", MODES)
+def test_two_dimensions(mode, padding, align, device):
+    x, grid = torch.randn(2, 3, 7, 11), torch.rand(2, 5, 6, 2) * 3 - 1.5
+    check(lambda x, g: F.grid_sample(x, g, mode, padding, align), x, grid, factor=5)
+
+
+@pytest.mark.parametrize("mode,padding,align", [m for m in MODES if m[0] != "bicubic"])
+def test_three_dimensions(mode, padding, align, device):
+    x, grid = torch.randn(2, 3, 4, 7, 5), torch.rand(2, 3, 5, 6, 3) * 3 - 1.5
+    check(lambda x, g: F.grid_sample(x, g, mode, padding, align), x, grid, factor=5)
+
+
+def test_affine_grid_pipeline(device):
+    theta = torch.tensor([[[0.8, 0.1, 0.05], [-0.2, 1.1, 0.0]]])
+    check(lambda t, x: F.grid_sample(x, F.affine_grid(t, (1, 3, 9, 9), align_corners=False), align_corners=False), theta, torch.randn(1, 3, 8, 10), factor=10)
