@@ -117,8 +117,9 @@ std::tuple<Tensor, Tensor> native_dropout(const Tensor& input, double p, std::op
   if (!train.value_or(true) || input.numel() == 0) return {input.clone(), at::empty_like(input, input.options().dtype(at::kBool)).fill_(true)};
   TORCH_CHECK(at::isFloatingType(input.scalar_type()), "native_dropout: needs a floating type, got ", input.scalar_type());
   const Tensor x = input.is_non_overlapping_and_dense() ? input : input.contiguous();
-  Tensor output = at::empty_like(x), mask = at::empty_strided(x.sizes(), x.strides(), x.options().dtype(at::kBool));
-  ops::dropout(queue_for(x), view(x), view(laid_out_as(output, x)), view(mask), p, philox(std::nullopt, x));
+  Tensor output = at::empty_strided(x.sizes(), x.strides(), x.options());
+  Tensor mask = at::empty_strided(x.sizes(), x.strides(), x.options().dtype(at::kBool));
+  ops::dropout(queue_for(x), view(x), view(output), view(mask), p, philox(std::nullopt, x));
   return {output, mask};
 }
 
