@@ -39,7 +39,8 @@ size_t local_bytes(ConvPass pass, const ConvProblem& p, const Geometry& g) {
 Plan make_plan(ConvPass pass, const ConvProblem& p, const Device& device) {
   const int64_t units = device.capabilities().compute_units;
   const uint64_t statics = pass == ConvPass::backward_weight ? (out_block + 2) * round_up(p.in_channels * p.taps(), 6) * 4 : 1024;
-  const uint64_t budget = std::min<uint64_t>(device.capabilities().local_memory - std::min(device.capabilities().local_memory, statics + 8192), 400 << 10);
+  const uint64_t local_memory = device.capabilities().local_memory;
+  const uint64_t budget = std::min<uint64_t>(local_memory - std::min(local_memory, statics + 8192), 400 << 10);
   Plan plan;
   int64_t band = std::min(largest_band, p.output[1]);
   if (pass == ConvPass::forward)  // several tasks per unit

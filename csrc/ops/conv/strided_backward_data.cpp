@@ -96,9 +96,9 @@ void run(Queue& queue, const ConvProblem& p, const ConvOperands& operands, void*
     else
       launch(queue, kernel(panels_site, queue, p.dtype), Range(p.out_channels, ceil_div(panels * 16, strip)), Range(1, 1), dy, workspace,
              narrow(p.output[1]), narrow(p.output[2]), narrow(images * p.out_pixels()));
-    launch(queue, kernel(multiply_site, queue, p.dtype), Range(ceil_div(panels, plan.panels_per_task), ceil_div(p.in_channels, plan.channels_per_task)),
-           Range(1, 1), workspace, operands.w, dx, plan.layout, narrow(images), narrow(plan.rows), narrow(plan.pitch), narrow(p.output[1]),
-           narrow(p.output[2]), narrow(p.input[1]), narrow(p.input[2]), narrow(p.in_channels), narrow(p.out_channels), narrow(panels),
+    const Range tasks(ceil_div(panels, plan.panels_per_task), ceil_div(p.in_channels, plan.channels_per_task));
+    launch(queue, kernel(multiply_site, queue, p.dtype), tasks, Range(1, 1), workspace, operands.w, dx, plan.layout, narrow(images),
+           narrow(plan.rows), narrow(plan.pitch), narrow(p.output[1]), narrow(p.output[2]), narrow(p.input[1]), narrow(p.input[2]), narrow(p.in_channels), narrow(p.out_channels), narrow(panels),
            narrow(plan.panels_per_task), narrow(plan.channels_per_task), LocalMemory{static_cast<size_t>(p.out_channels * 36 * 4)},
            LocalMemory{static_cast<size_t>(plan.panels_per_task * 16 * piece_bytes)}, LocalMemory{static_cast<size_t>(plan.panels_per_task * 4)});
   }

@@ -132,7 +132,8 @@ const char* refuse(ConvPass pass, const ConvProblem& problem, const Device& devi
   if (problem.dtype != DType::float32 && !is_half(problem.dtype)) return "computes in float32";
   if (problem.input[0] != 1 || problem.kernel[0] != 1 || problem.padding[0] != 0) return "two-dimensional only";
   if (problem.kernel[1] != taps || problem.kernel[2] != taps) return "another kernel size";
-  if (problem.stride != std::array<int64_t, 3>{1, 1, 1} || problem.dilation[1] != 1 || problem.dilation[2] != 1) return "needs stride 1 and dilation 1";
+  if (problem.stride != std::array<int64_t, 3>{1, 1, 1} || problem.dilation[1] != 1 || problem.dilation[2] != 1)
+    return "needs stride 1 and dilation 1";
   if (problem.groups != 1) return "needs one group";
   if (pass == ConvPass::backward_data && (problem.padding[1] >= taps || problem.padding[2] >= taps)) return "padding exceeds the kernel";
   const WinogradMode current = winograd_mode();

@@ -1,6 +1,7 @@
 // Winograd convolutions for 2d, stride 1, dilation 1, one group: F(4x4,3x3), F(2x2,3x3) and F(2x2,5x5), all three passes.
-// An output tile of m x m costs (m + r - 1)^2 products per channel pair instead of m^2 r^2: 4, 2.25 and 2.78 times fewer. Errors against
-// float64 for up to 512 channels (max over rms): F(2x2,3x3) 5e-6, as a direct float32 sum; F(4x4,3x3) and F(2x2,5x5) 3e-5. Source: A. Lavin, S. Gray, "Fast Algorithms for Convolutional Neural Networks", 2016; kernels in
+// An output tile of m x m costs (m + r - 1)^2 products per channel pair instead of m^2 r^2: 4, 2.25 and 2.78 times fewer for F(4x4,3x3),
+// F(2x2,3x3) and F(2x2,5x5). Errors against float64 for up to 512 channels (max over rms): F(2x2,3x3) 5e-6, as a direct float32 sum;
+// the other two 3e-5. Source: A. Lavin, S. Gray, "Fast Algorithms for Convolutional Neural Networks", 2016; kernels in
 // kernels_cl/conv_winograd_*.cl. Fat kernels only.
 #pragma once
 

@@ -55,7 +55,8 @@ WinogradPlan winograd_plan(ConvPass pass, const ConvProblem& problem, int tile, 
   const int64_t image_tiles = plan.tiles_h * plan.tiles_w;
   const int64_t transformed = plan.source_channels + (weights ? plan.result_channels : 0);
   const int64_t image_bytes = std::max<int64_t>(1, point_floats(plan.points(), transformed, image_tiles) * 4);
-  const int64_t wanted = std::max(part_bytes * device.compute_units / image_bytes, ceil_div(weights ? least_gradient_tiles : least_tiles, image_tiles + 1));
+  const int64_t wanted = std::max(part_bytes * device.compute_units / image_bytes,
+                                  ceil_div(weights ? least_gradient_tiles : least_tiles, image_tiles + 1));
   const int64_t parts = ceil_div(plan.batch, std::clamp<int64_t>(wanted, 1, std::max<int64_t>(1, plan.batch)));
   plan.images = parts ? ceil_div(plan.batch, parts) : 0;
 
