@@ -73,8 +73,14 @@ inline void fill_image(__global const T* x, __local float* image, int in_h, int 
 inline void store_row(__global T* to, __local const float* from, int n) {
   int i = 0;
   for (; i + 16 <= n; i += 16) STORE16(to, i, vload16(0, from + i));
-  if (n & 8) STOREV(DTYPE, float32, 8, to, i, vload8(0, from + i)), i += 8;
-  if (n & 4) STOREV(DTYPE, float32, 4, to, i, vload4(0, from + i)), i += 4;
+  if (n & 8) {
+    STOREV(DTYPE, float32, 8, to, i, vload8(0, from + i));
+    i += 8;
+  }
+  if (n & 4) {
+    STOREV(DTYPE, float32, 4, to, i, vload4(0, from + i));
+    i += 4;
+  }
   for (; i < n; i++) STORE(DTYPE, float32, to, i, from[i]);
 }
 

@@ -14,18 +14,10 @@
 #ifndef ATOMIC
 #define ATOMIC 0
 #endif
-#ifndef IS_FLOAT16
-#define IS_FLOAT16 0  // D is float16: `half` variables do not exist, its bits travel as ushort
-#endif
 
 #define V VALUE(D)
-#if IS_FLOAT16
-#define ELEMENT ushort
-#define VALUE_OF(element) vload_half(0, (const half*)&(element))
-#else
 #define ELEMENT STORAGE(D)
 #define VALUE_OF(element) CAT(READ_, D)(&(element), 0)
-#endif
 
 #if COMBINE == 1
 #define COMBINE_VALUES(x, y) ((x) + (y))

@@ -61,7 +61,7 @@ Defines defines_of(DType type, DType index, Combine combine, bool atomic) {
   Defines defines;
   dtype(defines, "INDEX_DTYPE", index);
   if (combine == Combine::assign) return defines.add("BYTES", static_cast<int64_t>(size_of(type)));
-  dtype(defines, "D", type).add("IS_FLOAT16", type == DType::float16);
+  dtype(defines, "D", type);
   return defines.add("COMBINE", static_cast<int64_t>(combine)).add("ATOMIC", atomic);
 }
 
