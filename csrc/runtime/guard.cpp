@@ -2,6 +2,7 @@
 #include "opencl/caching_allocator.h"
 #include "runtime/device.h"
 
+#include <c10/core/Allocator.h>
 #include <c10/core/DeviceCapability.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <c10/util/Exception.h>

@@ -4,6 +4,7 @@ import sys
 
 import torch
 
+from .. import _inductor
 from . import _utils, amp, device as _device, fallback as _fallback, memory, random, streams
 from ._lifetime import (
     _is_in_bad_fork,
@@ -86,6 +87,8 @@ _initialized = False
 def __getattr__(name):
     if name == "default_generators":
         return random.default_generators()
+    if name in _inductor.NAMES:
+        return _inductor.codegen(name)
     raise AttributeError(f"module 'torch.ocl' has no attribute {name!r}")
 
 

@@ -108,6 +108,14 @@ def test_compile(device, backend):
     assert torch.equal(torch.compile(with_index, backend=backend, fullgraph=True)(x), with_index(x))
 
 
+@feature("Inductor")
+def test_inductor_says_what_to_use_instead(device):
+    torch._dynamo.reset()
+    with pytest.raises(Exception, match="no code generator for ocl devices.*aot_eager"):
+        torch.compile(lambda x: x * 2 + 1)(torch.ones(2, device=device))
+    torch._dynamo.reset()
+
+
 @feature("Autocast")
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 def test_autocast_casts_as_on_cuda(device, dtype):
