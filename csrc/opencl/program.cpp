@@ -194,6 +194,7 @@ Kernel& find_or_build(Device& device, const char* file, const char* name, const 
     cl_kernel kernel = clCreateKernel(program->handle, name, &code);
     if (code != CL_SUCCESS) throw_error(code, (std::string("clCreateKernel(") + name + ")").c_str());
     slot = std::make_unique<Kernel>(device, kernel, name);
+    if (environment::flag("TORCH_OCL_BUILD_LOG")) std::fprintf(stderr, "torch_ocl: kernel %s %s\n", file, name);
   }
   return *slot;
 }
