@@ -5,7 +5,7 @@ import functools
 
 import torch
 
-from . import _sharing
+from . import _data_parallel, _sharing
 
 
 def apply():
@@ -17,6 +17,7 @@ def apply():
     _patch_dlpack_without_copy()
     _patch_module_moves()
     _sharing.register()
+    _data_parallel.apply()
 
 
 def _patch_dlpack_device():

@@ -88,7 +88,7 @@ def __getattr__(name):
     if name == "default_generators":
         return random.default_generators()
     if name in _inductor.NAMES:
-        return _inductor.codegen(name)
+        return _inductor.codegen()
     raise AttributeError(f"module 'torch.ocl' has no attribute {name!r}")
 
 

@@ -108,6 +108,18 @@ def test_compile(device, backend):
     assert torch.equal(torch.compile(with_index, backend=backend, fullgraph=True)(x), with_index(x))
 
 
+@feature("Several devices")
+def test_data_parallel(device):
+    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2)).to(device)
+    parallel, x = torch.nn.DataParallel(model, device_ids=[0]), torch.rand(6, 4)
+    out = parallel(x)
+    assert out.device.type == "ocl" and torch.equal(out, model(x.to(device)))
+    out.sum().backward()
+    assert model[0].weight.grad.isfinite().all()
+    chunks = torch.nn.parallel.comm.scatter(x.to(device), [0, 0])
+    assert [chunk.shape[0] for chunk in chunks] == [3, 3] and torch.equal(torch.nn.parallel.comm.gather(chunks, destination="cpu"), x)
+
+
 @feature("Inductor")
 def test_inductor_says_what_to_use_instead(device):
     torch._dynamo.reset()

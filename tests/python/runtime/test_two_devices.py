@@ -52,6 +52,14 @@ assert torch.ocl.memory_allocated(0) > 0 and torch.ocl.memory_allocated(1) > 0
 w = torch.ones(4, device="ocl:0", requires_grad=True)   # a graph over both devices
 ((w * 2).to("ocl:1") * 3).sum().backward()
 assert w.grad.device.index == 0 and w.grad.tolist() == [6] * 4
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.BatchNorm1d(16), torch.nn.Linear(16, 3)).to("ocl:0")
+batch = torch.rand(10, 8)
+out = torch.nn.DataParallel(model)(batch)   # half of the batch on each device
+half = torch.cat([model(batch[:5].to("ocl:0")), model(batch[5:].to("ocl:0"))])
+assert out.device.index == 0 and torch.allclose(out, half, atol=1e-5)
+out.square().sum().backward(); whole = model[0].weight.grad.clone(); model.zero_grad()
+half.square().sum().backward(); assert torch.allclose(whole, model[0].weight.grad, atol=1e-4)
 s0, s1 = torch.Stream("ocl:0"), torch.Stream("ocl:1")
 with s1: assert torch.ocl.current_device() == 1 and torch.accelerator.current_stream() == s1
 event = torch.ocl.Event(); event.record(s0); event.wait(s1); s1.synchronize()
