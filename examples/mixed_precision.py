@@ -1,6 +1,6 @@
 """Mixed precision: autocast with float16 and a GradScaler, or with bfloat16, beside float32.
 
-    python examples/mixed_precision.py [--steps 40]
+python examples/mixed_precision.py [--steps 40]
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """Where the time of a training step goes: torch.profiler's table of operators and kernels, and a trace for chrome://tracing or Perfetto.
 
-    python examples/profile_step.py [--trace trace.json]
+python examples/profile_step.py [--trace trace.json]
 """
 
 import argparse

@@ -65,7 +65,10 @@ def main():
         second = Training(options.device)
         second.load(Path(folder) / "checkpoint.pt")
         second.run(options.steps - options.steps // 2)
-    print("same weights" if torch.equal(whole.weights(), second.weights()) else "DIFFERENT weights", f"after {options.steps} steps with and without a break")
+    print(
+        "same weights" if torch.equal(whole.weights(), second.weights()) else "DIFFERENT weights",
+        f"after {options.steps} steps with and without a break",
+    )
 
 
 if __name__ == "__main__":

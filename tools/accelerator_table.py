@@ -138,5 +138,8 @@ def _links(row, tests):
 
 def document():
     tests = marked_tests()
-    rows = [f"| {row.name} | {row.usage} | {'**not supported.** ' if row.missing else 'yes. ' if row.note else 'yes'}{row.note} | {_links(row, tests)} |" for row in ROWS]
+    rows = [
+        f"| {row.name} | {row.usage} | {'**not supported.** ' if row.missing else 'yes. ' if row.note else 'yes'}{row.note} | {_links(row, tests)} |"
+        for row in ROWS
+    ]
     return TEXT.format(rows="\n".join(rows))

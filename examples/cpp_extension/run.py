@@ -1,6 +1,6 @@
 """Builds the C++ operator of this folder against the installed torch_ocl and calls it.
 
-    python examples/cpp_extension/run.py
+python examples/cpp_extension/run.py
 """
 
 from pathlib import Path
@@ -14,7 +14,13 @@ import torch_ocl
 def main():
     folder = Path(__file__).parent
     # torch_ocl is in the process already: the library links to nothing of it.
-    load("squared_relu_cpp", [str(folder / "squared_relu.cpp")], extra_include_paths=[torch_ocl.include_path()], extra_cflags=["-O1"], is_python_module=False)
+    load(
+        "squared_relu_cpp",
+        [str(folder / "squared_relu.cpp")],
+        extra_include_paths=[torch_ocl.include_path()],
+        extra_cflags=["-O1"],
+        is_python_module=False,
+    )
     x = torch.randn(5, 7, device="ocl")
     y = torch.ops.examples.squared_relu_cpp(x[1:])  # a view: its storage offset counts
     print("agree" if torch.equal(y.cpu(), x.cpu()[1:].relu().square()) else "DISAGREE")

@@ -60,7 +60,9 @@ class _Parameter:
         self.base = match[1] if match else spelled
         self.type = spelled
         if self.pointer > 1 or (self.base not in _TYPES and not (spelled == "void" and self.pointer)):
-            raise ValueError(f"the kernel parameter {self.text!r} has a type that cannot be passed; known are {', '.join(_TYPES)}, their vectors and pointers to them")
+            raise ValueError(
+                f"the kernel parameter {self.text!r} has a type that cannot be passed; known are {', '.join(_TYPES)}, their vectors and pointers to them"
+            )
         if self.pointer and self.space not in ("global", "local"):
             raise ValueError(f"the kernel parameter {self.text!r} must point to __global (a tensor) or __local (LocalMemory) memory")
 
@@ -73,7 +75,9 @@ def _kernels(source):
     """{name: (parameters as text, attributes)} of every kernel in the source."""
     found = {}
     text = _without_comments(source)
-    for match in re.finditer(r"\b(?:__kernel|kernel)\b((?:\s|__attribute__\s*\(\(.*?\)\)\s*|\bvoid\b)*)\b(\w+)\s*\(", text, flags=re.DOTALL):
+    for match in re.finditer(
+        r"\b(?:__kernel|kernel)\b((?:\s|__attribute__\s*\(\(.*?\)\)\s*|\bvoid\b)*)\b(\w+)\s*\(", text, flags=re.DOTALL
+    ):
         depth, end = 1, match.end()
         while depth and end < len(text):
             depth += {"(": 1, ")": -1}.get(text[end], 0)
@@ -131,7 +135,9 @@ class CompiledKernel:
         if not isinstance(value, torch.Tensor):
             raise self._error(TypeError, parameter, f"expected a tensor, got {type(value).__name__}")
         if value.device != device:
-            raise self._error(RuntimeError, parameter, f"expected all tensors to be on the same ocl device, but found {device} and {value.device}")
+            raise self._error(
+                RuntimeError, parameter, f"expected all tensors to be on the same ocl device, but found {device} and {value.device}"
+            )
         if parameter.type != "void":
             known = _TYPES[parameter.base][1]
             if value.dtype not in known:
@@ -140,9 +146,13 @@ class CompiledKernel:
             if parameter.width > 1 and elements % parameter.width:
                 raise self._error(ValueError, parameter, f"{elements} elements are no whole number of {parameter.type}")
         if not value.is_contiguous() or value.is_conj() or value.is_neg():
-            raise self._error(ValueError, parameter, f"expected a contiguous tensor, got sizes {tuple(value.shape)} with strides {value.stride()}")
+            raise self._error(
+                ValueError, parameter, f"expected a contiguous tensor, got sizes {tuple(value.shape)} with strides {value.stride()}"
+            )
         if not parameter.constant and value.requires_grad and torch.is_grad_enabled():
-            raise self._error(RuntimeError, parameter, "the kernel writes to a tensor that requires grad; declare it const, or use torch.no_grad()")
+            raise self._error(
+                RuntimeError, parameter, "the kernel writes to a tensor that requires grad; declare it const, or use torch.no_grad()"
+            )
         return value.data_ptr()
 
     def _number(self, parameter, value):
@@ -155,7 +165,9 @@ class CompiledKernel:
             if not isinstance(number, kinds):
                 raise self._error(TypeError, parameter, f"expected {parameter.type}, got {type(number).__name__}")
         try:
-            return struct.pack(f"={4 if parameter.width == 3 else parameter.width}{letter}", *values, *([0] if parameter.width == 3 else []))
+            return struct.pack(
+                f"={4 if parameter.width == 3 else parameter.width}{letter}", *values, *([0] if parameter.width == 3 else [])
+            )
         except (struct.error, OverflowError) as error:
             raise self._error(ValueError, parameter, str(error)) from None
 

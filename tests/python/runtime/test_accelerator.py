@@ -108,7 +108,9 @@ def test_uninitialized_memory_is_filled_in_deterministic_mode(device, determinis
 def test_same_seed_same_bits(device, deterministic):
     def train():
         torch.manual_seed(3)
-        model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.ReLU(), torch.nn.Dropout(), torch.nn.Flatten(), torch.nn.Linear(8 * 36, 10)).to(device)
+        model = torch.nn.Sequential(
+            torch.nn.Conv2d(3, 8, 3), torch.nn.ReLU(), torch.nn.Dropout(), torch.nn.Flatten(), torch.nn.Linear(8 * 36, 10)
+        ).to(device)
         optimizer = torch.optim.Adam(model.parameters())
         for _ in range(3):
             x, y = torch.rand(16, 3, 8, 8, device=device), torch.randint(10, (16,), device=device)

@@ -92,7 +92,11 @@ def test_inside_autograd(device):
     "arguments, kind, text",
     [
         (lambda x: (x, x, 1.0), TypeError, r"takes 4 arguments \(3 given\)"),
-        (lambda x: (x.double(), x, 1.0, 1), TypeError, r"argument 1 \(__global const float\* x\) of kernel axpy: expected a tensor of torch.float32"),
+        (
+            lambda x: (x.double(), x, 1.0, 1),
+            TypeError,
+            r"argument 1 \(__global const float\* x\) of kernel axpy: expected a tensor of torch.float32",
+        ),
         (lambda x: (x, x.int(), 1.0, 1), TypeError, "argument 2"),
         (lambda x: (x, 1.0, 1.0, 1), TypeError, "expected a tensor, got float"),
         (lambda x: (x, x, "a", 1), TypeError, r"argument 3 \(float a\).*expected float, got str"),
@@ -120,7 +124,12 @@ def test_wrong_sources_and_ranges(device):
     with pytest.raises(ValueError, match="type that cannot be passed"):
         torch.ocl.compile_kernel("__kernel void f(image2d_t x) {}")
     axpy, x = torch.ocl.compile_kernel(AXPY), torch.ones(8, device=device)
-    for sizes in ({"global_size": (1, 1, 1, 1)}, {"global_size": -1}, {"global_size": 8, "local_size": 3}, {"global_size": (8, 1), "local_size": 8}):
+    for sizes in (
+        {"global_size": (1, 1, 1, 1)},
+        {"global_size": -1},
+        {"global_size": 8, "local_size": 3},
+        {"global_size": (8, 1), "local_size": 8},
+    ):
         with pytest.raises(ValueError, match="global_size"):
             axpy(x, x, 1.0, 8, **sizes)
     assert x.tolist() == [1] * 8

@@ -153,7 +153,14 @@ def test_numpy_refuses_device_memory_as_on_cuda(device):
 
 @feature("NumPy and printing")
 def test_printing(device):
-    for x in (torch.tensor([[1.5, -2], [0, 1e9]]), torch.tensor([True]), torch.ones(2, dtype=torch.complex64), torch.ones(2).half(), torch.empty(0), torch.tensor(3)):
+    for x in (
+        torch.tensor([[1.5, -2], [0, 1e9]]),
+        torch.tensor([True]),
+        torch.ones(2, dtype=torch.complex64),
+        torch.ones(2).half(),
+        torch.empty(0),
+        torch.tensor(3),
+    ):
         there, here = repr(x.to(device)), repr(x)
         assert "device='ocl:0'" in there and there.replace(", device='ocl:0'", "").split() == here.split()
     assert f"{torch.tensor(1.5, device=device):.2f}" == "1.50"
@@ -186,4 +193,8 @@ def test_copies_of_modules_after_an_error(device):
     with pytest.raises(RuntimeError):
         model(torch.ones(1, 4, device=device))
     twin = copy.deepcopy(model)
-    assert twin.weight.device == model.weight.device and torch.equal(twin.weight, model.weight) and twin.weight.data_ptr() != model.weight.data_ptr()
+    assert (
+        twin.weight.device == model.weight.device
+        and torch.equal(twin.weight, model.weight)
+        and twin.weight.data_ptr() != model.weight.data_ptr()
+    )

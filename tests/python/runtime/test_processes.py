@@ -22,7 +22,15 @@ class Squares(Dataset):
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_workers(device, method):
     torch.ones(2, device=device)
-    loader = DataLoader(Squares(), 4, num_workers=2 if method == "fork" else 1, pin_memory=True, persistent_workers=True, multiprocessing_context=method, prefetch_factor=1)
+    loader = DataLoader(
+        Squares(),
+        4,
+        num_workers=2 if method == "fork" else 1,
+        pin_memory=True,
+        persistent_workers=True,
+        multiprocessing_context=method,
+        prefetch_factor=1,
+    )
     for _ in range(2):  # the second epoch goes through the same workers
         total = 0.0
         for values, others in loader:

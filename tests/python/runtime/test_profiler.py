@@ -42,7 +42,9 @@ def test_operators_have_the_time_of_their_kernels(device):
     assert kernels and own > 0 and joined == pytest.approx(own, rel=1e-6)
     table = result.key_averages().table(sort_by="self_device_time_total")
     assert "Self OCL" in table and "aten::mm" in table and "clEnqueueNDRangeKernel" in table
-    (mm_kernel,) = {kernel.name for event in result.events() if event.name == "aten::mm" for kernel in event.kernels if "gemm" in kernel.name} or {None}
+    (mm_kernel,) = {
+        kernel.name for event in result.events() if event.name == "aten::mm" for kernel in event.kernels if "gemm" in kernel.name
+    } or {None}
     assert mm_kernel in rows
 
 
@@ -87,7 +89,10 @@ def test_chrome_trace(device, tmp_path):
 def test_schedule_memory_and_a_second_run(device, tmp_path):
     run, traces = work(device), []
     with profile(
-        activities=BOTH, schedule=torch.profiler.schedule(wait=1, warmup=1, active=2), on_trace_ready=lambda p: traces.append(p.key_averages()), profile_memory=True
+        activities=BOTH,
+        schedule=torch.profiler.schedule(wait=1, warmup=1, active=2),
+        on_trace_ready=lambda p: traces.append(p.key_averages()),
+        profile_memory=True,
     ) as result:
         for _ in range(4):
             run()

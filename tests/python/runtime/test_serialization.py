@@ -19,7 +19,9 @@ def saved(value, **options):
 
 
 @feature("Serialization")
-@pytest.mark.parametrize("location", [None, "cpu", "ocl", "ocl:0", torch.device("ocl"), {"ocl:0": "cpu"}, lambda storage, place: storage], ids=repr)
+@pytest.mark.parametrize(
+    "location", [None, "cpu", "ocl", "ocl:0", torch.device("ocl"), {"ocl:0": "cpu"}, lambda storage, place: storage], ids=repr
+)
 def test_map_location(device, location):
     x = torch.arange(6.0, device=device).view(2, 3)
     loaded = torch.load(saved({"x": x, "row": x[1], "p": torch.nn.Parameter(x)}), map_location=location, weights_only=True)

@@ -20,7 +20,14 @@ def test_functional_transforms(device):
         def f(v):
             return (w @ v).sin().sum()
 
-        return [vmap(f)(x), vmap(grad(f))(x), jvp(f, (x[0],), (x[1],))[1], jacrev(torch.sin)(x[0]), jacfwd(torch.sin)(x[0]), hessian(f)(x[0])]
+        return [
+            vmap(f)(x),
+            vmap(grad(f))(x),
+            jvp(f, (x[0],), (x[1],))[1],
+            jacrev(torch.sin)(x[0]),
+            jacfwd(torch.sin)(x[0]),
+            hessian(f)(x[0]),
+        ]
 
     for here, there in zip(results(x, w), results(x.to(device), w.to(device)), strict=True):
         assert there.device.type == "ocl"
@@ -135,7 +142,16 @@ def test_autocast_casts_as_on_cuda(device, dtype):
     half = x.to(dtype)
     with torch.autocast(device, dtype):
         low = [x @ x, F.linear(x, x), torch.nn.GRUCell(4, 4).to(device)(x), F.conv2d(x[None, None], x[None, None])]
-        high = [half.exp(), half.sum(), half.softmax(-1), half.pow(2), F.layer_norm(half, (4,)), F.mse_loss(half, half), half.cumsum(0), half.norm()]
+        high = [
+            half.exp(),
+            half.sum(),
+            half.softmax(-1),
+            half.pow(2),
+            F.layer_norm(half, (4,)),
+            F.mse_loss(half, half),
+            half.cumsum(0),
+            half.norm(),
+        ]
         promoted = torch.cat([x, half])
         with torch.autocast(device, enabled=False):
             assert (x @ x).dtype == torch.float32

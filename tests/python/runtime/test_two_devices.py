@@ -72,7 +72,10 @@ print("passed", not torch.ocl.fallbacks())
 
 def drivers():
     """Driver libraries of two platforms, found where the loader and pip put them; [] when there are not two."""
-    system = [open(file).read().strip() for file in sorted(glob.glob("/etc/OpenCL/vendors/*.icd") + glob.glob(os.path.join(os.environ.get("OCL_ICD_VENDORS", ""), "*.icd")))]
+    system = [
+        open(file).read().strip()
+        for file in sorted(glob.glob("/etc/OpenCL/vendors/*.icd") + glob.glob(os.path.join(os.environ.get("OCL_ICD_VENDORS", ""), "*.icd")))
+    ]
     pip = glob.glob(os.path.join(sys.prefix, "lib", "libintelocl.so"))
     pocl = [name for name in system if "pocl" in name] or glob.glob("/usr/lib/*/libpocl.so.2*")[:1]
     intel = [name for name in system if "intel" in name] or pip
@@ -87,7 +90,10 @@ def test_two_platforms(tmp_path):
     for i, library in enumerate(libraries):
         (tmp_path / f"{i}.icd").write_text(library + "\n")
     variables = {k: v for k, v in os.environ.items() if k not in ("TORCH_OCL_VISIBLE_DEVICES", "OCL_ICD_FILENAMES")}
-    variables |= {"OCL_ICD_VENDORS": str(tmp_path), "LD_LIBRARY_PATH": os.pathsep.join([os.path.join(sys.prefix, "lib"), os.environ.get("LD_LIBRARY_PATH", "")])}
+    variables |= {
+        "OCL_ICD_VENDORS": str(tmp_path),
+        "LD_LIBRARY_PATH": os.pathsep.join([os.path.join(sys.prefix, "lib"), os.environ.get("LD_LIBRARY_PATH", "")]),
+    }
     done = subprocess.run([sys.executable, "-c", SCRIPT], env=variables, capture_output=True, text=True)
     assert done.returncode == 0 and done.stdout.split() == ["passed", "True"], done.stdout + done.stderr
 
