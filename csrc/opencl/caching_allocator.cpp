@@ -2,6 +2,7 @@
 
 #include "opencl/environment.h"
 #include "opencl/memory.h"
+#include "opencl/out_of_memory.h"
 #include "opencl/platform.h"
 
 #include <algorithm>
@@ -41,6 +42,11 @@ std::string human(uint64_t bytes) {
 static void (*out_of_memory_handler)(const std::string&) = nullptr;
 
 void set_out_of_memory_handler(void (*handler)(const std::string&)) { out_of_memory_handler = handler; }
+
+void raise_out_of_memory(const std::string& report) {
+  if (out_of_memory_handler) out_of_memory_handler(report);
+  throw OutOfMemory(CL_MEM_OBJECT_ALLOCATION_FAILURE, report);
+}
 
 void MemoryStat::increase(int64_t n) {
   current += n;
@@ -153,9 +159,7 @@ void* CachingAllocator::allocate(size_t requested, Queue& queue) {
   }
   if (!block) {
     ++statistics_.out_of_memory;
-    const std::string text = report(requested);
-    if (out_of_memory_handler) out_of_memory_handler(text);
-    throw OutOfMemory(CL_MEM_OBJECT_ALLOCATION_FAILURE, text);
+    raise_out_of_memory(report(requested));
   }
   const size_t rest = block->bytes - bytes;
   if (rest >= (large ? small_limit : block_alignment)) {

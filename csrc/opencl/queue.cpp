@@ -1,6 +1,7 @@
 #include "opencl/queue.h"
 
 #include "opencl/memory.h"
+#include "opencl/out_of_memory.h"
 
 #include <chrono>
 #include <cstring>
@@ -64,8 +65,11 @@ void Queue::issued() {
 }
 
 void Queue::failed(cl_int code, const char* call, const Command& command) {
-  const bool kernel = command.kind == Command::Kind::kernel;
-  throw_error(code, kernel ? (std::string(call) + "(" + command.name + ")").c_str() : call);
+  std::string what = call;
+  if (command.kind == Command::Kind::kernel) what += std::string("(") + command.name + ")";
+  // Some drivers find memory for a buffer when a command first uses it.
+  if (code == CL_MEM_OBJECT_ALLOCATION_FAILURE) raise_out_of_memory(what + " failed: OpenCL out of memory (" + error_name(code) + ")");
+  throw_error(code, what.c_str());
 }
 
 Event Queue::record() {

@@ -75,8 +75,8 @@ static void reporting(Queue& queue, Wait&& wait) {
   try {
     wait();
     ops::check_device_errors(queue);
-  } catch (const OutOfMemory&) {
-    throw;
+  } catch (const OutOfMemory& error) {
+    throw c10::OutOfMemoryError({__func__, __FILE__, __LINE__}, error.what());
   } catch (const Error& error) {
     throw c10::AcceleratorError({__func__, __FILE__, __LINE__}, error.code(), std::string("OCL error: ") + error.what());
   } catch (const std::runtime_error& error) {

@@ -174,9 +174,13 @@ class Session final : public libkineto::IActivityProfilerSession {
     buffer_ = std::make_unique<libkineto::CpuTraceBuffer>();
     buffer_->span = libkineto::TraceSpan(begin_, end_, "OpenCL");
     buffer_->gpuOpCount = static_cast<int>(records_.size());
-    for (c10::DeviceIndex i = 0; i < device_count(); ++i) {
-      const std::string name = "ocl:" + std::to_string(i);
-      logger.handleDeviceInfo({i, libkineto::kExceedMaxPid + i, name, name + " " + device(i).capabilities().name}, begin_);
+    for (const Record& record : records_) streams_.insert({record.device, record.queue});
+    for (int last = -1; const auto& [index, queue] : streams_) {
+      if (index == last) continue;
+      const std::string name = "ocl:" + std::to_string(index);
+      const std::string label = name + " " + device(static_cast<c10::DeviceIndex>(index)).capabilities().name;
+      logger.handleDeviceInfo({index, libkineto::kExceedMaxPid + index, name, label}, begin_);
+      last = index;
     }
     int32_t flow = 0;
     for (const Record& record : records_) {
@@ -197,7 +201,6 @@ class Session final : public libkineto::IActivityProfilerSession {
       if (record.correlation) command.addMetadata("External id", record.correlation);
       if (record.bytes) command.addMetadata("bytes", record.bytes);
       command.log(logger);
-      streams_.insert({record.device, record.queue});
     }
     records_.clear();
   }

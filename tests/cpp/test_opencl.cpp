@@ -43,6 +43,77 @@ TEST(Launch, RunsAKernelAtAnOffset) {
   EXPECT_EQ(x.host(), (std::vector<int>{1, 3, 4, 4}));
 }
 
+TEST(Launch, RefusesMemoryOfOthers) {
+  int on_stack = 0;
+  try {
+    launch(queue(), get_kernel(device(), "selftest.cl", "add_one", Defines()), Range(1), Range(), &on_stack, int32_t{1});
+    FAIL() << "it ran";
+  } catch (const std::invalid_argument& error) {
+    EXPECT_NE(std::string(error.what()).find("found at least two devices, ocl:0 and cpu! (argument 0 of the OpenCL kernel add_one)"), std::string::npos)
+        << error.what();
+  }
+}
+
+TEST(Queue, IsIdleWhenEverythingHasEnded) {
+  Queue& other = device().pooled_queue();
+  other.finish();
+  EXPECT_TRUE(other.idle());
+  Array<int> x(std::vector<int>(64, 0));
+  for (int i = 0; i < 50; ++i) launch(other, get_kernel(device(), "selftest.cl", "add_one", Defines()), Range(1), Range(), x.data(), int32_t{64});
+  while (!other.idle()) std::this_thread::yield();
+  EXPECT_EQ(x.host()[63], 50);  // idle meant that all had ended
+  EXPECT_TRUE(other.idle());
+}
+
+TEST(Queue, ACommandWithoutMemoryIsOutOfMemory) {
+  auto refuse = [](cl_event*) { return CL_MEM_OBJECT_ALLOCATION_FAILURE; };
+  try {
+    queue().command({Command::Kind::kernel, "big"}, "clEnqueueNDRangeKernel", refuse);
+    FAIL() << "no error";
+  } catch (const OutOfMemory& error) {
+    EXPECT_NE(std::string(error.what()).find("clEnqueueNDRangeKernel(big) failed"), std::string::npos) << error.what();
+  }
+}
+
+TEST(Queue, TheObserverSeesEveryCommand) {
+  struct Seen {
+    std::string name;
+    size_t bytes;
+    Event event;
+  };
+  static std::vector<Seen> seen;
+  seen.clear();
+  Array<int> x(std::vector<int>{1, 2, 3, 4}), y(4);
+  set_command_observer([](Queue&, const Command& command, int64_t issued, Event event) {
+    EXPECT_LE(issued, epoch_time());
+    seen.push_back({command.name, command.bytes, std::move(event)});
+  });
+  launch(queue(), get_kernel(device(), "selftest.cl", "add_one", Defines()), Range(1), Range(), x.data(), int32_t{4});
+  queue().copy(y.data(), x.data(), 16);
+  set_command_observer(nullptr);
+  queue().copy(y.data(), x.data(), 16);
+  queue().finish();
+  ASSERT_EQ(seen.size(), 2u);
+  EXPECT_EQ(seen[0].name, "add_one");
+  EXPECT_EQ(seen[1].name, "Memcpy DtoD");
+  EXPECT_EQ(seen[1].bytes, 16u);
+  const auto kernel = seen[0].event.times(), copy = seen[1].event.times();
+  EXPECT_LE(kernel.first, kernel.second);
+  EXPECT_LE(kernel.second, copy.second);
+}
+
+TEST(Program, FromSourceMayIncludeTheLibrarysFiles) {
+  const std::string source =
+      "#include \"common/memory.clh\"\n__kernel void set(TENSOR(int, y), int v) { OPEN(int, y); y[get_global_id(0)] = v; }\n";
+  Array<int> y(3);
+  Kernel& kernel = get_kernel_from_source(device(), "set", source);
+  launch(queue(), kernel, Range(3), Range(), y.data(), int32_t{7});
+  EXPECT_EQ(y.host(), (std::vector<int>{7, 7, 7}));
+  const BuildCounts before = build_counts();
+  EXPECT_EQ(&get_kernel_from_source(device(), "set", source), &kernel);
+  EXPECT_EQ(build_counts().built + build_counts().loaded, before.built + before.loaded);
+}
+
 TEST(Program, BuildErrorCarriesLogAndSourcePath) {
   Defines broken;
   broken.text("this is not OpenCL C");

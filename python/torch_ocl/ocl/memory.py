@@ -1,5 +1,6 @@
 """Device memory: statistics and limits of the caching allocator."""
 
+import pickle
 from collections import OrderedDict
 
 import torch
@@ -106,6 +107,23 @@ def mem_get_info(device=None):
 def memory_snapshot(device=None):
     """Segments and blocks of the allocator, as a list of dictionaries."""
     return _ready().memory_snapshot(_get_device_index(device))
+
+
+def _snapshot(device=None):
+    """What torch.cuda.memory._snapshot() returns, without a history: no stack traces are recorded."""
+    indices = range(_ready().device_count()) if device is None else [_get_device_index(device)]
+    segments = [segment for index in indices for segment in memory_snapshot(index)]
+    for segment in segments:
+        segment["frames"] = []
+        for block in segment["blocks"]:
+            block["frames"] = []
+    return {"segments": segments, "device_traces": [[] for _ in indices], "allocator_settings": {}}
+
+
+def _dump_snapshot(filename="dump_snapshot.pickle"):
+    """Writes _snapshot() for pytorch.org/memory_viz."""
+    with open(filename, "wb") as file:
+        pickle.dump(_snapshot(), file)
 
 
 _limits = {}

@@ -1,6 +1,7 @@
 """`torch.accelerator`, and what generic scripts do with it."""
 
 import gc
+import pickle
 
 import pytest
 import torch
@@ -89,11 +90,14 @@ def test_memory_is_reused_and_given_back(device):
 
 
 @feature("Memory snapshot")
-def test_snapshot_shows_a_tensors_block(device):
+def test_snapshot_shows_a_tensors_block(device, tmp_path):
     x = torch.empty(1000, device=device)
     blocks = {block["address"]: block for segment in torch.ocl.memory_snapshot() for block in segment["blocks"]}
     assert blocks[x.data_ptr()]["state"] == "active_allocated" and blocks[x.data_ptr()]["requested_size"] == 4000
     assert sum(segment["total_size"] for segment in torch.ocl.memory_snapshot()) == torch.ocl.memory_reserved()
+    torch.ocl.memory._dump_snapshot(tmp_path / "snapshot.pickle")
+    dumped = pickle.loads((tmp_path / "snapshot.pickle").read_bytes())
+    assert any(block["address"] == x.data_ptr() for segment in dumped["segments"] for block in segment["blocks"])
 
 
 @feature("Determinism")

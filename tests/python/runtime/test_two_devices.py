@@ -60,6 +60,11 @@ half = torch.cat([model(batch[:5].to("ocl:0")), model(batch[5:].to("ocl:0"))])
 assert out.device.index == 0 and torch.allclose(out, half, atol=1e-5)
 out.square().sum().backward(); whole = model[0].weight.grad.clone(); model.zero_grad()
 half.square().sum().backward(); assert torch.allclose(whole, model[0].weight.grad, atol=1e-4)
+add_one = torch.ocl.compile_kernel("__kernel void add_one(__global float* x) { x[get_global_id(0)] += 1; }")
+for i in (0, 1):
+    values = torch.zeros(5, device=f"ocl:{i}")
+    add_one(values[1:])
+    assert values.tolist() == [0, 1, 1, 1, 1]
 s0, s1 = torch.Stream("ocl:0"), torch.Stream("ocl:1")
 with s1: assert torch.ocl.current_device() == 1 and torch.accelerator.current_stream() == s1
 event = torch.ocl.Event(); event.record(s0); event.wait(s1); s1.synchronize()
