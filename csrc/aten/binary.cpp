@@ -83,6 +83,19 @@ at::Tensor& add_out(const at::Tensor& self, const at::Tensor& other, const at::S
   return out;
 }
 
+// relu(self + alpha * other), floating types
+at::Tensor& add_relu_out(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha, at::Tensor& out) {
+  auto iterator = at::TensorIterator::binary_op(out, self, other);
+  run(OCL_ROW("add_relu"), iterator, {scalar_of(alpha)});
+  return out;
+}
+at::Tensor add_relu(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha) {
+  at::Tensor out;
+  auto iterator = at::TensorIterator::binary_op(out, self, other);
+  run(OCL_ROW("add_relu"), iterator, {scalar_of(alpha)});
+  return iterator.output();
+}
+
 struct SubKernel final : Out<at::meta::structured_sub_Tensor, 1> { using Out::Out; };
 at::Tensor& sub_out(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha, at::Tensor& out) {
   SubKernel kernel(out);
@@ -195,6 +208,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("ge.Tensor_out", ge_tensor_out);
   m.impl("ge.Scalar_out", ge_scalar_out);
   m.impl("add.out", add_out);
+  m.impl("_add_relu.out", add_relu_out);
+  m.impl("_add_relu.Tensor", add_relu);
   m.impl("sub.out", sub_out);
   m.impl("div.out_mode", div_mode_out);
   m.impl("floor_divide", floor_divide);

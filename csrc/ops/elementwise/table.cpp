@@ -17,6 +17,7 @@ static constexpr ElementwiseRow rows[] = {
 
     // ---- arithmetic
     {"add", 2, "a + b", nullptr, "a + b"},
+    {"add_relu", 2, "(a + s0 * b < ZERO) ? (T)0 : a + s0 * b", "-"},
     {"add_alpha", 2, "a + s0 * b", nullptr, "a + c_mul(s0, b)"},
     {"sub", 2, "a - b", nullptr, "a - b"},
     {"mul", 2, "a * b", nullptr, "c_mul(a, b)"},
