@@ -14,7 +14,13 @@
 
 namespace ocl::aten {
 
-inline ops::DType dtype_of(at::ScalarType type) { return static_cast<ops::DType>(type); }
+[[noreturn]] void unsupported(at::ScalarType type);
+// Errors: NotImplementedError for types that kernels do not have (float8, complex32, quantized, ...).
+inline ops::DType dtype_of(at::ScalarType type) {
+  if (!ops::is_supported(static_cast<ops::DType>(type))) [[unlikely]]
+    unsupported(type);
+  return static_cast<ops::DType>(type);
+}
 inline at::ScalarType scalar_type_of(ops::DType type) { return static_cast<at::ScalarType>(type); }
 
 // The view of a dense `ocl` tensor: its address (storage offset included), dtype, sizes and strides. Conjugate and negative bits
