@@ -205,8 +205,7 @@ at::Tensor roll_dims(const at::Tensor& self, at::IntArrayRef shifts, at::IntArra
   at::Tensor out = at::empty_like(self, at::MemoryFormat::Contiguous);
   if (out.numel() == 0) return out;
   std::vector<int> axes;
-  for (int64_t dim : dims) axes.push_back(static_cast<int>(at::maybe_wrap_dim(dim, self.dim())));
-  if (self.dim() == 0) return out.copy_(self);
+  for (int64_t dim : dims) axes.push_back(static_cast<int>(at::maybe_wrap_dim(dim, self.dim(), /*wrap_scalar=*/false)));
   ops::roll(queue_for(self), view(out), view(self), std::span(shifts.data(), shifts.size()), axes);
   return out;
 }

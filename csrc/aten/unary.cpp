@@ -43,6 +43,8 @@
 #include <ATen/ops/trunc_meta.h>
 #include <ATen/ops/empty_like.h>
 
+#include <cmath>
+
 namespace ocl::aten {
 
 namespace {
@@ -94,6 +96,15 @@ OCL_UNARY(special_entr, "entr")
 OCL_UNARY_TO_BOOL(isneginf, "isneginf")
 OCL_UNARY_TO_BOOL(isposinf, "isposinf")
 OCL_UNARY_TO_BOOL(signbit, "signbit")
+
+struct RoundDecimals final : Out<at::meta::structured_round_decimals, 1> { using Out::Out; };
+at::Tensor& round_decimals_out(const at::Tensor& self, int64_t decimals, at::Tensor& out) {
+  RoundDecimals kernel(out);
+  kernel.meta(self, decimals);
+  if (decimals == 0) run(OCL_ROW("round"), kernel);
+  else run(decimals > 0 ? OCL_ROW("round_decimals") : OCL_ROW("round_negative_decimals"), kernel, {std::pow(10.0, std::abs(decimals))});
+  return out;
+}
 
 // ---- operators without a structured kernel: a plain iterator
 at::Tensor& unary_into(const char* name, const at::Tensor& self, at::Tensor& out, std::initializer_list<ops::ElementwiseScalar> scalars = {},
@@ -179,10 +190,7 @@ at::Tensor& relu_(at::Tensor& self) {
 at::Tensor& fill_scalar(at::Tensor& self, const at::Scalar& value) {
   if (self.numel() == 0) return self;
   auto iterator = at::TensorIteratorConfig().set_check_mem_overlap(false).check_all_same_dtype(false).add_output(self).resize_outputs(false).build();
-  if (!value.isComplex() || self.is_complex()) {
-    // the same overflow error as on the CPU
-    if (at::isIntegralType(self.scalar_type(), false) && value.isIntegral(true)) (void)value.to<int64_t>();
-  }
+  check_convertible(value, self.scalar_type());
   run(OCL_ROW("fill"), iterator, {scalar_of(value)}, self.scalar_type());
   return self;
 }
@@ -229,6 +237,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("frac.out", frac_out);
   m.impl("neg.out", neg_out);
   m.impl("round.out", round_out);
+  m.impl("round.decimals_out", round_decimals_out);
   m.impl("sgn.out", sgn_out);
   m.impl("sign.out", sign_out);
   m.impl("trunc.out", trunc_out);

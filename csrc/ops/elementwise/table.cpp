@@ -111,6 +111,9 @@ static constexpr ElementwiseRow rows[] = {
     {"floor", 1, "floor(a)", "a"},
     {"round", 1, "rint(a)", "a"},
     {"trunc", 1, "trunc(a)", "a"},
+    // s0 = 10^|decimals|
+    {"round_decimals", 1, "rint(a * s0) / s0", "-"},
+    {"round_negative_decimals", 1, "rint(a / s0) * s0", "-"},
     {"frac", 1, "a - trunc(a)", "-"},
     {"sigmoid", 1, "sigmoid_of(a)", "-", "c_reciprocal((T)(1, 0) + c_exp(-a))"},
     {"logit", 1, "log(a / ((S)1 - a))", "-"},
@@ -160,6 +163,9 @@ static constexpr ElementwiseRow rows[] = {
     {"logit_backward", 2, "(b < ZERO || b > (S)1) ? (T)NAN : (b == ZERO || b == (S)1) ? a * (S)INFINITY : a / (b * ((S)1 - b))", "-"},
     {"logit_eps_backward", 2, "(b < s0 || b > (S)1 - s0) ? (T)0 : a / (b * ((S)1 - b))", "-"},
     {"glu", 2, "a * sigmoid_of(b)", "-"},
+    {"prelu", 2, "(a > ZERO) ? a : a * b", "-"},  // self, weight
+    {"prelu_backward", 3, "(b > ZERO) ? a : a * c", "-"},  // grad, self, weight
+    {"prelu_backward_weight", 2, "(b > ZERO) ? (T)0 : a * b", "-"},  // grad, self
 
     // ---- losses; backward rows take (grad, self, target)
     {"mse", 2, "(a - b) * (a - b)", "-"},

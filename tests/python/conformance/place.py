@@ -3,7 +3,8 @@
 import torch
 from torch.utils import _pytree
 
-LAYOUTS = ("plain", "strided", "offset")
+LAYOUTS = ("plain", "strided", "offset", "channels_last")
+CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
 GARBAGE = 99
 
 
@@ -14,13 +15,16 @@ class Unsupported(Exception):
 def place(tensor, device, layout="plain", requires_grad=False):
     """A copy with the tensor's sizes and strides (expanded dimensions stay expanded) whose storage lies on the device.
 
-    strided: every stride doubled, garbage between the elements; offset: begins at element 3 of its storage.
+    strided: every stride doubled, garbage between the elements; offset: begins at element 3 of its storage; channels_last: only tensors of
+    4 and 5 dimensions change.
     """
     if tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_nested:
         raise Unsupported(f"{tensor.layout}")
     if tensor.is_conj() or tensor.is_neg():
         tensor = tensor.resolve_conj().resolve_neg()
     source = tensor.detach()
+    if layout == "channels_last" and source.dim() in CHANNELS_LAST:
+        source = source.contiguous(memory_format=CHANNELS_LAST[source.dim()])
     storage = source.untyped_storage()
     flat = torch.empty(0, dtype=source.dtype).set_(storage, 0, (storage.nbytes() // source.element_size(),))
     sizes, strides, offset = source.size(), source.stride(), source.storage_offset()
