@@ -51,12 +51,9 @@ def place_all(tree, device, layout="plain", requires_grad=False, change=None):
             return place(moved, device, layout, requires_grad)
         if isinstance(leaf, torch.device) and leaf.type == "cpu":
             return torch.device(device)
-        return leaf
+        return device if isinstance(leaf, str) and leaf == "cpu" else leaf
 
-    tree = _pytree.tree_map(convert, tree)
-    if isinstance(tree, tuple) and len(tree) == 3 and isinstance(tree[2], dict) and tree[2].get("device") == "cpu":
-        tree[2]["device"] = device
-    return tree
+    return _pytree.tree_map(convert, tree)
 
 
 def widened(tree):
