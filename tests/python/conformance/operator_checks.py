@@ -10,8 +10,9 @@ import zlib
 import torch
 from torch.utils import _pytree
 
+from .cases import full_name
 from .compare import Mismatch, Raised, compare, compare_distributions, outcome, strides_differ
-from .place import CHANNELS_LAST, LAYOUTS, Unsupported, place_all, widened
+from .place import CHANNELS_LAST, GARBAGE, LAYOUTS, Unsupported, place_all, widened
 
 DEVICE = "ocl"
 LIMITS = {"values": 60, "layouts": 10, "gradient": 16, "second_gradient": 3, "out": 6, "inplace": 8, "zero_size": 4, "errors": 40}
@@ -195,25 +196,29 @@ def out(op, dtype, record):
         other = torch.int32 if dtype.is_floating_point or dtype.is_complex else torch.float64
 
         def make(device, kind, expected=expected, single=single, other=other):
+            bases = []
+
             def one(t):
                 if kind == "empty":
                     return torch.empty(0, dtype=t.dtype, device=device)
                 if kind == "dtype":
                     return torch.zeros(t.shape, dtype=other if t.dtype != other else torch.int8, device=device)
                 base = torch.full((*t.shape, 2) if kind == "strided" else t.shape, 77, dtype=t.dtype, device=device)
-                return base[..., 0] if kind == "strided" else base
+                if kind != "strided":
+                    return base
+                bases.append(base)
+                return base[..., 0]
 
-            return one(expected) if single else tuple(one(t) for t in expected)
+            return (one(expected) if single else tuple(one(t) for t in expected)), bases
 
         for kind in ("plain", "strided", "empty", "dtype"):
 
             def procedure(device, args=args, kind=kind, make=make):
-                placed, target = place_all(args, device), make(device, kind)
+                placed, (target, bases) = place_all(args, device), make(device, kind)
                 result = call(lambda *a, **k: op.op(*a, out=target, **k), placed)
                 same = all(r is t for r, t in zip(_tensors(result), _tensors(target)))
-                whole = [t.as_strided((t.untyped_storage().nbytes() // t.element_size(),), (1,), 0) for t in _tensors(target)] if kind == "strided" else []
                 strides = [[st for st, size in zip(t.stride(), t.shape) if size > 1] if t.numel() and kind != "empty" else None for t in _tensors(target)]
-                return result, same, strides, whole
+                return result, same, strides, [bool((base[..., 1] == base.new_full((), 77)).all()) for base in bases]
 
             def precise(device, args=args):
                 return call(op.op, place_all(widened(args), device))
@@ -237,14 +242,19 @@ def inplace(op, dtype, record):
             if kind == "expanded":
                 target = target[:1].expand((max(2, target.shape[0]), *target.shape[1:]))
             result = variant(target, *placed[1], **placed[2])
-            whole = target.as_strided((target.untyped_storage().nbytes() // target.element_size(),), (1,), 0) if kind == "strided" else None
-            return result, result is target, whole
+            untouched = kind != "strided" or bool((flat(target)[1::2] == target.new_full((), GARBAGE)).all())
+            return result, result is target, untouched
 
         if kind == "plain" and is_random(lambda: procedure("cpu")):
             return
         record.compare(
             f"{describe(sample)} {kind}", procedure, lambda device, args=args: call(op.op, place_all(widened(args), device)), may_refuse=kind == "expanded"
         )
+
+
+def flat(tensor):
+    """The whole storage."""
+    return tensor.as_strided((tensor.untyped_storage().nbytes() // tensor.element_size(),), (1,), 0)
 
 
 def overlap(op, dtype, record):
@@ -326,6 +336,51 @@ def promotion(op, dtype, record):
             )  # fmt: skip
 
 
+# Calls along the last dimension of a matrix, for operators that the database does not call reductions.
+ALONG_A_DIMENSION = (
+    "cummax", "cummin", "cumsum", "cumprod", "logcumsumexp", "sort", "argsort", "median", "nanmedian", "softmax", "log_softmax", "logsumexp", "max.reduction_with_dim",
+    "min.reduction_with_dim", "nn.functional.softmin", "diff",
+)  # fmt: skip
+
+
+def _special(dtype):
+    if dtype.is_floating_point:
+        return torch.tensor([0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.5, 1e-30, 100.0, -40.0, torch.inf, -torch.inf, torch.nan], dtype=torch.float64).to(dtype)
+    low, high = torch.iinfo(dtype).min, torch.iinfo(dtype).max
+    return torch.tensor([0, 1, 2, 7, high, high - 1, low, low + 1] + [-1, -2, -7] * (low < 0), dtype=dtype)
+
+
+def special_values(op, dtype, record):
+    """NaN, infinities, signed zeros, the limits of integers and negative operands; integers are not divided by zero and do not overflow in a quotient."""
+    from torch.testing._internal.opinfo.core import BinaryUfuncInfo, ReductionOpInfo, UnaryUfuncInfo
+
+    along = full_name(op) in ALONG_A_DIMENSION
+    if dtype.is_complex or dtype == torch.bool or not (isinstance(op, (BinaryUfuncInfo, ReductionOpInfo, UnaryUfuncInfo)) or along or op.name == "clamp"):
+        raise NotApplicable
+    x, given = _special(dtype), samples_of(op, dtype, 1)[0].kwargs
+    rows = torch.stack([x, x.flip(0), x.roll(3), *[value.expand(x.shape) for value in x]])
+    calls = {}
+    if isinstance(op, BinaryUfuncInfo):
+        b = x if dtype.is_floating_point else x[(x != 0) & (x != -1)]
+        calls["all pairs"] = lambda device: op.op(x[:, None].to(device), b[None].to(device), **place_all(given, device))
+    elif isinstance(op, ReductionOpInfo) or along:
+        calls["rows"] = lambda device: op.op(rows.to(device), dim=-1)
+        calls["columns"] = lambda device: op.op(rows[:3].to(device), dim=0)
+        if isinstance(op, ReductionOpInfo):
+            calls["whole"] = lambda device: op.op(x.to(device))
+    elif op.name == "clamp":
+        for low, high in ((-1, 2), (3, 1), (None, 2), (1, None)) + (((torch.nan, 1.0), (0.0, torch.nan)) if dtype.is_floating_point else ()):
+            calls[f"clamp({low}, {high})"] = lambda device, low=low, high=high: op.op(x.to(device), low, high)
+            bounds = [None if v is None else torch.tensor(v).to(dtype).expand(x.shape) for v in (low, high)]
+            calls[f"clamp tensors ({low}, {high})"] = lambda device, bounds=bounds: op.op(x.to(device), *[b if b is None else b.to(device) for b in bounds])
+    else:
+        calls["values"] = lambda device: op.op(x.to(device), **place_all(given, device))
+        calls["strided values"] = lambda device: op.op(rows.to(device)[:, ::2], **place_all(given, device))
+    for what, procedure in calls.items():
+        if not is_random(lambda: procedure("cpu")):
+            record.compare(what, procedure)
+
+
 def errors(op, dtype, record):
     """Bad input raises the CPU's type of exception, with a message that the database's pattern matches when the CPU's does."""
     if dtype != torch.float32 or op.error_inputs_func is None:
@@ -405,5 +460,5 @@ def second_gradient(op, dtype, record):
 
 CHECKS = {
     check.__name__: check
-    for check in (values, layouts, strides, out, inplace, overlap, zero_size, cpu_scalars, promotion, errors, gradient, second_gradient)
+    for check in (values, layouts, strides, out, inplace, overlap, zero_size, cpu_scalars, promotion, special_values, errors, gradient, second_gradient)
 }
