@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import torch
+import torch_ocl  # noqa: F401  registers `ocl` where autoload is off
 
 from . import report
 

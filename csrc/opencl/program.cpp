@@ -198,6 +198,7 @@ Kernel& get_kernel(Device& device, const char* file, const char* name, const Def
     cl_kernel kernel = clCreateKernel(program->handle, name, &code);
     if (code != CL_SUCCESS) throw_error(code, (std::string("clCreateKernel(") + name + ")").c_str());
     slot = std::make_unique<Kernel>(device, kernel, name);
+    if (environment::flag("TORCH_OCL_BUILD_LOG")) std::fprintf(stderr, "torch_ocl: kernel %s %s\n", file, name);
   }
   return *slot;
 }

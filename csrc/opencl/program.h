@@ -75,6 +75,8 @@ class KernelSite {
   Kernel& get(Device& device) {
     return get(device, 0, [] { return Defines(); });
   }
+  // The kernel, or nullptr before the first get().
+  Kernel* find(int device, uint64_t variant) const;
 
  private:
   struct Entry {
@@ -83,7 +85,6 @@ class KernelSite {
     Kernel* kernel;
   };
   struct Table;
-  Kernel* find(int device, uint64_t variant) const;
   Kernel& insert(Device& device, uint64_t variant, const Defines& defines);
 
   const char* file_;

@@ -16,45 +16,77 @@ std::atomic<WinogradMode>& mode() {
 
 int32_t narrow(int64_t value) { return static_cast<int32_t>(value); }
 
-// ---- launches
+// ---- kernels
 
-Defines defines(const WinogradPlan& plan, DType type) {
-  Defines result;
-  result.add("TILE", plan.tile).add("TAPS", plan.taps);
-  dtype(result, "DTYPE", type);
-  return result;
+enum class Step { transform_input, transform_gradient, transform_weight, multiply, weight_gradient };
+
+KernelSite& site_of(Step step) {
+  static KernelSite sites[] = {{"conv_winograd_transform.cl", "transform_input"},
+                               {"conv_winograd_transform.cl", "transform_gradient"},
+                               {"conv_winograd_transform.cl", "transform_weight"},
+                               {"conv_winograd_multiply.cl", "multiply"},
+                               {"conv_winograd_gradient.cl", "weight_gradient"}};
+  return sites[static_cast<int>(step)];
 }
 
-Variant variant(const WinogradPlan& plan, DType type) { return Variant().add(plan.tile, 4).add(plan.taps, 4).add(type); }
+// What a kernel is compiled for.
+struct Form {
+  Step step;
+  DType type;
+  int tile, taps;
+  bool transforming;  // multiply with TRANSFORM_WEIGHT
+
+  uint64_t variant() const { return Variant().add(tile, 4).add(taps, 4).add(type).add(transforming, 1); }
+  Defines defines(const Capabilities& device) const {
+    Defines result;
+    result.add("TILE", tile).add("TAPS", taps);
+    dtype(result, "DTYPE", type);
+    if (step == Step::multiply) result.add("TRANSFORM_WEIGHT", transforming).add("TILE_BLOCK", winograd_tile_block(tile, taps, transforming, device));
+    if (step == Step::weight_gradient) result.add("OUT_BLOCK", winograd_out_block(tile, taps, device));
+    return result;
+  }
+};
+
+// The first request also builds the forms that other image and batch sizes choose: a new shape compiles nothing.
+Kernel& kernel_of(Device& device, Step step, DType type, const WinogradPlan& plan) {
+  const Form wanted{step, type, plan.tile, plan.taps, step == Step::multiply && plan.transform_weight};
+  KernelSite& site = site_of(step);
+  if (Kernel* kernel = site.find(device.index(), wanted.variant())) [[likely]]
+    return *kernel;
+  auto build = [&](const Form& form) -> Kernel& { return site.get(device, form.variant(), [&] { return form.defines(device.capabilities()); }); };
+  for (int tile : {2, 4})
+    for (bool transforming : {false, true}) {
+      const Form form{step, type, tile, plan.taps, transforming};
+      const bool exists = tile == 2 || (plan.taps == 3 && winograd_mode() == WinogradMode::automatic);
+      if (exists && (!transforming || (step == Step::multiply && winograd_tile_block(tile, plan.taps, true, device.capabilities())))) build(form);
+    }
+  return build(wanted);
+}
+
+// ---- launches
 
 void transform_input(Queue& queue, const WinogradPlan& plan, DType type, const void* x, float* v, int64_t images) {
-  static KernelSite site("conv_winograd_transform.cl", "transform_input");
-  Kernel& kernel = site.get(queue.device(), variant(plan, type), [&] { return defines(plan, type); });
+  Kernel& kernel = kernel_of(queue.device(), Step::transform_input, type, plan);
   launch(queue, kernel, Range(images * ceil_div(plan.source_channels, 16), ceil_div(plan.tiles_h, 4)), Range(1, 1), x, v, narrow(images),
          narrow(plan.source_channels), narrow(plan.source_height), narrow(plan.source_width), narrow(plan.tiles_h), narrow(plan.tiles_w),
          narrow(plan.pad_h), narrow(plan.pad_w));
 }
 
 void transform_gradient(Queue& queue, const WinogradPlan& plan, DType type, const void* dy, float* d, int64_t images) {
-  static KernelSite site("conv_winograd_transform.cl", "transform_gradient");
-  Kernel& kernel = site.get(queue.device(), variant(plan, type), [&] { return defines(plan, type); });
+  Kernel& kernel = kernel_of(queue.device(), Step::transform_gradient, type, plan);
   launch(queue, kernel, Range(images * ceil_div(plan.result_channels, 16), ceil_div(plan.tiles_h, 4)), Range(1, 1), dy, d, narrow(images),
          narrow(plan.result_channels), narrow(plan.result_height), narrow(plan.result_width), narrow(plan.tiles_h), narrow(plan.tiles_w));
 }
 
 void transform_weight(Queue& queue, const WinogradPlan& plan, DType type, const void* w, float* u, bool flip) {
-  static KernelSite site("conv_winograd_transform.cl", "transform_weight");
-  Kernel& kernel = site.get(queue.device(), variant(plan, type), [&] { return defines(plan, type); });
+  Kernel& kernel = kernel_of(queue.device(), Step::transform_weight, type, plan);
   launch(queue, kernel, Range(round_up(plan.result_channels, 32) / 16, ceil_div(plan.source_channels, 16)), Range(1, 1), w, u,
          narrow(plan.result_channels), narrow(plan.source_channels), int32_t{flip});
 }
 
 void multiply(Queue& queue, const WinogradPlan& plan, DType type, const float* v, const void* weight, const void* bias, void* y, bool flip,
               int64_t images) {
-  static KernelSite site("conv_winograd_multiply.cl", "multiply");
-  Kernel& kernel = site.get(queue.device(), variant(plan, type).add(plan.transform_weight, 1).add(plan.tile_block, 8), [&] {
-    return defines(plan, type).add("TRANSFORM_WEIGHT", plan.transform_weight).add("TILE_BLOCK", plan.tile_block);
-  });
+  Kernel& kernel = kernel_of(queue.device(), Step::multiply, type, plan);
   const int64_t tiles = images * plan.tiles_h * plan.tiles_w;
   launch(queue, kernel, Range(ceil_div(tiles, plan.tile_block), ceil_div(plan.result_channels, 32)), Range(1, 1), v, weight, bias ? bias : y, y,
          narrow(plan.source_channels), narrow(plan.result_channels), narrow(plan.result_height), narrow(plan.result_width), narrow(plan.tiles_h),
@@ -63,9 +95,7 @@ void multiply(Queue& queue, const WinogradPlan& plan, DType type, const float* v
 
 void weight_gradient(Queue& queue, const WinogradPlan& plan, DType type, const float* d, const float* v, void* w, float* partial, int64_t images,
                      bool first, bool last) {
-  static KernelSite site("conv_winograd_gradient.cl", "weight_gradient");
-  Kernel& kernel = site.get(queue.device(), variant(plan, type).add(plan.out_block, 8),
-                            [&] { return defines(plan, type).add("OUT_BLOCK", plan.out_block); });
+  Kernel& kernel = kernel_of(queue.device(), Step::weight_gradient, type, plan);
   launch(queue, kernel, Range(ceil_div(plan.result_channels, plan.out_block), ceil_div(plan.source_channels, 32)), Range(1, 1), d, v, w,
          partial ? static_cast<void*>(partial) : w, narrow(plan.result_channels), narrow(plan.source_channels),
          narrow(images * plan.tiles_h * plan.tiles_w), int32_t{first}, int32_t{last});

@@ -39,6 +39,10 @@ struct WinogradPlan {
   int64_t tiles() const { return images * tiles_h * tiles_w; }
   size_t workspace() const { return v_bytes + other_bytes + partial_bytes; }
 };
+// Tiles of a multiplication task (0: too little local memory) and output channels of a weight gradient task.
+int winograd_tile_block(int tile, int taps, bool transform_weight, const Capabilities& device);
+int winograd_out_block(int tile, int taps, const Capabilities& device);
+
 WinogradPlan winograd_plan(ConvPass pass, const ConvProblem& problem, int tile, int taps, const Capabilities& device);
 
 }  // namespace ocl::ops

@@ -18,15 +18,21 @@ int64_t point_floats(int64_t points, int64_t channels, int64_t tiles) {
 
 size_t aligned_bytes(int64_t floats) { return static_cast<size_t>(round_up(floats * 4, 512)); }
 
-int choose_tile_block(const WinogradPlan& plan, uint64_t local_memory) {
-  const int64_t planes = plan.points() * plan.points();
-  const int64_t weights = plan.transform_weight ? planes * 16 * 32 * 4 + int64_t{16} * plan.taps * plan.taps * 16 * 4 : 0;
+int64_t planes_of(int tile, int taps) { return int64_t{tile + taps - 1} * (tile + taps - 1); }
+
+}  // namespace
+
+int winograd_tile_block(int tile, int taps, bool transform_weight, const Capabilities& device) {
+  const int64_t planes = planes_of(tile, taps);
+  const int64_t weights = transform_weight ? planes * 16 * 32 * 4 + int64_t{16} * taps * taps * 16 * 4 : 0;
   for (int block : {64, 32, 16})
-    if (planes * block * 32 * 4 + weights + 1024 <= static_cast<int64_t>(local_memory)) return block;
+    if (planes * block * 32 * 4 + weights + 1024 <= static_cast<int64_t>(device.local_memory)) return block;
   return 0;
 }
 
-}  // namespace
+int winograd_out_block(int tile, int taps, const Capabilities& device) {
+  return planes_of(tile, taps) * 32 * 32 * 4 + 1024 <= static_cast<int64_t>(device.local_memory) ? 32 : 16;
+}
 
 WinogradPlan winograd_plan(ConvPass pass, const ConvProblem& problem, int tile, int taps, const Capabilities& device) {
   WinogradPlan plan;
@@ -63,14 +69,13 @@ WinogradPlan winograd_plan(ConvPass pass, const ConvProblem& problem, int tile, 
   plan.v_bytes = aligned_bytes(point_floats(plan.points(), plan.source_channels, plan.tiles()));
   const int64_t filters = round_up(plan.source_channels, 16) * round_up(plan.result_channels, 32);
   if (weights) {
-    const int64_t planes = plan.points() * plan.points();
-    plan.out_block = planes * 32 * 32 * 4 + 1024 <= static_cast<int64_t>(device.local_memory) ? 32 : 16;
+    plan.out_block = winograd_out_block(tile, taps, device);
     plan.other_bytes = aligned_bytes(point_floats(plan.points(), plan.result_channels, plan.tiles()));
     plan.partial_bytes = parts > 1 ? aligned_bytes(problem.w_numel()) : 0;
   } else {
     plan.transform_weight = plan.source_channels >= 256 && parts * plan.tiles() <= 64;
-    plan.tile_block = choose_tile_block(plan, device.local_memory);
-    plan.other_bytes = plan.transform_weight ? 0 : aligned_bytes(plan.points() * plan.points() * filters);
+    plan.tile_block = winograd_tile_block(tile, taps, plan.transform_weight, device);
+    plan.other_bytes = plan.transform_weight ? 0 : aligned_bytes(planes_of(tile, taps) * filters);
   }
   return plan;
 }

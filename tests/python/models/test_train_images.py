@@ -49,17 +49,18 @@ def test_gradients_against_float64(name, which, device, no_fallback):
     assert not wrong
 
 
-def loss_curve(network, case, batches, device, optimizer):
-    network = copy.deepcopy(network).to(device)
+def loss_curve(network, case, batches, device, optimizer, dtype=torch.float32, layout=torch.contiguous_format):
+    """The losses of one step per batch, as float64."""
+    network = copy.deepcopy(network).to(device, dtype, memory_format=layout)
     optimizer = optimizer(network.parameters())
     losses = []
     for images, classes in batches:
         optimizer.zero_grad()
-        loss = case.loss(network, images.to(device), classes.to(device))
+        loss = case.loss(network, images.to(device, dtype, memory_format=layout), classes.to(device))
         loss.backward()
         optimizer.step()
         losses.append(loss.detach())
-    return [loss.item() for loss in losses]
+    return torch.tensor([loss.item() for loss in losses], dtype=torch.float64)
 
 
 OPTIMIZERS = {
@@ -68,16 +69,45 @@ OPTIMIZERS = {
 }
 
 
+def curve_case(name, steps):
+    case = IMAGE_NETWORKS[name]
+    return case, without_dropout(case.build()).train(), [case.batch(8, case.small, seed) for seed in range(steps)]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("name", IMAGE_NETWORKS)
 def test_twenty_steps_follow_the_cpu(name, optimizer, device, no_fallback):
-    case = IMAGE_NETWORKS[name]
-    network = without_dropout(case.build()).train()
-    batches = [case.batch(8, case.small, seed) for seed in range(20)]
-    expected = torch.tensor(loss_curve(network, case, batches, "cpu", OPTIMIZERS[optimizer]))
-    actual = torch.tensor(loss_curve(network, case, batches, device, OPTIMIZERS[optimizer]))
-    torch.testing.assert_close(actual, expected, rtol=0.03, atol=0.01)
+    """Within 1% without batch norm; with it, no further from the curve of float64 than twice as far as the CPU's float32, or than 3%.
+
+    Batch norm over the few pixels that small images leave amplifies rounding: the CPU's own curves of its two layouts lie 5 to 17% apart
+    after some steps. The curves in float64, below, do not suffer from that and are compared to the last digits.
+    """
+    case, network, batches = curve_case(name, 20)
+
+    def curve(where, dtype=torch.float32, layout=torch.contiguous_format):
+        return loss_curve(network, case, batches, where, OPTIMIZERS[optimizer], dtype, layout)
+
+    if not any("running" in buffer for buffer, _ in network.named_buffers()):
+        torch.testing.assert_close(curve(device), curve("cpu"), rtol=0.01, atol=0.001)
+        return
+    truth = curve("cpu", torch.float64)
+
+    def deviation(losses):
+        return ((losses - truth) / truth).square().mean().sqrt().item()
+
+    native = max(deviation(curve("cpu", layout=layout)) for layout in (torch.contiguous_format, torch.channels_last))
+    assert deviation(curve(device)) <= max(2 * native, 0.03)
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2", *(pytest.param(name, marks=pytest.mark.full) for name in ("alexnet", "resnet50", "vgg16"))])
+def test_steps_in_float64_are_the_cpus(name, optimizer, device, no_fallback):
+    if not torch.ocl.get_device_properties().fp64:
+        pytest.skip("the device has no float64")
+    case, network, batches = curve_case(name, 4)
+    expected, actual = (loss_curve(network, case, batches, where, OPTIMIZERS[optimizer], torch.float64) for where in ("cpu", device))
+    torch.testing.assert_close(actual, expected, rtol=1e-7, atol=0)
 
 
 @pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2"])
