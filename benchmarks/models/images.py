@@ -9,16 +9,15 @@ from torch.nn import functional as F
 
 @functools.cache
 def import_torchvision():
-    """torchvision, also where its C++ operators were built for another PyTorch (its models do not need them)."""
+    """torchvision, also where its C++ operators were built for another PyTorch."""
     try:
         import torchvision
     except RuntimeError:
+        from .torchvision_operators import import_torchvision_without_library
+
         for name in [name for name in sys.modules if name.split(".")[0] == "torchvision"]:
             del sys.modules[name]
-        import_torchvision.schemas = torch.library.Library("torchvision", "DEF")
-        for schema in ("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor", "qnms(Tensor a, Tensor b, float c) -> Tensor"):
-            import_torchvision.schemas.define(schema)
-        import torchvision
+        torchvision = import_torchvision_without_library()
     return torchvision
 
 

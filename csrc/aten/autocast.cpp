@@ -27,3 +27,26 @@ TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, m) {
 #undef PROMOTE
   m.impl("binary_cross_entropy", binary_cross_entropy_refused);
 }
+
+// torchvision computes these in float32 under autocast; it registers that for the devices it knows.
+static Tensor nms_float32(const Tensor& boxes, const Tensor& scores, double threshold) {
+  const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::DispatchKey::AutocastPrivateUse1);
+  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("torchvision::nms", "").typed<Tensor(const Tensor&, const Tensor&, double)>();
+  return op.call(autocast::cached_cast(kFloat, boxes, c10::DeviceType::PrivateUse1), autocast::cached_cast(kFloat, scores, c10::DeviceType::PrivateUse1), threshold);
+}
+
+static Tensor roi_align_float32(const Tensor& input, const Tensor& rois, double scale, c10::SymInt height, c10::SymInt width, int64_t sampling_ratio, bool aligned) {
+  const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::DispatchKey::AutocastPrivateUse1);
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("torchvision::roi_align", "")
+                             .typed<Tensor(const Tensor&, const Tensor&, double, c10::SymInt, c10::SymInt, int64_t, bool)>();
+  return op
+      .call(autocast::cached_cast(kFloat, input, c10::DeviceType::PrivateUse1), autocast::cached_cast(kFloat, rois, c10::DeviceType::PrivateUse1), scale,
+            std::move(height), std::move(width), sampling_ratio, aligned)
+      .to(input.scalar_type());
+}
+
+TORCH_LIBRARY_IMPL(torchvision, AutocastPrivateUse1, m) {
+  m.impl("nms", nms_float32);
+  m.impl("roi_align", roi_align_float32);
+}

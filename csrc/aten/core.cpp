@@ -51,6 +51,14 @@ at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, c10::opti
   return filled_when_deterministic(at::Tensor(at::detail::empty_strided_generic(size, stride, device_allocator(), key_set, c10::dtype_or_default(dtype))));
 }
 
+// Zero without memory, for forward-mode derivatives that are known to vanish.
+at::Tensor efficient_zero_tensor(at::IntArrayRef size, c10::optional<at::ScalarType> dtype, c10::optional<at::Layout>, c10::optional<at::Device> device,
+                                 c10::optional<bool>) {
+  at::native::ZeroTensorAllocator allocator(c10::device_or_default(device));
+  return at::Tensor(at::detail::empty_generic(size, &allocator, key_set | c10::DispatchKeySet(c10::DispatchKey::ZeroTensor), c10::dtype_or_default(dtype),
+                                              std::nullopt));
+}
+
 // at::native::resize_ grows the storage with a host memcpy, which a device address does not survive.
 const at::Tensor& resize_(const at::Tensor& self, at::IntArrayRef size, c10::optional<at::MemoryFormat> format) {
   at::TensorImpl* implementation = self.unsafeGetTensorImpl();
@@ -104,6 +112,7 @@ void assert_async(const at::Tensor& condition) { assert_async_message(condition,
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("empty.memory_format", empty_memory_format);
   m.impl("empty_strided", empty_strided);
+  m.impl("_efficientzerotensor", efficient_zero_tensor);
   m.impl("resize_", resize_);
   m.impl("as_strided", as_strided);
   m.impl("view", view_tensor);

@@ -125,6 +125,19 @@ cl_program load(Device& device, const std::string& key, const std::string& optio
   return nullptr;
 }
 
+// One line per process when compiling has taken more than 2 s: the user should know what the first step waits for.
+void announce_long_builds(const Device& device, double seconds) {
+  static std::mutex mutex;
+  static double total = 0;
+  std::lock_guard lock(mutex);
+  const bool was_short = total <= 2;
+  total += seconds;
+  if (!was_short || total <= 2) return;
+  const std::string kept = program_cache::enabled() && program_cache::state().writable ? "once: they are kept in " + program_cache::folder()
+                                                                                        : "in every process: the disk cache is off or not writable";
+  std::fprintf(stderr, "torch_ocl: compiling kernels for %s, %s\n", device.capabilities().name.c_str(), kept.c_str());
+}
+
 cl_program compile(Device& device, const char* file, const std::string& key, const std::string& options, const std::string& source) {
   const auto start = std::chrono::steady_clock::now();
   const char* text = source.c_str();
@@ -140,8 +153,9 @@ cl_program compile(Device& device, const char* file, const std::string& key, con
     throw BuildError(code, std::string(file) + " did not compile on " + device.capabilities().name + " (" +
                                device.capabilities().platform_name + "): " + error_name(code) + "\nsource: " + path + "\n" + log);
   }
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  announce_long_builds(device, seconds);
   if (environment::flag("TORCH_OCL_BUILD_LOG")) {
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     std::fprintf(stderr, "torch_ocl: built %s %s in %.2f s\n", file, key.substr(0, 12).c_str(), seconds);
   }
   return program;

@@ -50,3 +50,5 @@ def _load():
 
 
 _load()
+
+from .optimization import optimize  # noqa: E402,F401  needs the device

@@ -4,6 +4,7 @@
 #include "ops/conv/depthwise.h"
 #include "ops/conv/implicit_gemm.h"
 #include "ops/conv/layout.h"
+#include "ops/conv/pointwise.h"
 #include "ops/conv/reference.h"
 #include "ops/conv/simt.h"
 #include "ops/conv/stem.h"
@@ -20,6 +21,8 @@ namespace {
 std::vector<ConvAlgorithm> collect(ConvPass pass) {
   std::vector<ConvAlgorithm> result;
   for (std::span<const ConvAlgorithm> family : {
+           pointwise_algorithms(),
+           depthwise_channels_algorithms(),
            stem_algorithms(),
            winograd_algorithms(),
            strided_backward_data_algorithms(),

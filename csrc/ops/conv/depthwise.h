@@ -6,6 +6,7 @@
 namespace ocl::ops {
 
 std::span<const ConvAlgorithm> depthwise_algorithms();
+std::span<const ConvAlgorithm> depthwise_channels_algorithms();  // channels last
 std::span<const ConvAlgorithm> depthwise_simt_algorithms();
 
 }  // namespace ocl::ops
