@@ -31,6 +31,7 @@
 typedef struct {
   int dims, unused;
   long sizes[16];
+  long row, column;
 } CompactShape;
 
 #define GROUP 256
@@ -132,12 +133,12 @@ COMPACT_KERNEL void compact_scan(TENSOR(long, offsets), long blocks) {
 inline void put_coordinates(__global long* out, long i, const CompactShape* shape) {
   for (int d = shape->dims - 1; d >= 0; --d) {
     const long rest = divide(i, shape->sizes[d]);
-    out[d] = i - rest * shape->sizes[d];
+    out[d * shape->column] = i - rest * shape->sizes[d];
     i = rest;
   }
 }
 #define PUT_COORDINATES(i, r) \
-  if ((r) < limit) put_coordinates(out + (r) * shape.dims, i, &shape)
+  if ((r) < limit) put_coordinates(out + (r) * shape.row, i, &shape)
 COMPACT_KERNEL void compact_coordinates(COMPACT_PARAMETERS(long, long)) {
   COMPACT_OPEN(long, long);
   COMPACT_RUN(PUT_COORDINATES);

@@ -132,7 +132,8 @@ FAT_KERNEL void planes_backward(TENSOR(const X, g), TENSOR(const long, index), T
     __global const X* in = g + plane * s.out_plane;
 #if POOL_MAX
     __global const long* at = index + plane * s.out_plane;
-    for (long i = 0; i < s.out_plane; ++i) out[at[i]] += in[i];
+    for (long i = 0; i < s.out_plane; ++i)
+      if ((ulong)at[i] < (ulong)s.in_plane) out[at[i]] += in[i];
 #else
     for (int d = 0; d < s.out[0]; ++d)
       for (int h = 0; h < s.out[1]; ++h) {

@@ -1,9 +1,10 @@
-"""Writes the documents that are generated from the program: docs/environment.md. docs/performance.md comes from `python -m benchmarks report`."""
+"""Writes the documents that are generated from the program: docs/environment.md and docs/accelerator.md. docs/performance.md comes from `python -m benchmarks report`."""
 
 from pathlib import Path
 
 import torch  # noqa: F401
 import torch_ocl  # noqa: F401
+from accelerator_table import document as accelerator_document
 from torch_ocl.__main__ import environment_table
 
 TEXT = """# Environment variables
@@ -17,4 +18,6 @@ that pip installed, unless you set one), `TORCH_DEVICE_BACKEND_AUTOLOAD=0` (PyTo
 """
 
 if __name__ == "__main__":
-    (Path(__file__).parents[1] / "docs" / "environment.md").write_text(TEXT.format(table=environment_table()))
+    documents = Path(__file__).parents[1] / "docs"
+    (documents / "environment.md").write_text(TEXT.format(table=environment_table()))
+    (documents / "accelerator.md").write_text(accelerator_document())

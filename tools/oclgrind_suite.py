@@ -9,6 +9,7 @@ import argparse
 import collections
 import concurrent.futures
 import os
+import random
 import re
 import signal
 import subprocess
@@ -42,7 +43,7 @@ def run(binary, test, style, limit):
     """(status, kernels that ran, findings) of one test."""
     with tempfile.TemporaryDirectory() as folder:
         environment = os.environ | {"TORCH_OCL_KERNEL_STYLE": style, "TORCH_OCL_CACHE_DIR": folder, "TORCH_OCL_BUILD_LOG": "1"}
-        command = ["oclgrind", "--data-races", "--uniform-writes", binary, f"--gtest_filter={test}"]
+        command = ["oclgrind", "--data-races", "--uniform-writes", "--local-mem-size", str(1 << 20), binary, f"--gtest_filter={test}"]
         with tempfile.TemporaryFile("w+", errors="replace") as output:
             process = subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
             try:
@@ -55,6 +56,8 @@ def run(binary, test, style, limit):
             text = output.read()
     ran = re.findall(r"^torch_ocl: kernel (\S+) (\w+)$", text, re.MULTILINE)
     findings = [line.strip() for line in FINDING.findall(text) if "Error Messages" not in line]
+    if len(findings) > 3:
+        findings = findings[:3] + [f"and {len(findings) - 3} more"]
     if findings:
         findings += re.findall(r"Kernel: *(\w+)", text)[:1]
     return status, ran, findings
@@ -69,6 +72,7 @@ def main():
     parser.add_argument("--limit", type=float, default=300)
     arguments = parser.parse_args()
     work = [(test, style) for test in tests(arguments.binary) if arguments.filter in test for style in arguments.style]
+    random.Random(0).shuffle(work)  # an interrupted run has seen something of everything
     counts, ran, found = collections.Counter(), set(), 0
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         futures = {pool.submit(run, arguments.binary, test, style, arguments.limit): (test, style) for test, style in work}

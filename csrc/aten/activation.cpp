@@ -3,6 +3,9 @@
 
 #include <ATen/WrapDimUtils.h>
 #include <ATen/core/Reduction.h>
+#include <ATen/native/Activation.h>
+#include <ATen/native/UnaryOps.h>
+#include <ATen/ops/_prelu_kernel_native.h>
 #include <ATen/ops/elu_backward_meta.h>
 #include <ATen/ops/elu_meta.h>
 #include <ATen/ops/empty_like.h>
@@ -15,6 +18,8 @@
 #include <ATen/ops/hardsigmoid_meta.h>
 #include <ATen/ops/leaky_relu_backward_meta.h>
 #include <ATen/ops/leaky_relu_meta.h>
+#include <ATen/ops/logit_backward_meta.h>
+#include <ATen/ops/logit_native.h>
 #include <ATen/ops/mean.h>
 #include <ATen/ops/mish_meta.h>
 #include <ATen/ops/mul.h>
@@ -56,10 +61,11 @@ OCL_BINARY(tanh_backward_out, tanh_backward, "tanh_backward")
 OCL_BINARY(silu_backward_out, silu_backward, "silu_backward")
 OCL_BINARY(hardsigmoid_backward_out, hardsigmoid_backward, "hardsigmoid_backward")
 
+bool is_tanh(std::string_view approximate) { return at::native::get_gelutype_enum(approximate) == at::native::GeluType::Tanh; }
 STRUCTURED(gelu_out, gelu, (TENSOR_IN self, std::string_view approximate, TENSOR_OUT), (self, approximate),
-           approximate == "tanh" ? OCL_ROW("gelu_tanh") : OCL_ROW("gelu"))
+           is_tanh(approximate) ? OCL_ROW("gelu_tanh") : OCL_ROW("gelu"))
 STRUCTURED(gelu_backward_out, gelu_backward, (TENSOR_IN grad, TENSOR_IN self, std::string_view approximate, TENSOR_OUT), (grad, self, approximate),
-           approximate == "tanh" ? OCL_ROW("gelu_tanh_backward") : OCL_ROW("gelu_backward"))
+           is_tanh(approximate) ? OCL_ROW("gelu_tanh_backward") : OCL_ROW("gelu_backward"))
 STRUCTURED(leaky_relu_out, leaky_relu, (TENSOR_IN self, SCALAR_IN slope, TENSOR_OUT), (self, slope), OCL_ROW("leaky_relu"), scalar_of(slope))
 STRUCTURED(leaky_relu_backward_out, leaky_relu_backward, (TENSOR_IN grad, TENSOR_IN self, SCALAR_IN slope, bool is_result, TENSOR_OUT),
            (grad, self, slope, is_result), OCL_ROW("leaky_relu_backward"), scalar_of(slope))
@@ -162,6 +168,26 @@ at::Tensor& log_sigmoid_backward_out(const at::Tensor& grad, const at::Tensor& s
   return binary(OCL_ROW("log_sigmoid_backward"), grad, self, out), out;
 }
 
+// ATen prepares the iterator and calls these.
+void prelu_kernel(at::TensorIterator& iterator) { run(OCL_ROW("prelu"), iterator); }
+void logit_kernel(at::TensorIteratorBase& iterator, const at::Scalar& eps) {
+  if (eps.toDouble() < 0) run(OCL_ROW("logit"), iterator);
+  else run(OCL_ROW("logit_eps"), iterator, {scalar_of(eps)});
+}
+
+std::tuple<at::Tensor, at::Tensor> prelu_backward(const at::Tensor& grad, const at::Tensor& self, const at::Tensor& weight) {
+  return {ternary(OCL_ROW("prelu_backward"), grad, self, weight, {}), binary(OCL_ROW("prelu_backward_weight"), grad, self, {})};
+}
+
+struct LogitBackward final : Out<at::meta::structured_logit_backward, 1> { using Out::Out; };
+at::Tensor& logit_backward_out(const at::Tensor& grad, const at::Tensor& self, std::optional<double> eps, at::Tensor& out) {
+  LogitBackward kernel(out);
+  kernel.meta(grad, self, eps);
+  if (eps && *eps >= 0) run(OCL_ROW("logit_eps_backward"), kernel, {*eps});
+  else run(OCL_ROW("logit_backward"), kernel);
+  return out;
+}
+
 // ---- losses
 at::Tensor reduce(const at::Tensor& loss, int64_t reduction) {
   if (reduction == at::Reduction::Mean) return at::mean(loss);
@@ -211,6 +237,27 @@ at::Tensor& huber_loss_out(const at::Tensor& self, const at::Tensor& target, int
 at::Tensor& huber_loss_backward_out(const at::Tensor& grad, const at::Tensor& self, const at::Tensor& target, int64_t reduction, double delta,
                                     at::Tensor& out) {
   return ternary(OCL_ROW("huber_backward"), grad, self, target, out, {norm_of(self, reduction), delta}), out;
+}
+
+at::Tensor weighted(at::Tensor loss, const std::optional<at::Tensor>& weight) {
+  return weight && weight->defined() ? loss.mul_(*weight) : loss;
+}
+at::Tensor binary_cross_entropy(const at::Tensor& self, const at::Tensor& target, const std::optional<at::Tensor>& weight, int64_t reduction) {
+  return reduce(weighted(binary(OCL_ROW("binary_cross_entropy"), self, target, {}), weight), reduction);
+}
+at::Tensor& binary_cross_entropy_out(const at::Tensor& self, const at::Tensor& target, const std::optional<at::Tensor>& weight, int64_t reduction,
+                                     at::Tensor& out) {
+  return reduce_into(weighted(binary(OCL_ROW("binary_cross_entropy"), self, target, {}), weight), reduction, out);
+}
+at::Tensor binary_cross_entropy_backward(const at::Tensor& grad, const at::Tensor& self, const at::Tensor& target,
+                                         const std::optional<at::Tensor>& weight, int64_t reduction) {
+  at::Tensor result = weighted(ternary(OCL_ROW("binary_cross_entropy_backward"), grad, self, target, {}), weight);
+  return reduction == at::Reduction::Mean ? result.div_(self.numel()) : result;
+}
+at::Tensor& binary_cross_entropy_backward_out(const at::Tensor& grad, const at::Tensor& self, const at::Tensor& target,
+                                              const std::optional<at::Tensor>& weight, int64_t reduction, at::Tensor& out) {
+  at::native::resize_output(out, self.sizes());
+  return out.copy_(ocl::aten::binary_cross_entropy_backward(grad, self, target, weight, reduction));
 }
 
 }  // namespace
@@ -263,6 +310,23 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("huber_loss", huber_loss);
   m.impl("huber_loss.out", huber_loss_out);
   m.impl("huber_loss_backward.out", huber_loss_backward_out);
+  m.impl("binary_cross_entropy", binary_cross_entropy);
+  m.impl("binary_cross_entropy.out", binary_cross_entropy_out);
+  m.impl("binary_cross_entropy_backward", binary_cross_entropy_backward);
+  m.impl("binary_cross_entropy_backward.grad_input", binary_cross_entropy_backward_out);
+  m.impl("_prelu_kernel", at::native::_prelu_kernel);
+  m.impl("_prelu_kernel_backward", prelu_backward);
+  m.impl("logit", at::native::logit);
+  m.impl("logit_", at::native::logit_);
+  m.impl("logit.out", at::native::logit_out);
+  m.impl("logit_backward.grad_input", logit_backward_out);
 }
 
 }  // namespace ocl::aten
+
+namespace at::native {
+
+REGISTER_PRIVATEUSE1_DISPATCH(prelu_stub, &ocl::aten::prelu_kernel)
+REGISTER_PRIVATEUSE1_DISPATCH(logit_stub, &ocl::aten::logit_kernel)
+
+}  // namespace at::native

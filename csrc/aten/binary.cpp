@@ -3,6 +3,7 @@
 
 #include <ATen/ScalarOps.h>
 #include <ATen/native/BinaryOps.h>
+#include <ATen/native/TensorFactories.h>
 #include <ATen/ops/add_meta.h>
 #include <ATen/ops/atan2_meta.h>
 #include <ATen/ops/bitwise_and_meta.h>
@@ -34,9 +35,14 @@
 #include <ATen/ops/pow_meta.h>
 #include <ATen/ops/remainder_meta.h>
 #include <ATen/ops/special_xlog1py_meta.h>
+#include <ATen/ops/special_zeta_meta.h>
 #include <ATen/ops/sub_meta.h>
 #include <ATen/ops/xlogy_meta.h>
+#include <ATen/ops/complex_native.h>
+#include <ATen/ops/polar_native.h>
 #include <ATen/ops/pow.h>
+#include <ATen/ops/remainder.h>
+#include <ATen/ops/rsub_native.h>
 
 namespace ocl::aten {
 
@@ -59,6 +65,7 @@ OCL_BINARY(fmax_out, fmax, "fmax")
 OCL_BINARY(fmin_out, fmin, "fmin")
 OCL_BINARY(xlogy_out, xlogy_Tensor, "xlogy")
 OCL_BINARY(xlog1py_out, special_xlog1py, "xlog1py")
+OCL_BINARY(zeta_out, special_zeta, "zeta")
 OCL_BINARY(mul_out, mul_Tensor, "mul")
 OCL_BINARY(div_out, div_Tensor, "div")
 OCL_BINARY(pow_out, pow_Tensor_Tensor, "pow")
@@ -81,6 +88,19 @@ at::Tensor& add_out(const at::Tensor& self, const at::Tensor& other, const at::S
   if (alpha.equal(1)) run(OCL_ROW("add"), kernel);
   else run(OCL_ROW("add_alpha"), kernel, {scalar_of(alpha)});
   return out;
+}
+
+// relu(self + alpha * other), floating types
+at::Tensor& add_relu_out(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha, at::Tensor& out) {
+  auto iterator = at::TensorIterator::binary_op(out, self, other);
+  run(OCL_ROW("add_relu"), iterator, {scalar_of(alpha)});
+  return out;
+}
+at::Tensor add_relu(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha) {
+  at::Tensor out;
+  auto iterator = at::TensorIterator::binary_op(out, self, other);
+  run(OCL_ROW("add_relu"), iterator, {scalar_of(alpha)});
+  return iterator.output();
 }
 
 struct SubKernel final : Out<at::meta::structured_sub_Tensor, 1> { using Out::Out; };
@@ -146,13 +166,9 @@ at::Tensor& logical_and_out(const at::Tensor& self, const at::Tensor& other, at:
 at::Tensor& logical_or_out(const at::Tensor& self, const at::Tensor& other, at::Tensor& out) { return logical_out("logical_or", self, other, out); }
 at::Tensor& logical_xor_out(const at::Tensor& self, const at::Tensor& other, at::Tensor& out) { return logical_out("logical_xor", self, other, out); }
 
-at::Tensor& complex_into(const char* name, const at::Tensor& real, const at::Tensor& imaginary, at::Tensor& out) {
-  auto iterator = at::TensorIteratorConfig().add_output(out).add_const_input(real).add_const_input(imaginary).check_all_same_dtype(false).build();
-  run(ops::elementwise_row(name), iterator, {}, out.scalar_type());
-  return out;
-}
-at::Tensor& complex_out(const at::Tensor& real, const at::Tensor& imaginary, at::Tensor& out) { return complex_into("complex", real, imaginary, out); }
-at::Tensor& polar_out(const at::Tensor& magnitude, const at::Tensor& angle, at::Tensor& out) { return complex_into("polar", magnitude, angle, out); }
+// ATen checks the operands and calls these.
+void complex_kernel(at::TensorIterator& iterator) { run(OCL_ROW("complex"), iterator, {}, iterator.dtype(0)); }
+void polar_kernel(at::TensorIterator& iterator) { run(OCL_ROW("polar"), iterator, {}, iterator.dtype(0)); }
 
 }  // namespace
 
@@ -174,6 +190,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("fmin.out", fmin_out);
   m.impl("xlogy.OutTensor", xlogy_out);
   m.impl("special_xlog1py.out", xlog1py_out);
+  m.impl("special_zeta.out", zeta_out);
   m.impl("mul.out", mul_out);
   m.impl("div.out", div_out);
   m.impl("pow.Tensor_Tensor_out", pow_out);
@@ -195,6 +212,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("ge.Tensor_out", ge_tensor_out);
   m.impl("ge.Scalar_out", ge_scalar_out);
   m.impl("add.out", add_out);
+  m.impl("_add_relu.out", add_relu_out);
+  m.impl("_add_relu.Tensor", add_relu);
   m.impl("sub.out", sub_out);
   m.impl("div.out_mode", div_mode_out);
   m.impl("floor_divide", floor_divide);
@@ -205,8 +224,19 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("logical_and.out", logical_and_out);
   m.impl("logical_or.out", logical_or_out);
   m.impl("logical_xor.out", logical_xor_out);
-  m.impl("complex.out", complex_out);
-  m.impl("polar.out", polar_out);
+  m.impl("complex.out", at::native::complex_out);
+  m.impl("polar.out", at::native::polar_out);
+  m.impl("rsub.Tensor", [](const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha) { return at::native::rsub(self, other, alpha); });
+  m.impl("remainder.Scalar_Tensor", [](const at::Scalar& self, const at::Tensor& other) {
+    return at::remainder(at::native::wrapped_scalar_tensor(self), other);
+  });
 }
 
 }  // namespace ocl::aten
+
+namespace at::native {
+
+REGISTER_PRIVATEUSE1_DISPATCH(complex_stub, &ocl::aten::complex_kernel)
+REGISTER_PRIVATEUSE1_DISPATCH(polar_stub, &ocl::aten::polar_kernel)
+
+}  // namespace at::native

@@ -5,6 +5,7 @@
 #include "runtime/device.h"
 
 #include <ATen/EmptyTensor.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/TensorIterator.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/native/Resize.h>
@@ -14,7 +15,13 @@
 
 namespace ocl::aten {
 
-inline ops::DType dtype_of(at::ScalarType type) { return static_cast<ops::DType>(type); }
+[[noreturn]] void unsupported(at::ScalarType type);
+// Errors: NotImplementedError for types that kernels do not have (float8, complex32, quantized, ...).
+inline ops::DType dtype_of(at::ScalarType type) {
+  if (!ops::is_supported(static_cast<ops::DType>(type))) [[unlikely]]
+    unsupported(type);
+  return static_cast<ops::DType>(type);
+}
 inline at::ScalarType scalar_type_of(ops::DType type) { return static_cast<at::ScalarType>(type); }
 
 // The view of a dense `ocl` tensor: its address (storage offset included), dtype, sizes and strides. Conjugate and negative bits
@@ -36,7 +43,7 @@ at::Tensor empty_like_options(at::IntArrayRef sizes, const at::TensorOptions& op
 inline c10::MaybeOwned<at::Tensor> contiguous(const at::Tensor& tensor) { return tensor.expect_contiguous(); }
 
 // Outputs of structured kernels called as `.out`: checks dtype and device of the tensor that was passed, resizes it with ATen's
-// warning, and restrides it when resized. When the meta function fixes strides that a given output does not have, the kernel writes into a proxy,
+// warning, restrides it when resized, and refuses one whose elements share memory. When the meta function fixes strides that a given output does not have, the kernel writes into a proxy,
 // which `finish` copies back. Meta is the class from ATen/ops/<op>_meta.h; use:
 //
 //   struct Exp : Out<at::meta::structured_exp, 1> { using Out::Out; };
@@ -94,6 +101,7 @@ struct Out : Meta {
     TORCH_CHECK(options.dtype() == out.dtype(), "Expected out tensor to have dtype ", options.dtype(), ", but got ", out.dtype(), " instead");
     TORCH_CHECK(options.device() == out.device(), "Expected out tensor to have device ", options.device(), ", but got ", out.device(), " instead");
     const bool resized = at::native::resize_output(out, sizes);
+    at::assert_no_internal_overlap(out);
     if (resized) {
       if (!strides.empty()) {
         TORCH_INTERNAL_ASSERT(!options.memory_format_opt().has_value());

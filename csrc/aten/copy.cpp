@@ -1,6 +1,7 @@
 // Copies between devices, dtypes and layouts; casts; conjugate and negative bits.
 #include "aten/elementwise.h"
 
+#include <ATen/core/CachingHostAllocator.h>
 #include <ATen/native/Copy.h>
 #include <ATen/ops/_copy_from_and_resize_native.h>
 #include <ATen/ops/empty.h>
@@ -46,6 +47,12 @@ void copy_on_device(const at::Tensor& self, const at::Tensor& source) {
   run(row, iterator, {}, compute, "copy_");
 }
 
+// The pinned block is given to others only after the copy that was just issued.
+void keep_until_copied(const at::Tensor& pinned, const Queue& queue) {
+  const c10::DataPtr& data = pinned.storage().data_ptr();
+  at::getHostAllocator(at::kPrivateUse1)->record_event(data.get(), data.get_context(), runtime::stream_of(queue));
+}
+
 void copy_from_host(const at::Tensor& self, const at::Tensor& source, bool non_blocking) {
   const at::Tensor host = source.to(self.scalar_type()).resolve_conj().resolve_neg().expand(self.sizes());
   if (self.is_non_overlapping_and_dense() && !self.is_conj() && !self.is_neg()) {
@@ -56,7 +63,9 @@ void copy_from_host(const at::Tensor& self, const at::Tensor& source, bool non_b
       staged.copy_(host);
     }
     const bool keep = non_blocking && source.is_pinned() && staged.data_ptr() == source.data_ptr();
-    queue_for(self).write(self.data_ptr(), staged.const_data_ptr(), self.nbytes(), !keep);
+    Queue& queue = queue_for(self);
+    queue.write(self.data_ptr(), staged.const_data_ptr(), self.nbytes(), !keep);
+    if (keep) keep_until_copied(source, queue);
     return;
   }
   const at::Tensor staged = empty_like_options(self.sizes(), self.options());
@@ -69,8 +78,12 @@ void copy_to_host(const at::Tensor& self, const at::Tensor& source, bool non_blo
   Queue& queue = queue_for(source);
   if (same_bytes(self, source)) {
     const bool keep = non_blocking && self.is_pinned();
-    if (keep) queue.read(self.data_ptr(), source.data_ptr(), self.nbytes(), false);
-    else runtime::read(queue, self.data_ptr(), source.data_ptr(), self.nbytes());
+    if (keep) {
+      queue.read(self.data_ptr(), source.data_ptr(), self.nbytes(), false);
+      keep_until_copied(self, queue);
+    } else {
+      runtime::read(queue, self.data_ptr(), source.data_ptr(), self.nbytes());
+    }
     return;
   }
   // Cast and gather on the device, then move bytes.

@@ -1,7 +1,9 @@
 // The minimal set that every PrivateUse1 backend registers: creation, resizing, storage, dense views without a composite kernel.
 #include "aten/common.h"
 
+#include <ATen/Context.h>
 #include <ATen/native/ResizeCommon.h>
+#include <ATen/native/TensorFactories.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/set_native.h>
@@ -24,23 +26,43 @@ void check_options(c10::optional<at::Layout> layout, c10::optional<bool> pin_mem
   TORCH_CHECK(!c10::pinned_memory_or_default(pin_memory), "Only dense CPU tensors can be pinned");
 }
 
+// torch.utils.deterministic.fill_uninitialized_memory
+bool fills_uninitialized() {
+  return at::globalContext().deterministicAlgorithms() && at::globalContext().deterministicFillUninitializedMemory();
+}
+
+at::Tensor filled_when_deterministic(at::Tensor tensor) {
+  if (fills_uninitialized()) [[unlikely]]
+    at::native::fill_empty_deterministic_(tensor);
+  return tensor;
+}
+
 at::Tensor empty_memory_format(at::IntArrayRef size, c10::optional<at::ScalarType> dtype, c10::optional<at::Layout> layout,
                                c10::optional<at::Device> device, c10::optional<bool> pin_memory, c10::optional<at::MemoryFormat> format) {
   check_options(layout, pin_memory);
   const c10::OptionalDeviceGuard guard(device);
-  return at::Tensor(at::detail::empty_generic(size, device_allocator(), key_set, c10::dtype_or_default(dtype), format));
+  return filled_when_deterministic(at::Tensor(at::detail::empty_generic(size, device_allocator(), key_set, c10::dtype_or_default(dtype), format)));
 }
 
 at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, c10::optional<at::ScalarType> dtype, c10::optional<at::Layout> layout,
                          c10::optional<at::Device> device, c10::optional<bool> pin_memory) {
   check_options(layout, pin_memory);
   const c10::OptionalDeviceGuard guard(device);
-  return at::Tensor(at::detail::empty_strided_generic(size, stride, device_allocator(), key_set, c10::dtype_or_default(dtype)));
+  return filled_when_deterministic(at::Tensor(at::detail::empty_strided_generic(size, stride, device_allocator(), key_set, c10::dtype_or_default(dtype))));
+}
+
+// Zero without memory, for forward-mode derivatives that are known to vanish.
+at::Tensor efficient_zero_tensor(at::IntArrayRef size, c10::optional<at::ScalarType> dtype, c10::optional<at::Layout>, c10::optional<at::Device> device,
+                                 c10::optional<bool>) {
+  at::native::ZeroTensorAllocator allocator(c10::device_or_default(device));
+  return at::Tensor(at::detail::empty_generic(size, &allocator, key_set | c10::DispatchKeySet(c10::DispatchKey::ZeroTensor), c10::dtype_or_default(dtype),
+                                              std::nullopt));
 }
 
 // at::native::resize_ grows the storage with a host memcpy, which a device address does not survive.
 const at::Tensor& resize_(const at::Tensor& self, at::IntArrayRef size, c10::optional<at::MemoryFormat> format) {
   at::TensorImpl* implementation = self.unsafeGetTensorImpl();
+  const auto old_bytes = static_cast<int64_t>(implementation->unsafe_storage().nbytes());
   if (self.sizes() != size) {
     const c10::DeviceGuard guard(self.device());
     const size_t bytes = at::detail::computeStorageNbytesContiguous(size, implementation->itemsize(), implementation->storage_offset());
@@ -52,6 +74,8 @@ const at::Tensor& resize_(const at::Tensor& self, at::IntArrayRef size, c10::opt
     TORCH_CHECK(*format != at::MemoryFormat::Preserve, "Unsupported memory format", *format);
     implementation->empty_tensor_restride(*format);
   }
+  if (fills_uninitialized()) [[unlikely]]
+    at::native::fill_resize_deterministic_(self, old_bytes);
   return self;
 }
 
@@ -88,6 +112,7 @@ void assert_async(const at::Tensor& condition) { assert_async_message(condition,
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("empty.memory_format", empty_memory_format);
   m.impl("empty_strided", empty_strided);
+  m.impl("_efficientzerotensor", efficient_zero_tensor);
   m.impl("resize_", resize_);
   m.impl("as_strided", as_strided);
   m.impl("view", view_tensor);

@@ -8,6 +8,9 @@ namespace ocl::aten {
 
 ops::ElementwiseScalar scalar_of(const at::Scalar& scalar);
 
+// Raises ATen's error ("value cannot be converted to type int8_t without overflow") unless the dtype can hold the value.
+void check_convertible(const at::Scalar& value, at::ScalarType type);
+
 // Launches the row on the iterator's operands. Operands keep their own dtypes (TensorIterator converts nothing off the CPU); CPU
 // scalars become kernel arguments. compute: the iterator's common dtype unless given. `name` is ATen's kernel name for the
 // "not implemented" error.

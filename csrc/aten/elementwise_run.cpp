@@ -12,6 +12,15 @@ ops::ElementwiseScalar scalar_of(const at::Scalar& scalar) {
   return ops::ElementwiseScalar(scalar.toLong());
 }
 
+void check_convertible(const at::Scalar& value, at::ScalarType type) {
+  switch (type) {
+#define CONVERT(T, NAME) case at::ScalarType::NAME: (void)value.to<T>(); return;
+    AT_FORALL_SCALAR_TYPES_WITH_COMPLEX(CONVERT)
+#undef CONVERT
+    default: return;
+  }
+}
+
 namespace {
 
 ops::ElementwiseScalar cpu_scalar(at::TensorIteratorBase& iterator, int i) { return scalar_of(iterator.tensor(i).item()); }

@@ -53,19 +53,28 @@ std::pair<bool, std::string> self_test(int device_index) {
 const Exports exports = {
     .device_count = [] { return static_cast<int>(runtime::device_count()); },
     .device_problems = [] { return Device::problems(); },
-    .capabilities = [](int i) -> const Capabilities& { return Device::get(i).capabilities(); },
+    .capabilities = [](int i) -> const Capabilities& { return runtime::device(index(i)).capabilities(); },
     .fat = [](int i) { return Device::get(i).fat(); },
     .current_device = [] { return static_cast<int>(runtime::current_device()); },
     .set_device = [](int i) { runtime::set_device(index(i)); },
     .exchange_device = [](int i) { return static_cast<int>(runtime::exchange_device(index(i))); },
     .synchronize = [](int i) { runtime::synchronize_device(index(i)); },
-    .memory_statistics = [](int i) { return Device::get(i).allocator().statistics(); },
-    .memory_snapshot = [](int i) { return Device::get(i).allocator().snapshot(); },
-    .reserved_bytes = [](int i) { return Device::get(i).allocator().reserved_bytes(); },
+    .memory_statistics = [](int i) { return runtime::device(index(i)).allocator().statistics(); },
+    .memory_snapshot = [](int i) { return runtime::device(index(i)).allocator().snapshot(); },
+    .memory_info = [](int i) { return runtime::device(index(i)).allocator().memory_info(); },
     .empty_cache = [] { for (int i = 0; i < Device::count(); ++i) Device::get(i).allocator().empty_cache(); },
-    .reset_peak = [](int i) { Device::get(i).allocator().reset_peak(); },
-    .reset_accumulated = [](int i) { Device::get(i).allocator().reset_accumulated(); },
-    .set_memory_limit = [](int i, uint64_t bytes) { Device::get(i).allocator().set_limit(bytes); },
+    .allocate = [](int i, size_t bytes, int stream) {
+      Device& device = runtime::device(index(i));
+      return reinterpret_cast<uintptr_t>(device.allocator().allocate(bytes, device.queue(stream)));
+    },
+    .release = [](uintptr_t address) {
+      const SegmentInfo segment = find_segment(reinterpret_cast<const void*>(address));
+      TORCH_CHECK_VALUE(segment.device, "the address ", address, " is not device memory");
+      segment.device->allocator().free(reinterpret_cast<void*>(address));
+    },
+    .reset_peak = [](int i) { runtime::device(index(i)).allocator().reset_peak(); },
+    .reset_accumulated = [](int i) { runtime::device(index(i)).allocator().reset_accumulated(); },
+    .set_memory_limit = [](int i, uint64_t bytes) { runtime::device(index(i)).allocator().set_limit(bytes); },
     .default_generator = [](int i) { return runtime::default_generator(index(i)); },
     .fallbacks = fallback_counts,
     .reset_fallbacks = reset_fallback_counts,

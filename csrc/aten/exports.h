@@ -27,8 +27,10 @@ struct Exports {
   void (*synchronize)(int device);
   AllocatorStatistics (*memory_statistics)(int device);
   std::vector<SegmentSnapshot> (*memory_snapshot)(int device);
-  uint64_t (*reserved_bytes)(int device);
+  std::pair<size_t, size_t> (*memory_info)(int device);  // free, total
   void (*empty_cache)();
+  uintptr_t (*allocate)(int device, size_t bytes, int stream);
+  void (*release)(uintptr_t address);
   void (*reset_peak)(int device);
   void (*reset_accumulated)(int device);
   void (*set_memory_limit)(int device, uint64_t bytes);

@@ -6,10 +6,10 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/native/CPUFallback.h>
-#include <ATen/ops/from_blob.h>
 #include <c10/core/CPUAllocator.h>
 
 #include <atomic>
+#include <map>
 #include <mutex>
 #include <set>
 
@@ -102,19 +102,23 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::St
   at::native::cpu_fallback(op, stack, /*error_on_views=*/true);
 }
 
-// On shared memory the CPU works on the tensors in place; elsewhere they are copied.
-at::Tensor cpu_alias(const at::Tensor& tensor) {
+// A CPU storage on the memory of an `ocl` one, which it keeps alive.
+c10::Storage cpu_storage(const c10::Storage& storage) {
+  auto* keep = new c10::Storage(storage);
+  c10::DataPtr data(storage.mutable_data(), keep, [](void* kept) { delete static_cast<c10::Storage*>(kept); }, at::kCPU);
+  return c10::Storage(c10::Storage::use_byte_size_t(), storage.nbytes(), std::move(data), c10::GetCPUAllocator(), /*resizable=*/true);
+}
+
+// On shared memory the CPU works on the tensors in place; elsewhere they are copied. Tensors of one storage stay tensors of one storage,
+// so that the CPU's own checks see overlapping arguments.
+at::Tensor cpu_alias(const at::Tensor& tensor, std::map<c10::StorageImpl*, c10::Storage>& storages) {
   if (!tensor.defined() || tensor.device().is_cpu()) return tensor;
   Device& device = runtime::device(tensor.device().index());
   if (!device.capabilities().unified_memory || tensor.layout() != at::kStrided) return tensor.to(at::kCPU);
-  at::Tensor keep = tensor;
-  at::Tensor alias = at::for_blob(tensor.data_ptr(), tensor.sizes())
-                         .strides(tensor.strides())
-                         .deleter([keep](void*) mutable { keep = at::Tensor(); })
-                         .options(at::TensorOptions().dtype(tensor.scalar_type()).device(at::kCPU))
-                         .resizeable_storage()
-                         .allocator(c10::GetCPUAllocator())
-                         .make_tensor();
+  c10::Storage& storage = storages[tensor.storage().unsafeGetStorageImpl()];
+  if (!storage) storage = cpu_storage(tensor.storage());
+  at::Tensor alias = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(storage), c10::DispatchKeySet(c10::DispatchKey::CPU), tensor.dtype());
+  alias.unsafeGetTensorImpl()->set_sizes_and_strides(tensor.sizes(), tensor.strides(), tensor.storage_offset());
   alias._set_conj(tensor.is_conj());
   alias._set_neg(tensor.is_neg());
   return alias;
@@ -123,12 +127,13 @@ at::Tensor cpu_alias(const at::Tensor& tensor) {
 std::vector<at::Tensor> to_cpu(at::TensorList tensors) {
   std::vector<at::Tensor> result;
   std::set<Queue*> finished;
+  std::map<c10::StorageImpl*, c10::Storage> storages;
   for (const at::Tensor& tensor : tensors) {
     if (tensor.defined() && tensor.device().type() == runtime::device_type) {
       Queue& queue = queue_for(tensor);
       if (finished.insert(&queue).second) runtime::synchronize(queue);
     }
-    result.push_back(cpu_alias(tensor));
+    result.push_back(cpu_alias(tensor, storages));
   }
   return result;
 }

@@ -4,11 +4,16 @@
 #include "ops/gemm/gemm.h"
 
 #include <ATen/ExpandUtils.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/ops/_addmm_activation_meta.h>
+#include <ATen/ops/addmm.h>
 #include <ATen/ops/addmm_meta.h>
 #include <ATen/ops/addmv_meta.h>
+#include <ATen/ops/baddbmm.h>
 #include <ATen/ops/baddbmm_meta.h>
+#include <ATen/ops/bmm.h>
 #include <ATen/ops/bmm_meta.h>
+#include <ATen/ops/mm.h>
 #include <ATen/ops/mm_meta.h>
 
 namespace ocl::aten {
@@ -134,6 +139,7 @@ void add_products(const at::Tensor& self, const at::Tensor& batch1, const at::Te
   const std::array<int64_t, 2> sizes{batch1.size(1), batch2.size(2)};
   const auto added = at::expand_size(self, sizes, "addbmm");
   at::native::resize_output(out, sizes);
+  at::assert_no_internal_overlap(out);
   const int64_t count = batch1.size(0);
   if (count == 0 || batch1.size(2) == 0) {
     multiply("addbmm", out, at::empty({sizes[0], 0}, batch1.options()), at::empty({0, sizes[1]}, batch2.options()), {&*added, beta, alpha});
@@ -174,7 +180,50 @@ at::Tensor inner_product(const at::Tensor& self, const at::Tensor& other) {
 
 at::Tensor conjugated_product(const at::Tensor& self, const at::Tensor& other) { return inner_product(self.is_complex() ? self.conj() : self, other); }
 
+// Products of half types with a float32 result: the operands are widened, since every algorithm accumulates in its output's precision.
+at::Tensor widened(const char* name, const at::Tensor& t, at::ScalarType result) {
+  TORCH_CHECK(result == t.scalar_type() || (result == at::kFloat && (t.scalar_type() == at::kHalf || t.scalar_type() == at::kBFloat16)), name,
+              ": out_dtype must be the same as input dtype or fp32 for fp16/bf16 inputs");
+  return t.to(result);
+}
+at::Tensor mm_dtype(const at::Tensor& self, const at::Tensor& mat2, at::ScalarType result) {
+  return at::mm(widened("mm", self, result), widened("mm", mat2, result));
+}
+at::Tensor& mm_dtype_out(const at::Tensor& self, const at::Tensor& mat2, at::ScalarType result, at::Tensor& out) {
+  return mm_out(widened("mm", self, result), widened("mm", mat2, result), out);
+}
+at::Tensor bmm_dtype(const at::Tensor& self, const at::Tensor& mat2, at::ScalarType result) {
+  return at::bmm(widened("bmm", self, result), widened("bmm", mat2, result));
+}
+at::Tensor& bmm_dtype_out(const at::Tensor& self, const at::Tensor& mat2, at::ScalarType result, at::Tensor& out) {
+  return bmm_out(widened("bmm", self, result), widened("bmm", mat2, result), out);
+}
+at::Tensor addmm_dtype(const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2, at::ScalarType result, const at::Scalar& beta,
+                       const at::Scalar& alpha) {
+  return at::addmm(widened("addmm", self, result), widened("addmm", mat1, result), widened("addmm", mat2, result), beta, alpha);
+}
+at::Tensor& addmm_dtype_out(const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2, at::ScalarType result, const at::Scalar& beta,
+                            const at::Scalar& alpha, at::Tensor& out) {
+  return addmm_out(widened("addmm", self, result), widened("addmm", mat1, result), widened("addmm", mat2, result), beta, alpha, out);
+}
+at::Tensor baddbmm_dtype(const at::Tensor& self, const at::Tensor& batch1, const at::Tensor& batch2, at::ScalarType result, const at::Scalar& beta,
+                         const at::Scalar& alpha) {
+  return at::baddbmm(widened("baddbmm", self, result), widened("baddbmm", batch1, result), widened("baddbmm", batch2, result), beta, alpha);
+}
+at::Tensor& baddbmm_dtype_out(const at::Tensor& self, const at::Tensor& batch1, const at::Tensor& batch2, at::ScalarType result,
+                              const at::Scalar& beta, const at::Scalar& alpha, at::Tensor& out) {
+  return baddbmm_out(widened("baddbmm", self, result), widened("baddbmm", batch1, result), widened("baddbmm", batch2, result), beta, alpha, out);
+}
+
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("mm.dtype", mm_dtype);
+  m.impl("mm.dtype_out", mm_dtype_out);
+  m.impl("bmm.dtype", bmm_dtype);
+  m.impl("bmm.dtype_out", bmm_dtype_out);
+  m.impl("addmm.dtype", addmm_dtype);
+  m.impl("addmm.dtype_out", addmm_dtype_out);
+  m.impl("baddbmm.dtype", baddbmm_dtype);
+  m.impl("baddbmm.dtype_out", baddbmm_dtype_out);
   m.impl("mm.out", mm_out);
   m.impl("addmm.out", addmm_out);
   m.impl("_addmm_activation.out", addmm_activation_out);

@@ -157,7 +157,7 @@ at::Tensor& index_select_out(const at::Tensor& self, int64_t dim, const at::Tens
   at::assert_no_overlap(out, index);
   at::DimVector sizes(self.sizes());
   if (self.dim() > 0) sizes[dim] = index.numel();
-  TORCH_CHECK_INDEX(index.numel() == 0 || self.dim() == 0 || self.size(dim) > 0, "index_select(): dimension ", dim, " of self has no elements to select");
+  TORCH_CHECK(index.numel() == 0 || self.dim() == 0 || self.size(dim) > 0, "index_select(): self indexing axis dim should be positive");
   at::native::resize_output(out, sizes);
   if (out.numel() > 0) ops::index_select(queue_for(self), view(out), view(self), static_cast<int>(dim), view(index));
   return out;
@@ -205,8 +205,7 @@ at::Tensor roll_dims(const at::Tensor& self, at::IntArrayRef shifts, at::IntArra
   at::Tensor out = at::empty_like(self, at::MemoryFormat::Contiguous);
   if (out.numel() == 0) return out;
   std::vector<int> axes;
-  for (int64_t dim : dims) axes.push_back(static_cast<int>(at::maybe_wrap_dim(dim, self.dim())));
-  if (self.dim() == 0) return out.copy_(self);
+  for (int64_t dim : dims) axes.push_back(static_cast<int>(at::maybe_wrap_dim(dim, self.dim(), /*wrap_scalar=*/false)));
   ops::roll(queue_for(self), view(out), view(self), std::span(shifts.data(), shifts.size()), axes);
   return out;
 }
@@ -222,10 +221,9 @@ at::Tensor& nonzero_out(const at::Tensor& self, at::Tensor& out) {
   const at::Tensor mask = self.contiguous();
   ops::Compaction compaction(queue_for(self), view(mask));
   const int64_t count = compaction.count();
-  at::native::resize_output(out, {count, self.dim()});
-  const auto dense = contiguous(out);
-  compaction.coordinates(view(*dense), count);
-  if (!dense->is_same(out)) out.copy_(*dense);
+  // A new result keeps each coordinate contiguous, as everywhere in ATen: nonzero(as_tuple=True) returns its columns.
+  if (at::native::resize_output(out, {count, self.dim()})) out.as_strided_({count, self.dim()}, {1, count});
+  compaction.coordinates(view(out), count);
   return out;
 }
 

@@ -110,8 +110,14 @@ std::tuple<Tensor, Tensor> fused_rms_norm_backward(const Tensor& grad_out, const
 
 ops::GroupNormProblem group_problem(const Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias, int64_t N, int64_t C, int64_t HxW,
                                     int64_t group) {
-  TORCH_CHECK(group > 0 && C % group == 0, "Expected number of channels in input to be divisible by num_groups, but got input of shape ", input.sizes(),
+  TORCH_CHECK(group > 0, "Expected num groups to be greater than 0, got ", group);
+  TORCH_CHECK(C % group == 0, "Expected number of channels in input to be divisible by num_groups, but got input of shape ", input.sizes(),
               " and num_groups=", group);
+  for (const OptionalTensor* parameter : {&weight, &bias})
+    TORCH_CHECK(!*parameter || !(*parameter)->defined() || ((*parameter)->dim() == 1 && (*parameter)->numel() == C), "Expected ",
+                parameter == &weight ? "weight" : "bias", " to be a vector of size equal to the number of channels in input, but got ",
+                parameter == &weight ? "weight" : "bias", " of shape ", parameter->value().sizes(), " and input of shape ", input.sizes());
+  TORCH_CHECK(input.numel() == N * C * HxW, "native_group_norm: an input of shape ", input.sizes(), " has not ", N, " x ", C, " x ", HxW, " elements");
   ops::GroupNormProblem p;
   p.dtype = dtype_of(input.scalar_type());
   p.parameter = dtype_of(parameter_type(weight, bias, input.scalar_type()));
@@ -128,6 +134,11 @@ std::tuple<Tensor, Tensor, Tensor> native_group_norm(const Tensor& input, const 
   const Tensor x = input.contiguous(), w = dense_as(weight, parameters), b = dense_as(bias, parameters);
   const auto options = input.options().dtype(statistics_type(input.scalar_type()));
   Tensor y = empty_like_options(input.sizes(), input.options()), mean = empty_like_options({N, group}, options), rstd = empty_like_options({N, group}, options);
+  if (input.numel() == 0) {
+    mean.fill_(std::numeric_limits<double>::quiet_NaN());
+    rstd.fill_(std::numeric_limits<double>::quiet_NaN());
+    return {y, mean, rstd};
+  }
   ops::group_norm_forward(queue_for(x), p, x.data_ptr(), address(w), address(b), y.data_ptr(), mean.data_ptr(), rstd.data_ptr());
   return {y, mean, rstd};
 }

@@ -162,8 +162,13 @@ std::tuple<Tensor, Tensor> max_pool3d_with_indices(const Tensor& self, IntArrayR
 Tensor& max_pool3d_with_indices_backward_out(const Tensor& grad, const Tensor& self, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding,
                                              IntArrayRef dilation, bool ceil_mode, const Tensor& indices, Tensor& grad_input) {
   const c10::OptionalDeviceGuard guard(at::device_of(self));
-  at::native::resize_output(grad_input, self.sizes());
   const Windows windows{kernel, stride, padding, dilation};
+  const auto sizes = max_pool3d_sizes(self, windows, ceil_mode);
+  for (const Tensor* t : {&grad, &indices})
+    TORCH_CHECK(t->sizes() == IntArrayRef(sizes), "max_pool3d_with_indices_backward: expected a gradient and indices of shape ", IntArrayRef(sizes),
+                ", but got ", t->sizes());
+  TORCH_CHECK(grad.scalar_type() == self.scalar_type(), "Expected dtype ", self.scalar_type(), " for `gradOutput` but got dtype ", grad.scalar_type());
+  at::native::resize_output(grad_input, self.sizes());
   run_backward(ops::PoolKind::max, grad, self, 3, &windows, indices, grad_input);
   return grad_input;
 }

@@ -92,6 +92,8 @@ Tensor& mean_out(const Tensor& self, at::OptionalIntArrayRef dim, bool keepdim, 
   Out<at::meta::structured_mean_dim, 1> op(out);
   op.meta(self, dim, keepdim, dtype);
   const DimMask dims = mask_of(self, dim);
+  const at::ScalarType type = dtype.value_or(self.scalar_type());
+  TORCH_CHECK(at::canCast(type, out.scalar_type()), "result type ", type, " can't be cast to the desired output type ", out.scalar_type());
   run(Reduction::mean, self, dims, op.output(0), static_cast<double>(extent_of(self, dims)));
   op.finish();
   return out;
@@ -107,7 +109,9 @@ Tensor& nansum_out(const Tensor& self, at::OptionalIntArrayRef dim, bool keepdim
   const DimMask dims = mask_of(self, dim);
   const at::ScalarType type = dtype.value_or(out.scalar_type());
   TORCH_CHECK(type == out.scalar_type(), "Expected out tensor to have dtype ", type, ", but got ", out.scalar_type(), " instead");
+  if (self.is_floating_point() && !out.is_floating_point()) not_implemented_for("nansum", out.scalar_type());
   at::native::resize_output(out, reduced_shape(self, dims, keepdim));
+  at::assert_no_internal_overlap(out);
   run(self.is_floating_point() ? Reduction::nansum : Reduction::sum, self, dims, out);
   return out;
 }
@@ -255,7 +259,8 @@ Tensor& vector_norm_out(const Tensor& self, const at::Scalar& ord, at::OptionalI
 Tensor& norm_out(const Tensor& self, const std::optional<at::Scalar>& p, at::IntArrayRef dim, bool keepdim, Tensor& out) {
   Out<at::meta::structured_norm_ScalarOpt_dim, 1> op(out);
   op.meta(self, p.has_value() ? at::OptionalScalarRef(*p) : at::OptionalScalarRef(), dim, keepdim);
-  run_norm(self, p ? p->toDouble() : 2, mask_of(self, at::OptionalIntArrayRef(dim)), op.output(0));
+  at::Tensor result = op.output(0);
+  vector_norm_out(self, p.value_or(2.0), dim, keepdim, std::nullopt, result);
   op.finish();
   return out;
 }
@@ -263,7 +268,8 @@ Tensor& norm_out(const Tensor& self, const std::optional<at::Scalar>& p, at::Int
 Tensor& norm_dtype_out(const Tensor& self, const std::optional<at::Scalar>& p, at::IntArrayRef dim, bool keepdim, at::ScalarType dtype, Tensor& out) {
   Out<at::meta::structured_norm_ScalarOpt_dim_dtype, 1> op(out);
   op.meta(self, p.has_value() ? at::OptionalScalarRef(*p) : at::OptionalScalarRef(), dim, keepdim, dtype);
-  run_norm(self, p ? p->toDouble() : 2, mask_of(self, at::OptionalIntArrayRef(dim)), op.output(0));
+  at::Tensor result = op.output(0);
+  vector_norm_out(self, p.value_or(2.0), dim, keepdim, dtype, result);
   op.finish();
   return out;
 }

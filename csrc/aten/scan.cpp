@@ -37,6 +37,7 @@ void cumulative_extremum(const Tensor& self, Tensor& values, Tensor& indices, in
 }
 
 Tensor& logcumsumexp_out(const Tensor& self, int64_t dim, Tensor& out) {
+  dim = at::maybe_wrap_dim(dim, self.dim());
   if (!self.is_floating_point()) not_implemented_for("logcumsumexp", self.scalar_type());
   at::native::resize_output(out, self.sizes());
   run(ops::Scan::logcumsumexp, self, dim, out);

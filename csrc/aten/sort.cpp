@@ -3,6 +3,7 @@
 
 #include "aten/common.h"
 
+#include <ATen/MemoryOverlap.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
@@ -47,16 +48,17 @@ PairOut topk_out(const Tensor& self, int64_t k, int64_t dim, bool largest, bool 
 void run_select(ops::Selection selection, const Tensor& self, int64_t dim, int64_t k, bool keepdim, Tensor& values, Tensor& indices) {
   if (self.is_complex()) not_implemented_for("median", self.scalar_type());
   at::DimVector shape(self.sizes());
-  if (self.dim() > 0) shape[dim] = 1;
-  at::native::resize_output(values, shape);
-  at::native::resize_output(indices, shape);
-  if (self.numel() > 0) {
-    const c10::OptionalDeviceGuard guard(self.device());
-    ops::select(queue_for(self), selection, view(self), static_cast<int>(dim), k, view(values), view(indices));
+  const bool dropped = self.dim() > 0 && !keepdim;
+  if (dropped) shape.erase(shape.begin() + dim);
+  else if (self.dim() > 0) shape[dim] = 1;
+  for (const Tensor* out : {&values, &indices}) {
+    at::native::resize_output(*out, shape);
+    at::assert_no_internal_overlap(*out);
   }
-  if (keepdim || self.dim() == 0) return;
-  values.squeeze_(dim);
-  indices.squeeze_(dim);
+  if (self.numel() == 0) return;
+  const auto kept = [&](const Tensor& out) { return dropped ? out.unsqueeze(dim) : out; };
+  const c10::OptionalDeviceGuard guard(self.device());
+  ops::select(queue_for(self), selection, view(self), static_cast<int>(dim), k, view(kept(values)), view(kept(indices)));
 }
 
 void check_outputs(const Tensor& self, const Tensor& values, const Tensor& indices) {
@@ -96,11 +98,17 @@ PairOut kthvalue_out(const Tensor& self, int64_t k, int64_t dim, bool keepdim, T
   return {values, indices};
 }
 
-Pair mode(const Tensor& self, int64_t dim, bool keepdim) {
+PairOut mode_out(const Tensor& self, int64_t dim, bool keepdim, Tensor& values, Tensor& indices) {
   dim = at::maybe_wrap_dim(dim, self.dim());
   check_not_empty("mode", self, dim);
-  Tensor values = at::empty({0}, self.options()), indices = at::empty({0}, self.options().dtype(at::kLong));
+  check_outputs(self, values, indices);
   run_select(ops::Selection::mode, self, dim, 0, keepdim, values, indices);
+  return {values, indices};
+}
+
+Pair mode(const Tensor& self, int64_t dim, bool keepdim) {
+  Tensor values = at::empty({0}, self.options()), indices = at::empty({0}, self.options().dtype(at::kLong));
+  mode_out(self, dim, keepdim, values, indices);
   return {values, indices};
 }
 
@@ -158,6 +166,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("nanmedian.dim_values", median_out<Selection::nanmedian>);
   m.impl("kthvalue.values", kthvalue_out);
   m.impl("mode", mode);
+  m.impl("mode.values", mode_out);
   m.impl("_unique2", unique2);
   m.impl("_unique", unique);
   m.impl("unique_consecutive", unique_consecutive);

@@ -11,8 +11,10 @@
 #include <ATen/ops/ceil_meta.h>
 #include <ATen/ops/cos_meta.h>
 #include <ATen/ops/cosh_meta.h>
+#include <ATen/ops/digamma_meta.h>
 #include <ATen/ops/erf_meta.h>
 #include <ATen/ops/erfc_meta.h>
+#include <ATen/ops/erfinv_meta.h>
 #include <ATen/ops/exp_meta.h>
 #include <ATen/ops/exp2_meta.h>
 #include <ATen/ops/expm1_meta.h>
@@ -26,6 +28,7 @@
 #include <ATen/ops/log1p_meta.h>
 #include <ATen/ops/log2_meta.h>
 #include <ATen/ops/neg_meta.h>
+#include <ATen/ops/polygamma_meta.h>
 #include <ATen/ops/reciprocal_meta.h>
 #include <ATen/ops/round_meta.h>
 #include <ATen/ops/rsqrt_meta.h>
@@ -43,6 +46,8 @@
 #include <ATen/ops/trunc_meta.h>
 #include <ATen/ops/empty_like.h>
 
+#include <cmath>
+
 namespace ocl::aten {
 
 namespace {
@@ -56,6 +61,8 @@ OCL_UNARY(atanh, "atanh")
 OCL_UNARY(cos, "cos")
 OCL_UNARY(cosh, "cosh")
 OCL_UNARY(erf, "erf")
+OCL_UNARY(erfinv, "erfinv")
+OCL_UNARY(digamma, "digamma")
 OCL_UNARY(erfc, "erfc")
 OCL_UNARY(exp, "exp")
 OCL_UNARY(exp2, "exp2")
@@ -94,6 +101,25 @@ OCL_UNARY(special_entr, "entr")
 OCL_UNARY_TO_BOOL(isneginf, "isneginf")
 OCL_UNARY_TO_BOOL(isposinf, "isposinf")
 OCL_UNARY_TO_BOOL(signbit, "signbit")
+
+struct Polygamma final : Out<at::meta::structured_polygamma, 1> { using Out::Out; };
+at::Tensor& polygamma_out(int64_t n, const at::Tensor& self, at::Tensor& out) {
+  Polygamma kernel(out);
+  kernel.meta(n, self);
+  if (n == 0) run(OCL_ROW("digamma"), kernel);
+  else if (n == 1) run(OCL_ROW("trigamma"), kernel);
+  else run(OCL_ROW("polygamma"), kernel, {static_cast<double>(n + 1), (n % 2 ? 1.0 : -1.0) * std::tgamma(static_cast<double>(n + 1))});
+  return out;
+}
+
+struct RoundDecimals final : Out<at::meta::structured_round_decimals, 1> { using Out::Out; };
+at::Tensor& round_decimals_out(const at::Tensor& self, int64_t decimals, at::Tensor& out) {
+  RoundDecimals kernel(out);
+  kernel.meta(self, decimals);
+  if (decimals == 0) run(OCL_ROW("round"), kernel);
+  else run(decimals > 0 ? OCL_ROW("round_decimals") : OCL_ROW("round_negative_decimals"), kernel, {std::pow(10.0, std::abs(decimals))});
+  return out;
+}
 
 // ---- operators without a structured kernel: a plain iterator
 at::Tensor& unary_into(const char* name, const at::Tensor& self, at::Tensor& out, std::initializer_list<ops::ElementwiseScalar> scalars = {},
@@ -179,10 +205,7 @@ at::Tensor& relu_(at::Tensor& self) {
 at::Tensor& fill_scalar(at::Tensor& self, const at::Scalar& value) {
   if (self.numel() == 0) return self;
   auto iterator = at::TensorIteratorConfig().set_check_mem_overlap(false).check_all_same_dtype(false).add_output(self).resize_outputs(false).build();
-  if (!value.isComplex() || self.is_complex()) {
-    // the same overflow error as on the CPU
-    if (at::isIntegralType(self.scalar_type(), false) && value.isIntegral(true)) (void)value.to<int64_t>();
-  }
+  check_convertible(value, self.scalar_type());
   run(OCL_ROW("fill"), iterator, {scalar_of(value)}, self.scalar_type());
   return self;
 }
@@ -204,7 +227,10 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("atanh.out", atanh_out);
   m.impl("cos.out", cos_out);
   m.impl("cosh.out", cosh_out);
+  m.impl("digamma.out", digamma_out);
   m.impl("erf.out", erf_out);
+  m.impl("erfinv.out", erfinv_out);
+  m.impl("polygamma.out", polygamma_out);
   m.impl("erfc.out", erfc_out);
   m.impl("exp.out", exp_out);
   m.impl("exp2.out", exp2_out);
@@ -229,6 +255,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("frac.out", frac_out);
   m.impl("neg.out", neg_out);
   m.impl("round.out", round_out);
+  m.impl("round.decimals_out", round_decimals_out);
   m.impl("sgn.out", sgn_out);
   m.impl("sign.out", sign_out);
   m.impl("trunc.out", trunc_out);

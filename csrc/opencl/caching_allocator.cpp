@@ -2,6 +2,7 @@
 
 #include "opencl/environment.h"
 #include "opencl/memory.h"
+#include "opencl/platform.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -174,26 +175,25 @@ void* CachingAllocator::allocate(size_t requested, Queue& queue) {
   count(block, 1);
   change(statistics_.active, large, 1);
   change(statistics_.active_bytes, large, static_cast<int64_t>(block->bytes));
-  if (observer_) observer_(block->address, static_cast<int64_t>(block->bytes));
   return block->address;
 }
 
-void CachingAllocator::free(void* address) noexcept {
-  if (!address) return;
+size_t CachingAllocator::free(void* address) noexcept {
+  if (!address) return 0;
   std::lock_guard lock(mutex_);
   auto it = live_.find(address);
   if (it == live_.end()) {
     std::fprintf(stderr, "torch_ocl: free of an address that is not allocated\n");
-    return;
+    return 0;
   }
   Block* block = it->second;
   live_.erase(it);
+  const size_t requested = block->requested;  // the block may disappear in a neighbour
   block->allocated = false;
   count(block, -1);
-  if (observer_) observer_(address, -static_cast<int64_t>(block->bytes));
   if (block->other_queues.empty()) {
     return_block(block);
-    return;
+    return requested;
   }
   try {
     Deferred deferred{block, {}};
@@ -203,6 +203,7 @@ void CachingAllocator::free(void* address) noexcept {
   } catch (const std::exception& error) {
     std::fprintf(stderr, "torch_ocl: %s; a block of memory is lost\n", error.what());
   }
+  return requested;
 }
 
 void CachingAllocator::return_block(Block* block) {
@@ -309,14 +310,13 @@ void CachingAllocator::reset_accumulated() {
   statistics_.retries = statistics_.out_of_memory = 0;
 }
 
-uint64_t CachingAllocator::reserved_bytes() const {
+std::pair<size_t, size_t> CachingAllocator::memory_info() const {
   std::lock_guard lock(mutex_);
-  return static_cast<uint64_t>(statistics_.reserved_bytes[0].current);
-}
-
-void CachingAllocator::set_observer(std::function<void(void*, int64_t)> observer) {
-  std::lock_guard lock(mutex_);
-  observer_ = std::move(observer);
+  const uint64_t total = device_.capabilities().global_memory, reserved = static_cast<uint64_t>(statistics_.reserved_bytes[0].current);
+  uint64_t free = total > reserved ? total - reserved : 0;
+  if (device_.capabilities().unified_memory)
+    if (const uint64_t available = platform::available_memory()) free = std::min(free, available);
+  return {free, total};
 }
 
 std::vector<SegmentSnapshot> CachingAllocator::snapshot() const {

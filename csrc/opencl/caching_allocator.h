@@ -6,7 +6,6 @@
 
 #include <array>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <mutex>
 #include <set>
@@ -55,7 +54,8 @@ class CachingAllocator {
   // `bytes` of device memory for use on `queue`, aligned to 512 bytes; nullptr for 0 bytes.
   // Errors: OutOfMemory after the cache was freed and tried again; what() is the report.
   void* allocate(size_t bytes, Queue& queue);
-  void free(void* address) noexcept;
+  // Returns the bytes that were asked for.
+  size_t free(void* address) noexcept;
   // The block is also used on `queue`: its memory is reused only after the work issued there by the time of free().
   void record_queue(void* address, Queue& queue);
   // Gives unused segments back to the driver.
@@ -67,9 +67,9 @@ class CachingAllocator {
   void reset_peak();
   void reset_accumulated();
   std::vector<SegmentSnapshot> snapshot() const;
-  uint64_t reserved_bytes() const;
-  // Called with (address, signed bytes) at every allocation and release; for profilers.
-  void set_observer(std::function<void(void*, int64_t)> observer);
+  // (free, total) bytes. OpenCL has no call for free memory: what others use counts only on devices that share memory with the host.
+  std::pair<size_t, size_t> memory_info() const;
+  Device& device() const { return device_; }
 
  private:
   struct Block;
@@ -95,7 +95,6 @@ class CachingAllocator {
   std::vector<Deferred> deferred_;
   AllocatorStatistics statistics_;
   uint64_t limit_ = 0;
-  std::function<void(void*, int64_t)> observer_;
 
  public:
   ~CachingAllocator();

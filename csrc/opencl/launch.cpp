@@ -2,15 +2,19 @@
 
 #include "opencl/environment.h"
 
-#include <atomic>
+namespace ocl::detail {
 
-namespace ocl {
-
-static std::atomic<LaunchObserver> launch_observer{nullptr};
-
-void set_launch_observer(LaunchObserver observer) { launch_observer.store(observer); }
-
-namespace detail {
+Location locate_for(Kernel& kernel, unsigned index, const void* address) {
+  if (!address) return {};
+  const Location location = find_location(address);
+  if (location.device == &kernel.device()) [[likely]]
+    return location;
+  // The texts users know from CUDA; the argument says which tensor when an operator did not check by itself.
+  const std::string here = "ocl:" + std::to_string(kernel.device().index());
+  const std::string there = location.device ? "ocl:" + std::to_string(location.device->index()) : "cpu";
+  throw std::invalid_argument("Expected all tensors to be on the same device, but found at least two devices, " + here + " and " + there +
+                              "! (argument " + std::to_string(index) + " of the OpenCL kernel " + kernel.name() + ")");
+}
 
 void set_argument(Kernel& kernel, unsigned index, size_t bytes, const void* value) {
   cl_int code = clSetKernelArg(kernel.handle(), index, bytes, value);
@@ -20,16 +24,11 @@ void set_argument(Kernel& kernel, unsigned index, size_t bytes, const void* valu
 
 void enqueue(Queue& queue, Kernel& kernel, const Range& global, const Range& local) {
   static const bool synchronous = environment::flag("TORCH_OCL_SYNC");
-  LaunchObserver observer = launch_observer.load(std::memory_order_relaxed);
-  cl_event event = nullptr;
-  cl_int code = clEnqueueNDRangeKernel(queue.handle(), kernel.handle(), global.dimensions, nullptr, global.size.data(),
-                                       local.dimensions ? local.size.data() : nullptr, 0, nullptr, observer ? &event : nullptr);
-  if (code != CL_SUCCESS) [[unlikely]]
-    throw_error(code, ("clEnqueueNDRangeKernel(" + kernel.name() + ")").c_str());
-  if (observer) observer(queue, kernel, event);
+  queue.command({Command::Kind::kernel, kernel.name().c_str()}, "clEnqueueNDRangeKernel", [&](cl_event* event) {
+    return clEnqueueNDRangeKernel(queue.handle(), kernel.handle(), global.dimensions, nullptr, global.size.data(),
+                                  local.dimensions ? local.size.data() : nullptr, 0, nullptr, event);
+  });
   if (synchronous) queue.finish();
-  else queue.issued();
 }
 
-}  // namespace detail
-}  // namespace ocl
+}  // namespace ocl::detail

@@ -24,19 +24,17 @@ struct LocalMemory {
   size_t bytes;
 };
 
-// Observer of launches (profiler); null when off. Receives the kernel and its event, which it must release.
-using LaunchObserver = void (*)(Queue&, Kernel&, cl_event);
-void set_launch_observer(LaunchObserver observer);
-
 namespace detail {
 
 void set_argument(Kernel& kernel, unsigned index, size_t bytes, const void* value);
 void enqueue(Queue& queue, Kernel& kernel, const Range& global, const Range& local);
+// Errors: PyTorch's "Expected all tensors to be on the same device" when the address is not memory of the kernel's device.
+Location locate_for(Kernel& kernel, unsigned index, const void* address);
 
 template <class T>
 void set(Kernel& kernel, unsigned& index, const T& argument) {
   if constexpr (std::is_pointer_v<T>) {
-    Location location = locate(argument);
+    Location location = locate_for(kernel, index, argument);
     cl_ulong offset = location.offset;
     set_argument(kernel, index++, sizeof(cl_mem), location.buffer ? &location.buffer : nullptr);
     set_argument(kernel, index++, sizeof(offset), &offset);

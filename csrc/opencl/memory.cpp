@@ -72,14 +72,20 @@ void free_segment(void* base) {
   platform::unmap(segment.mapping, segment.mapping_bytes);
 }
 
-Location locate(const void* address) {
-  if (!address) return {};
+Location find_location(const void* address) noexcept {
   AddressMap& map = address_map();
   std::shared_lock lock(map.mutex);
   const Segment* segment = find(map, static_cast<const char*>(address));
-  if (!segment) [[unlikely]]
-    throw std::invalid_argument("an address that is not in OpenCL device memory was given to a kernel");
-  return {segment->buffer, static_cast<size_t>(static_cast<const char*>(address) - segment->mapping)};
+  if (!segment) return {};
+  return {segment->buffer, static_cast<size_t>(static_cast<const char*>(address) - segment->mapping), segment->device};
+}
+
+Location locate(const void* address) {
+  if (!address) return {};
+  const Location location = find_location(address);
+  if (!location.buffer) [[unlikely]]
+    throw std::invalid_argument("an address that is not in OpenCL device memory was given to a command");
+  return location;
 }
 
 SegmentInfo find_segment(const void* address) noexcept {

@@ -15,6 +15,7 @@ inline constexpr size_t slack_bytes = 256;
 struct Location {
   cl_mem buffer = nullptr;
   size_t offset = 0;  // bytes
+  Device* device = nullptr;
 };
 
 struct SegmentInfo {
@@ -30,6 +31,8 @@ void free_segment(void* base);
 
 // Errors: std::invalid_argument when the address belongs to no segment. A null address gives a null buffer.
 Location locate(const void* address);
+// Everything null when the address belongs to no segment.
+Location find_location(const void* address) noexcept;
 // The device and range of the segment that holds the address; device == nullptr when none does.
 SegmentInfo find_segment(const void* address) noexcept;
 

@@ -12,6 +12,8 @@ void* map_pages(size_t bytes);
 void* reserve_addresses(size_t bytes);
 void unmap(void* address, size_t bytes);
 size_t page_size();
+// Bytes of memory that the system could give out without swapping; 0: unknown.
+size_t available_memory();
 
 int process_id();
 // OpenCL drivers do not survive fork(): watch_forks() is called before the first device is opened, in_forked_child() is true in

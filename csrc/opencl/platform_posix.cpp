@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <fstream>
 #include <pthread.h>
 
 namespace ocl::platform {
@@ -29,6 +30,13 @@ void unmap(void* address, size_t bytes) { munmap(address, bytes); }
 size_t page_size() {
   static const size_t size = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   return size;
+}
+
+size_t available_memory() {
+  std::ifstream lines("/proc/meminfo");
+  for (std::string line; std::getline(lines, line);)
+    if (line.rfind("MemAvailable:", 0) == 0) return std::strtoull(line.c_str() + 13, nullptr, 10) << 10;
+  return 0;
 }
 
 int process_id() { return static_cast<int>(getpid()); }

@@ -47,13 +47,12 @@ std::string kernel_source(const std::string& file) {
 namespace {
 
 // Replaces `#include "x"` lines by the file, each file once.
-void expand(const std::string& file, std::set<std::string>& seen, std::string& out) {
-  if (!seen.insert(file).second) return;
-  std::istringstream lines(kernel_source(file));
+void expand(const std::string& text, std::set<std::string>& seen, std::string& out) {
+  std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
     if (line.rfind("#include \"", 0) == 0) {
-      const size_t end = line.find('"', 10);
-      expand(line.substr(10, end - 10), seen, out);
+      const std::string file = line.substr(10, line.find('"', 10) - 10);
+      if (seen.insert(file).second) expand(kernel_source(file), seen, out);
     } else {
       out += line;
       out += '\n';
@@ -126,6 +125,19 @@ cl_program load(Device& device, const std::string& key, const std::string& optio
   return nullptr;
 }
 
+// One line per process when compiling has taken more than 2 s: the user should know what the first step waits for.
+void announce_long_builds(const Device& device, double seconds) {
+  static std::mutex mutex;
+  static double total = 0;
+  std::lock_guard lock(mutex);
+  const bool was_short = total <= 2;
+  total += seconds;
+  if (!was_short || total <= 2) return;
+  const std::string kept = program_cache::enabled() && program_cache::state().writable ? "once: they are kept in " + program_cache::folder()
+                                                                                        : "in every process: the disk cache is off or not writable";
+  std::fprintf(stderr, "torch_ocl: compiling kernels for %s, %s\n", device.capabilities().name.c_str(), kept.c_str());
+}
+
 cl_program compile(Device& device, const char* file, const std::string& key, const std::string& options, const std::string& source) {
   const auto start = std::chrono::steady_clock::now();
   const char* text = source.c_str();
@@ -138,11 +150,12 @@ cl_program compile(Device& device, const char* file, const std::string& key, con
     const std::string log = build_log(program, id);
     const std::string path = dump(environment::get("TORCH_OCL_DUMP_SOURCE").value_or(program_cache::folder() + "/failed"), file, key, source);
     clReleaseProgram(program);
-    throw BuildError(code, "kernels_cl/" + std::string(file) + " did not compile on " + device.capabilities().name + " (" +
+    throw BuildError(code, std::string(file) + " did not compile on " + device.capabilities().name + " (" +
                                device.capabilities().platform_name + "): " + error_name(code) + "\nsource: " + path + "\n" + log);
   }
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  announce_long_builds(device, seconds);
   if (environment::flag("TORCH_OCL_BUILD_LOG")) {
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     std::fprintf(stderr, "torch_ocl: built %s %s in %.2f s\n", file, key.substr(0, 12).c_str(), seconds);
   }
   return program;
@@ -156,13 +169,11 @@ void store(cl_program program, const std::string& key) {
   if (clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof data, &data, nullptr) == CL_SUCCESS) program_cache::write(key, binary);
 }
 
-}  // namespace
-
-BuildCounts build_counts() { return {programs().built.load(), programs().loaded.load()}; }
-
-Kernel& get_kernel(Device& device, const char* file, const char* name, const Defines& defines) {
+// `file` names the program; `variant` and the name determine what make_source() gives.
+template <class MakeSource>
+Kernel& find_or_build(Device& device, const char* file, const char* name, const std::string& variant, MakeSource&& make_source) {
   Programs& all = programs();
-  const std::string id = std::to_string(device.index()) + "\n" + file + "\n" + defines.str();
+  const std::string id = std::to_string(device.index()) + "\n" + file + "\n" + variant;
   std::shared_ptr<std::once_flag> once;
   Program* program = nullptr;
   {
@@ -173,9 +184,8 @@ Kernel& get_kernel(Device& device, const char* file, const char* name, const Def
     once = flag;
   }
   std::call_once(*once, [&] {
-    std::string source = preamble(device) + defines.str();
-    std::set<std::string> seen;
-    expand(file, seen, source);
+    std::string source = preamble(device);
+    make_source(source);
     const std::string options = build_options(device);
     const std::string key = program_cache::key(device, options, source);
     if (auto folder = environment::get("TORCH_OCL_DUMP_SOURCE")) dump(*folder, file, key, source);
@@ -202,6 +212,25 @@ Kernel& get_kernel(Device& device, const char* file, const char* name, const Def
   }
   return *slot;
 }
+
+}  // namespace
+
+Kernel& get_kernel(Device& device, const char* file, const char* name, const Defines& defines) {
+  return find_or_build(device, file, name, defines.str(), [&](std::string& source) {
+    source += defines.str();
+    std::set<std::string> seen{file};
+    expand(kernel_source(file), seen, source);
+  });
+}
+
+Kernel& get_kernel_from_source(Device& device, const char* name, const std::string& text) {
+  return find_or_build(device, name, name, text, [&](std::string& source) {
+    std::set<std::string> seen;
+    expand(text, seen, source);
+  });
+}
+
+BuildCounts build_counts() { return {programs().built.load(), programs().loaded.load()}; }
 
 struct KernelSite::Table {
   std::vector<Entry> entries;  // open addressing, power-of-two size, kernel == nullptr is empty

@@ -49,6 +49,9 @@ class Kernel {
 // the reference, which stays valid for ever. Errors: BuildError with the log and the path of the dumped source.
 Kernel& get_kernel(Device& device, const char* file, const char* name, const Defines& defines);
 
+// The same for a whole program given as text, which may include files of kernels_cl.
+Kernel& get_kernel_from_source(Device& device, const char* name, const std::string& source);
+
 // The text of kernels_cl/`file` (with its ending) after TORCH_OCL_KERNEL_DIR was considered, includes not expanded.
 std::string kernel_source(const std::string& file);
 

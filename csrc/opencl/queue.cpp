@@ -2,6 +2,7 @@
 
 #include "opencl/memory.h"
 
+#include <chrono>
 #include <cstring>
 
 namespace ocl {
@@ -19,11 +20,18 @@ bool Event::complete() const {
 
 void Event::wait() const { check(clWaitForEvents(1, &event_), "clWaitForEvents"); }
 
-uint64_t Event::end_time() const {
-  cl_ulong time = 0;
-  check(clGetEventProfilingInfo(event_, CL_PROFILING_COMMAND_END, sizeof(time), &time, nullptr), "clGetEventProfilingInfo");
-  return time;
+std::pair<uint64_t, uint64_t> Event::times() const {
+  cl_ulong start = 0, end = 0;
+  check(clGetEventProfilingInfo(event_, CL_PROFILING_COMMAND_START, sizeof(start), &start, nullptr), "clGetEventProfilingInfo");
+  check(clGetEventProfilingInfo(event_, CL_PROFILING_COMMAND_END, sizeof(end), &end, nullptr), "clGetEventProfilingInfo");
+  return {start, end};
 }
+
+std::atomic<CommandObserver> Queue::observer_{nullptr};
+
+void set_command_observer(CommandObserver observer) { Queue::observer_.store(observer); }
+
+int64_t epoch_time() { return std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
 Queue::Queue(Device& device, int id) : device_(device), id_(id) {
   cl_int code = CL_SUCCESS;
@@ -31,19 +39,33 @@ Queue::Queue(Device& device, int id) : device_(device), id_(id) {
   check(code, "clCreateCommandQueue");
 }
 
+static void raise_to(std::atomic<uint64_t>& counter, uint64_t value) {
+  uint64_t now = counter.load(std::memory_order_relaxed);
+  while (now < value && !counter.compare_exchange_weak(now, value, std::memory_order_relaxed)) {
+  }
+}
+
 void Queue::finish() {
-  unflushed_.store(0, std::memory_order_relaxed);
+  const uint64_t issued = issued_.load(std::memory_order_relaxed);
   check(clFinish(handle_), "clFinish");
+  raise_to(flushed_, issued);
+  raise_to(finished_, issued);
 }
 
 void Queue::flush() {
-  unflushed_.store(0, std::memory_order_relaxed);
+  raise_to(flushed_, issued_.load(std::memory_order_relaxed));
   check(clFlush(handle_), "clFlush");
 }
 
 void Queue::issued() {
   // Drivers that batch until a flush (Intel's CPU runtime, GPUs) start working while the host prepares further launches.
-  if (unflushed_.fetch_add(1, std::memory_order_relaxed) >= 7) flush();
+  const uint64_t issued = issued_.fetch_add(1, std::memory_order_relaxed) + 1;
+  if (issued - flushed_.load(std::memory_order_relaxed) >= 8) flush();
+}
+
+void Queue::failed(cl_int code, const char* call, const Command& command) {
+  const bool kernel = command.kind == Command::Kind::kernel;
+  throw_error(code, kernel ? (std::string(call) + "(" + command.name + ")").c_str() : call);
 }
 
 Event Queue::record() {
@@ -53,20 +75,31 @@ Event Queue::record() {
   return Event(event);
 }
 
-bool Queue::idle() const {
-  return const_cast<Queue*>(this)->record().complete();
+bool Queue::idle() {
+  const uint64_t issued = issued_.load(std::memory_order_relaxed);
+  if (finished_.load(std::memory_order_relaxed) >= issued) return true;
+  std::lock_guard lock(probe_mutex_);
+  if (!probe_ || probed_ < issued) {
+    probe_ = record();
+    probed_ = issued;
+  }
+  if (!probe_.complete()) return false;
+  raise_to(finished_, probed_);
+  return finished_.load(std::memory_order_relaxed) >= issued;
 }
 
 void Queue::wait(const Event& event) {
   cl_event handle = event.handle();
   check(clEnqueueBarrierWithWaitList(handle_, 1, &handle, nullptr), "clEnqueueBarrierWithWaitList");
+  issued_.fetch_add(1, std::memory_order_relaxed);
 }
 
 void Queue::copy(void* destination, const void* source, size_t bytes) {
   if (bytes == 0) return;
   Location to = locate(destination), from = locate(source);
-  check(clEnqueueCopyBuffer(handle_, from.buffer, to.buffer, from.offset, to.offset, bytes, 0, nullptr, nullptr), "clEnqueueCopyBuffer");
-  issued();
+  command({Command::Kind::copy, "Memcpy DtoD", bytes}, "clEnqueueCopyBuffer", [&](cl_event* event) {
+    return clEnqueueCopyBuffer(handle_, from.buffer, to.buffer, from.offset, to.offset, bytes, 0, nullptr, event);
+  });
 }
 
 void Queue::read(void* host, const void* source, size_t bytes, bool blocking) {
@@ -77,8 +110,9 @@ void Queue::read(void* host, const void* source, size_t bytes, bool blocking) {
     std::memcpy(host, source, bytes);
     return;
   }
-  check(clEnqueueReadBuffer(handle_, from.buffer, blocking ? CL_TRUE : CL_FALSE, from.offset, bytes, host, 0, nullptr, nullptr),
-        "clEnqueueReadBuffer");
+  command({Command::Kind::read, "Memcpy DtoH", bytes}, "clEnqueueReadBuffer", [&](cl_event* event) {
+    return clEnqueueReadBuffer(handle_, from.buffer, blocking ? CL_TRUE : CL_FALSE, from.offset, bytes, host, 0, nullptr, event);
+  });
   if (!blocking) flush();
 }
 
@@ -90,16 +124,18 @@ void Queue::write(void* destination, const void* host, size_t bytes, bool blocki
     std::memcpy(destination, host, bytes);
     return;
   }
-  check(clEnqueueWriteBuffer(handle_, to.buffer, blocking ? CL_TRUE : CL_FALSE, to.offset, bytes, host, 0, nullptr, nullptr),
-        "clEnqueueWriteBuffer");
+  command({Command::Kind::write, "Memcpy HtoD", bytes}, "clEnqueueWriteBuffer", [&](cl_event* event) {
+    return clEnqueueWriteBuffer(handle_, to.buffer, blocking ? CL_TRUE : CL_FALSE, to.offset, bytes, host, 0, nullptr, event);
+  });
   if (!blocking) flush();
 }
 
 void Queue::fill(void* destination, const void* pattern, size_t pattern_bytes, size_t bytes) {
   if (bytes == 0) return;
   Location to = locate(destination);
-  check(clEnqueueFillBuffer(handle_, to.buffer, pattern, pattern_bytes, to.offset, bytes, 0, nullptr, nullptr), "clEnqueueFillBuffer");
-  issued();
+  command({Command::Kind::fill, "Memset", bytes}, "clEnqueueFillBuffer", [&](cl_event* event) {
+    return clEnqueueFillBuffer(handle_, to.buffer, pattern, pattern_bytes, to.offset, bytes, 0, nullptr, event);
+  });
 }
 
 }  // namespace ocl

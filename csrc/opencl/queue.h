@@ -5,6 +5,8 @@
 
 #include <atomic>
 #include <cstdint>
+#include <mutex>
+#include <utility>
 
 namespace ocl {
 
@@ -26,11 +28,26 @@ class Event {
   bool complete() const;
   void wait() const;
   // Time at which the command ended, in nanoseconds of the device's clock.
-  uint64_t end_time() const;
+  uint64_t end_time() const { return times().second; }
+  // When the device began and ended the command, on the same clock.
+  std::pair<uint64_t, uint64_t> times() const;
 
  private:
   cl_event event_ = nullptr;
 };
+
+// One command as a profiler sees it.
+struct Command {
+  enum class Kind { kernel, copy, read, write, fill };
+  Kind kind;
+  const char* name;  // valid during the call
+  size_t bytes = 0;  // moved or filled
+};
+// Watches every enqueued command; null when off, which is all that an unwatched command pays for. `issued`: epoch_time() before the enqueuing call.
+using CommandObserver = void (*)(Queue&, const Command&, int64_t issued, Event);
+void set_command_observer(CommandObserver observer);
+// Nanoseconds since the epoch, the host's clock of profiles.
+int64_t epoch_time();
 
 class Queue {
  public:
@@ -43,7 +60,8 @@ class Queue {
   void finish();
   // Gives issued work to the driver without waiting.
   void flush();
-  bool idle() const;
+  // Whether all work issued so far has ended.
+  bool idle();
   Event record();           // marker behind all work issued so far, flushed
   void wait(const Event&);  // later work of this queue waits for the event
 
@@ -54,14 +72,35 @@ class Queue {
   void write(void* destination, const void* host, size_t bytes, bool blocking = true);
   void fill(void* destination, const void* pattern, size_t pattern_bytes, size_t bytes);
 
-  // Counts launches, so that work is flushed to lazy drivers every few commands.
+  // Enqueues one command: `enqueue(cl_event*)` makes the OpenCL call, whose name is for errors. Flushes every few commands, because some
+  // drivers start working only then.
+  template <class Enqueue>
+  void command(const Command& command, const char* call, Enqueue&& enqueue) {
+    const CommandObserver observer = observer_.load(std::memory_order_relaxed);
+    const int64_t before = observer ? epoch_time() : 0;
+    cl_event event = nullptr;
+    const cl_int code = enqueue(observer ? &event : nullptr);
+    if (code != CL_SUCCESS) [[unlikely]]
+      failed(code, call, command);
+    if (observer) observer(*this, command, before, Event(event));
+    issued();
+  }
+  // To be called after a command that somebody else enqueued here.
   void issued();
 
  private:
+  friend void set_command_observer(CommandObserver observer);
+  [[noreturn]] static void failed(cl_int code, const char* call, const Command& command);
+
   Device& device_;
   int id_;
   cl_command_queue handle_ = nullptr;
-  std::atomic<uint32_t> unflushed_{0};
+  // Commands issued, flushed to the driver and known to have ended.
+  std::atomic<uint64_t> issued_{0}, flushed_{0}, finished_{0};
+  std::mutex probe_mutex_;  // of the marker that idle() asks
+  Event probe_;
+  uint64_t probed_ = 0;
+  static std::atomic<CommandObserver> observer_;
 };
 
 }  // namespace ocl

@@ -1,7 +1,10 @@
 // torch_ocl._C: what the Python package needs beside PyTorch's own device-generic API.
 #include "aten/exports.h"
+#include "runtime/extension.h"
 
+#include <ATen/core/CachingHostAllocator.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+#include <torch/csrc/Exceptions.h>
 #include <torch/csrc/utils/device_lazy_init.h>
 #include <torch/csrc/utils/pybind.h>
 
@@ -70,6 +73,22 @@ py::dict memory_stats(int index) {
   return d;
 }
 
+py::dict host_memory_stats() {
+  const at::HostStats s = at::getHostAllocator(at::kPrivateUse1)->get_stats();
+  py::dict d;
+  auto add = [&d](const char* name, const auto& stat) {
+    d[py::str(std::string(name) + ".current")] = stat.current;
+    d[py::str(std::string(name) + ".peak")] = stat.peak;
+    d[py::str(std::string(name) + ".allocated")] = stat.allocated;
+    d[py::str(std::string(name) + ".freed")] = stat.freed;
+  };
+  add("allocations", s.allocations);
+  add("active_requests", s.active_requests);
+  add("allocated_bytes", s.allocated_bytes);
+  add("active_bytes", s.active_bytes);
+  return d;
+}
+
 py::list memory_snapshot(int index) {
   py::list segments;
   for (const SegmentSnapshot& s : core.memory_snapshot(index)) {
@@ -118,6 +137,30 @@ py::dict self_test(int index) {
   return d;
 }
 
+// Arguments: int, an address; bytes, a value; a tuple of one int, so many bytes of __local memory.
+void launch_custom_kernel(uintptr_t kernel, const std::vector<size_t>& global, const std::vector<size_t>& local, const py::list& values) {
+  std::vector<std::string> bytes;
+  bytes.reserve(values.size());
+  std::vector<extension::Argument> arguments;
+  for (const py::handle& value : values) {
+    if (py::isinstance<py::bytes>(value)) {
+      bytes.push_back(value.cast<std::string>());
+      arguments.push_back({extension::Argument::value, bytes.back().data(), bytes.back().size()});
+    } else if (py::isinstance<py::tuple>(value)) {
+      arguments.push_back({extension::Argument::local, nullptr, value.cast<py::tuple>()[0].cast<size_t>()});
+    } else {
+      arguments.push_back({extension::Argument::address, reinterpret_cast<const void*>(value.cast<uintptr_t>()), 0});
+    }
+  }
+  auto range = [](const std::vector<size_t>& sizes) {
+    extension::Range result{static_cast<int>(sizes.size()), {1, 1, 1}};
+    std::copy_n(sizes.begin(), std::min<size_t>(sizes.size(), 3), result.size.begin());
+    return result;
+  };
+  const py::gil_scoped_release no_gil;
+  torch_ocl_extension()->launch(reinterpret_cast<void*>(kernel), range(global), range(local), arguments.data(), arguments.size());
+}
+
 void check_name(bool known, const std::string& name, const char* allowed) {
   if (!known) throw py::value_error("expected one of " + std::string(allowed) + ", got '" + name + "'");
 }
@@ -125,6 +168,14 @@ void check_name(bool known, const std::string& name, const char* allowed) {
 }  // namespace
 
 PYBIND11_MODULE(_C, m) {
+  // c10's errors become the Python types that PyTorch's own functions raise.
+  py::register_local_exception_translator([](std::exception_ptr error) {
+    try {
+      if (error) std::rethrow_exception(error);
+    } catch (const c10::Error&) {
+      torch::translate_exception_to_python(error);
+    }
+  });
   using release = py::call_guard<py::gil_scoped_release>;
   m.def("device_count", core.device_count, release());
   m.def("device_problems", core.device_problems, release());
@@ -135,11 +186,11 @@ PYBIND11_MODULE(_C, m) {
   m.def("synchronize", core.synchronize, release());
   m.def("memory_stats", memory_stats);
   m.def("memory_snapshot", memory_snapshot);
-  m.def("memory_info", [](int i) {
-    const uint64_t total = core.capabilities(i).global_memory, reserved = core.reserved_bytes(i);
-    return std::make_pair(total > reserved ? total - reserved : uint64_t{0}, total);
-  });
+  m.def("memory_info", core.memory_info);
   m.def("empty_cache", core.empty_cache, release());
+  m.def("allocate", core.allocate);
+  m.def("release", core.release);
+  m.def("host_memory_stats", host_memory_stats);
   m.def("reset_peak_memory_stats", core.reset_peak);
   m.def("reset_accumulated_memory_stats", core.reset_accumulated);
   m.def("set_memory_limit", core.set_memory_limit);
@@ -165,5 +216,10 @@ PYBIND11_MODULE(_C, m) {
     return rows;
   });
   m.def("self_test", self_test);
+  m.def("custom_kernel", [](int device, const std::string& name, const std::string& source) {
+    const py::gil_scoped_release no_gil;
+    return reinterpret_cast<uintptr_t>(torch_ocl_extension()->kernel(device, name.c_str(), source.c_str()));
+  });
+  m.def("launch_custom_kernel", launch_custom_kernel);
   m.def("register_fork_handler", [] { torch::utils::register_fork_handler_for_device_init(c10::DeviceType::PrivateUse1); });
 }

@@ -10,10 +10,21 @@ namespace ocl::runtime {
 
 namespace {
 
+// For torch.profiler(profile_memory=True): `bytes` were allocated, or released when negative.
+void profile(void* data, int64_t bytes, CachingAllocator& caching) {
+  const AllocatorStatistics statistics = caching.statistics();
+  c10::reportMemoryUsageToProfiler(data, bytes, static_cast<size_t>(statistics.allocated_bytes[0].current),
+                                   static_cast<size_t>(statistics.reserved_bytes[0].current),
+                                   c10::Device(device_type, static_cast<c10::DeviceIndex>(caching.device().index())));
+}
+
 void release(void* context) {
   if (!context) return;
   const SegmentInfo segment = find_segment(context);
-  if (segment.device) segment.device->allocator().free(context);
+  if (!segment.device) return;
+  CachingAllocator& caching = segment.device->allocator();
+  const size_t bytes = caching.free(context);
+  if (c10::memoryProfilingEnabled()) profile(context, -static_cast<int64_t>(bytes), caching);
 }
 
 void copy_stat(const MemoryStats& from, c10::CachingAllocator::StatArray& to) {
@@ -35,7 +46,7 @@ struct Allocator final : c10::DeviceAllocator {
     Queue& queue = current_queue(index);
     CachingAllocator& caching = queue.device().allocator();
     void* data = caching.allocate(bytes, queue);
-    if (data && c10::memoryProfilingEnabled()) profile(data, static_cast<int64_t>(bytes), caching, index);
+    if (data && c10::memoryProfilingEnabled()) profile(data, static_cast<int64_t>(bytes), caching);
     return {data, data, &release, c10::Device(device_type, index)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &release; }
@@ -69,16 +80,7 @@ struct Allocator final : c10::DeviceAllocator {
   void resetAccumulatedStats(c10::DeviceIndex index) override { device(index).allocator().reset_accumulated(); }
   void resetPeakStats(c10::DeviceIndex index) override { device(index).allocator().reset_peak(); }
   std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex index) override {
-    Device& d = device(index);
-    const uint64_t total = d.capabilities().global_memory, reserved = d.allocator().reserved_bytes();
-    return {total > reserved ? total - reserved : 0, total};
-  }
-
- private:
-  void profile(void* data, int64_t bytes, CachingAllocator& caching, c10::DeviceIndex index) const {
-    const AllocatorStatistics statistics = caching.statistics();
-    c10::reportMemoryUsageToProfiler(data, bytes, static_cast<size_t>(statistics.allocated_bytes[0].current),
-                                     static_cast<size_t>(statistics.reserved_bytes[0].current), c10::Device(device_type, index));
+    return device(index).allocator().memory_info();
   }
 };
 

@@ -22,10 +22,14 @@ c10::DeviceIndex device_count() noexcept {
 
 c10::DeviceIndex current_device() { return this_device; }
 
-void set_device(c10::DeviceIndex index) {
-  TORCH_CHECK(index >= 0 && index < device_count(), "OCL error: invalid device ordinal ", static_cast<int>(index), "; ",
+void check_index(c10::DeviceIndex index) {
+  TORCH_CHECK(index >= -1 && index < device_count(), "OCL error: invalid device ordinal ", static_cast<int>(index), "; ",
               static_cast<int>(device_count()), " device(s) are visible");
-  this_device = index;
+}
+
+void set_device(c10::DeviceIndex index) {
+  check_index(index);
+  if (index >= 0) this_device = index;
 }
 
 c10::DeviceIndex exchange_device(c10::DeviceIndex index) {
@@ -34,7 +38,10 @@ c10::DeviceIndex exchange_device(c10::DeviceIndex index) {
   return old;
 }
 
-Device& device(c10::DeviceIndex index) { return Device::get(index < 0 ? this_device : index); }
+Device& device(c10::DeviceIndex index) {
+  check_index(index);
+  return Device::get(index < 0 ? this_device : index);
+}
 
 Queue& current_queue(c10::DeviceIndex index) {
   if (index < 0) index = this_device;
@@ -47,7 +54,12 @@ c10::Stream stream_of(const Queue& queue) {
   return c10::Stream(c10::Stream::UNSAFE, c10::Device(device_type, static_cast<c10::DeviceIndex>(queue.device().index())), queue.id());
 }
 
-c10::Stream current_stream(c10::DeviceIndex index) { return stream_of(current_queue(index)); }
+c10::Stream current_stream(c10::DeviceIndex index) {
+  if (index < 0) index = this_device;
+  const auto i = static_cast<size_t>(index);
+  if (i < this_queues.size() && this_queues[i]) return stream_of(*this_queues[i]);
+  return c10::Stream(c10::Stream::UNSAFE, c10::Device(device_type, index), 0);
+}
 
 Queue& queue_of(c10::Stream stream) { return device(stream.device_index()).queue(static_cast<int>(stream.id())); }
 
@@ -57,20 +69,32 @@ void set_stream(c10::Stream stream) {
   this_queues[index] = &queue_of(stream);
 }
 
+// Failures of earlier, asynchronous work have CUDA's type.
+template <class Wait>
+static void reporting(Queue& queue, Wait&& wait) {
+  try {
+    wait();
+    ops::check_device_errors(queue);
+  } catch (const OutOfMemory&) {
+    throw;
+  } catch (const Error& error) {
+    throw c10::AcceleratorError({__func__, __FILE__, __LINE__}, error.code(), std::string("OCL error: ") + error.what());
+  } catch (const std::runtime_error& error) {
+    throw c10::AcceleratorError({__func__, __FILE__, __LINE__}, CL_INVALID_VALUE, std::string("OCL error: ") + error.what());
+  }
+}
+
 void synchronize(Queue& queue) {
-  queue.finish();
-  ops::check_device_errors(queue);
+  reporting(queue, [&] { queue.finish(); });
 }
 
 void synchronize_device(c10::DeviceIndex index) {
   Device& d = device(index);
-  d.synchronize();
-  ops::check_device_errors(d.default_queue());
+  reporting(d.default_queue(), [&] { d.synchronize(); });
 }
 
 void read(Queue& queue, void* host, const void* source, size_t bytes) {
-  queue.read(host, source, bytes);
-  ops::check_device_errors(queue);
+  reporting(queue, [&] { queue.read(host, source, bytes); });
 }
 
 }  // namespace ocl::runtime

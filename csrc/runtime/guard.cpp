@@ -2,6 +2,7 @@
 #include "opencl/caching_allocator.h"
 #include "runtime/device.h"
 
+#include <c10/core/Allocator.h>
 #include <c10/core/DeviceCapability.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <c10/util/Exception.h>
@@ -17,6 +18,9 @@ struct RecordedEvent {
   c10::DeviceIndex device;
 };
 
+// Before 2.13 PyTorch may not expect these two to throw.
+constexpr bool streams_noexcept = TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR < 13;
+
 struct Guard final : c10::impl::DeviceGuardImplInterface {
   static constexpr c10::DeviceType static_type = device_type;
 
@@ -31,13 +35,23 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   c10::Device exchangeDevice(c10::Device d) const override { return {device_type, exchange_device(d.index())}; }
   c10::DeviceIndex deviceCount() const noexcept override { return device_count(); }
 
-  c10::Stream getStream(c10::Device d) const noexcept override { return current_stream(d.index()); }
+  c10::Stream getStream(c10::Device d) const noexcept(streams_noexcept) override {
+    if constexpr (!streams_noexcept) check_index(d.index());
+    return current_stream(d.index());
+  }
   c10::Stream getDefaultStream(c10::Device d) const override { return stream_of(device(d.index()).default_queue()); }
   c10::Stream getNewStream(c10::Device d, int) const override { return stream_of(device(d.index()).pooled_queue()); }
   c10::Stream getStreamFromGlobalPool(c10::Device d, bool) const override { return stream_of(device(d.index()).pooled_queue()); }
-  c10::Stream exchangeStream(c10::Stream stream) const noexcept override {
+  c10::Stream exchangeStream(c10::Stream stream) const noexcept(streams_noexcept) override {
     c10::Stream old = current_stream(stream.device_index());
-    set_stream(stream);
+    if constexpr (streams_noexcept) {
+      try {
+        set_stream(stream);
+      } catch (const std::exception&) {  // a forked child; its first command says so
+      }
+    } else {
+      set_stream(stream);
+    }
     return old;
   }
   void* getStreamNativeHandle(const c10::Stream stream) const override { return queue_of(stream).handle(); }

@@ -31,6 +31,7 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   }
   const at::Generator& getDefaultGenerator(c10::DeviceIndex index) const override { return default_generator(index); }
   at::Generator getNewGenerator(c10::DeviceIndex index) const override {
+    check_index(index);
     return at::make_generator<Generator>(index < 0 ? current_device() : index);
   }
   void resizePrivateUse1Bytes(const c10::Storage& storage, size_t bytes) const override {

@@ -4,12 +4,24 @@ Importing this package always loads the backend. `import torch` loads it by itse
 accelerator (see TORCH_OCL_AUTOLOAD in docs/environment.md).
 """
 
+from pathlib import Path
+
 import torch
 
 from . import _core
 
 __version__ = "0.1.0"
 NAME = "ocl"
+
+
+def include_path():
+    """Folder of the headers for operators in C++ (torch_ocl/extension.h); examples/cpp_extension uses it."""
+    return str(Path(__file__).parent / "include")
+
+
+def library_path():
+    """The library that registers the device in a C++ program (examples/cpp_train)."""
+    return str(Path(__file__).parent / "lib" / "libtorch_ocl.so")
 
 
 def _check_name_is_free():
@@ -38,3 +50,5 @@ def _load():
 
 
 _load()
+
+from .optimization import optimize  # noqa: E402,F401  needs the device

@@ -1,6 +1,7 @@
 """`python -m torch_ocl`: the doctor. Prints what a bug report needs, and says what to do when something is missing.
 
 python -m torch_ocl                 platforms, devices, capabilities, cache, self-test
+python -m torch_ocl warmup [MODEL]  compiles the kernels of networks ahead of their first use (--help)
 python -m torch_ocl cache clear     deletes the compiled programs on disk
 python -m torch_ocl environment     the environment variables as a table (docs/environment.md)
 """
@@ -118,6 +119,10 @@ def environment_table():
 def main(arguments):
     if not arguments:
         return doctor()
+    if arguments[0] == "warmup":
+        from . import warmup
+
+        return warmup.main(arguments[1:])
     if arguments == ["cache", "clear"]:
         before = torch.ocl.cache_state()
         torch.ocl.clear_cache()

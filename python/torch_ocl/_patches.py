@@ -5,6 +5,8 @@ import functools
 
 import torch
 
+from . import _data_parallel, _sharing
+
 
 def apply():
     """Installs every patch; a second call changes nothing."""
@@ -12,7 +14,10 @@ def apply():
         return
     apply.done = True
     _patch_dlpack_device()
+    _patch_dlpack_without_copy()
     _patch_module_moves()
+    _sharing.register()
+    _data_parallel.apply()
 
 
 def _patch_dlpack_device():
@@ -30,6 +35,27 @@ def _patch_dlpack_device():
         return original(self)
 
     torch.Tensor.__dlpack_device__ = __dlpack_device__
+
+
+def _patch_dlpack_without_copy():
+    """numpy.from_dlpack(x, device="cpu", copy=False): memory that the device shares with the host is exported as it is.
+
+    Only when the consumer forbids a copy: work issued to the device later is not waited for by whoever reads such memory.
+    """
+    original = torch.Tensor.__dlpack__
+
+    @functools.wraps(original)
+    def __dlpack__(self, *, dl_device=None, copy=None, **rest):
+        if copy is not False or dl_device is None or torch.overrides.has_torch_function_unary(self) or self.device.type != "ocl":
+            return original(self, dl_device=dl_device, copy=copy, **rest)
+        if int(dl_device[0]) != 1 or not torch.ocl.get_device_properties(self.device).unified_memory:
+            return original(self, dl_device=dl_device, copy=copy, **rest)
+        if self.requires_grad or self.is_conj() or self.is_neg():
+            return original(self, **rest)  # says what is wrong
+        (host,) = torch.ops.aten._to_cpu([self])  # waits for the stream
+        return original(host, copy=False, **{name: value for name, value in rest.items() if name != "stream"})
+
+    torch.Tensor.__dlpack__ = __dlpack__
 
 
 @contextlib.contextmanager

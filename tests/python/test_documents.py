@@ -11,6 +11,14 @@ def test_environment_table_is_current():
     assert table.strip() in (ROOT / "docs" / "environment.md").read_text(), "run: python tools/generate_docs.py"
 
 
+def test_accelerator_table_is_current():
+    sys.path.insert(0, str(ROOT / "tools"))
+    import accelerator_table
+
+    assert list(accelerator_table.problems()) == []
+    assert accelerator_table.document() == (ROOT / "docs" / "accelerator.md").read_text(), "run: python tools/generate_docs.py"
+
+
 def test_layers():
     done = subprocess.run([sys.executable, str(ROOT / "tests" / "check_layers.py")], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout

@@ -1,10 +1,15 @@
-"""The example script: runs, writes its files, and continues from a checkpoint as if it had not stopped."""
+"""The example scripts: each runs, with fast settings, and says that its results are right."""
 
 import json
+import os
+import re
 import subprocess
 import sys
 
 import pytest
+import torch
+
+import torch_ocl
 
 from conftest import ROOT
 
@@ -16,6 +21,44 @@ def run(folder, *arguments):
     done = subprocess.run([*command, "--output", str(folder), *arguments], capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stderr
     return done.stdout, json.loads((folder / "resnet18.json").read_text())
+
+
+# script and arguments: a text that the output must have
+SCRIPTS = {
+    "prefetch.py --steps 6 --batch 32": r"plain +[\d.]+ s, mean loss ([\d.]+)\nprefetched +[\d.]+ s, mean loss \1",
+    "mixed_precision.py --steps 120": r"(?s)float32 +accuracy 0\.[89].*float16 +accuracy 0\.[89].*bfloat16 +accuracy 0\.[89]",
+    "resume.py --steps 6": "^same weights",
+    "profile_step.py --size 32": r"(?s)Self OCL.*aten::.*Self CPU time total",
+    "custom_kernel.py --steps 20": "agree",
+    "two_devices.py --steps 5": r"ocl:0 and ocl:\d: .*\nagree",
+}
+
+
+@pytest.mark.parametrize("command", list(SCRIPTS))
+def test_script(command):
+    script, *arguments = command.split()
+    if script == "profile_step.py" and torch.__version__ < "2.12":
+        pytest.skip("this version's profiler takes no PrivateUse1 plug-in")
+    done = subprocess.run([sys.executable, str(ROOT / "examples" / script), *arguments], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert re.search(SCRIPTS[command], done.stdout) and "DISAGREE" not in done.stdout, done.stdout
+
+
+@pytest.mark.slow
+def test_operator_in_cpp(tmp_path):
+    variables = os.environ | {"TORCH_EXTENSIONS_DIR": str(tmp_path), "MAX_JOBS": "1"}
+    done = subprocess.run([sys.executable, str(ROOT / "examples" / "cpp_extension" / "run.py")], env=variables, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split("\n")[:2] == ["agree", "squared_relu is implemented for float32 tensors, got Half"]
+
+
+@pytest.mark.full  # a minute of compiling
+def test_training_in_cpp(tmp_path):
+    configure = ["cmake", "-S", str(ROOT / "examples" / "cpp_train"), "-B", str(tmp_path), f"-DCMAKE_PREFIX_PATH={torch.utils.cmake_prefix_path}"]
+    subprocess.run([*configure, f"-DTORCH_OCL_LIBRARY={torch_ocl.library_path()}"], check=True, capture_output=True)
+    subprocess.run(["cmake", "--build", str(tmp_path)], check=True, capture_output=True)
+    done = subprocess.run([str(tmp_path / "train")], capture_output=True, text=True)
+    assert done.returncode == 0 and "agree" in done.stdout, done.stdout + done.stderr
 
 
 @pytest.mark.slow

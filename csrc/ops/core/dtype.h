@@ -32,6 +32,11 @@ struct DTypeInfo {
   bool floating, complex, is_signed;
 };
 
+constexpr bool is_supported(DType dtype) {
+  const auto number = static_cast<unsigned>(static_cast<int8_t>(dtype));
+  return number <= 11 ? number != 8 : number == 15 || (number >= 27 && number <= 29);
+}
+
 // Errors: std::invalid_argument for a type that kernels do not have.
 const DTypeInfo& info(DType dtype);
 

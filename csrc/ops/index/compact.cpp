@@ -11,6 +11,7 @@ namespace {
 struct CompactShape {
   int32_t dims = 0, unused = 0;
   int64_t sizes[max_dims] = {};
+  int64_t row = 0, column = 0;  // strides of the coordinates
 };
 
 // A block is what one task, or one work-group, counts and writes in order.
@@ -57,7 +58,7 @@ int64_t Compaction::count() {
   return total;
 }
 
-void Compaction::write(Write what, void* out, const void* in, int64_t limit, size_t bytes) {
+void Compaction::write(Write what, void* out, const void* in, int64_t limit, size_t bytes, int64_t row, int64_t column) {
   static const ErrorSite site("masked_scatter_", ErrorSite::Kind::source_too_small);
   static KernelSite sites[] = {{"index_compact.cl", "compact_coordinates"}, {"index_compact.cl", "compact_select"}, {"index_compact.cl", "compact_scatter"}};
   if (numel_ == 0) return;
@@ -69,12 +70,13 @@ void Compaction::write(Write what, void* out, const void* in, int64_t limit, siz
   CompactShape shape;
   shape.dims = mask_.dims;
   std::copy_n(mask_.sizes.begin(), mask_.dims, shape.sizes);
+  shape.row = row, shape.column = column;
   launch(queue_, kernel, items(device, blocks_), group(device), out, in, mask_.data, offsets_.data(), device_errors(device).data(), shape,
          nonzero_bits(mask_.dtype), numel_, block_, limit, site.code());
 }
 
 void Compaction::coordinates(const TensorView& out, int64_t limit) {
-  if (limit > 0 && mask_.dims > 0) write(Write::coordinates, out.data, nullptr, limit, 4);
+  if (limit > 0 && mask_.dims > 0) write(Write::coordinates, out.data, nullptr, limit, 4, out.strides[0], out.strides[1]);
 }
 
 void Compaction::select(const TensorView& out, const TensorView& values) {

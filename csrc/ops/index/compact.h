@@ -14,7 +14,7 @@ class Compaction {
   // Number of selected elements. Waits for the queue.
   int64_t count();
 
-  // out[r, d] = coordinate d of the r-th selected element, r < limit; out is contiguous int64 [limit, dims of mask].
+  // out[r, d] = coordinate d of the r-th selected element, r < limit; out is int64 [limit, dims of mask] with any strides.
   void coordinates(const TensorView& out, int64_t limit);
   // out[r] = values[i] of the r-th selected element i; values is contiguous with the mask's size, out has count() elements.
   void select(const TensorView& out, const TensorView& values);
@@ -23,7 +23,7 @@ class Compaction {
 
  private:
   enum class Write { coordinates, select, scatter };
-  void write(Write what, void* out, const void* in, int64_t limit, size_t bytes);
+  void write(Write what, void* out, const void* in, int64_t limit, size_t bytes, int64_t row = 0, int64_t column = 0);
 
   Queue& queue_;
   TensorView mask_;

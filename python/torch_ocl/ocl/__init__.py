@@ -4,6 +4,7 @@ import sys
 
 import torch
 
+from .. import _inductor
 from . import _utils, amp, device as _device, fallback as _fallback, memory, random, streams
 from ._lifetime import (
     _is_in_bad_fork,
@@ -21,9 +22,12 @@ from .device import (
     exchange_device as _exchange_device,
     get_device_capability,
     get_device_name,
+    get_arch_list,
     get_device_properties,
+    ipc_collect,
     is_available,
     is_bf16_supported,
+    is_tf32_supported,
     maybe_exchange_device as _maybe_exchange_device,
     set_device,
     synchronize,
@@ -31,12 +35,19 @@ from .device import (
 from .amp import get_amp_supported_dtype
 from .fallback import fallback_policy, fallbacks, reset_fallbacks, set_fallback_policy
 from .memory import (
+    caching_allocator_alloc,
+    caching_allocator_delete,
+    device_memory_used,
     empty_cache,
+    get_allocator_backend,
     get_per_process_memory_fraction,
+    host_memory_stats,
     max_memory_allocated,
+    max_memory_cached,
     max_memory_reserved,
     mem_get_info,
     memory_allocated,
+    memory_cached,
     memory_reserved,
     memory_snapshot,
     memory_stats,
@@ -49,6 +60,7 @@ from .memory import (
     reset_peak_memory_stats,
     set_per_process_memory_fraction,
 )
+from .kernels import CompiledKernel, LocalMemory, compile_kernel
 from .programs import build_counts, cache_folder, cache_state, clear_cache
 from .random import (
     get_rng_state,
@@ -61,7 +73,12 @@ from .random import (
     set_rng_state,
     set_rng_state_all,
 )
-from .streams import Event, Stream, StreamContext, current_stream, default_stream, set_stream, stream
+from .streams import Event, Stream, StreamContext, current_stream, default_stream, is_current_stream_capturing, set_stream, stream
+
+# Where code written for torch.cuda looks for them.
+AcceleratorError = torch.AcceleratorError
+OutOfMemoryError = torch.OutOfMemoryError
+has_half = True
 
 # torch.utils.checkpoint reads this plain attribute to decide whether there is random state to save.
 _initialized = False
@@ -70,6 +87,8 @@ _initialized = False
 def __getattr__(name):
     if name == "default_generators":
         return random.default_generators()
+    if name in _inductor.NAMES:
+        return _inductor.codegen()
     raise AttributeError(f"module 'torch.ocl' has no attribute {name!r}")
 
 

@@ -32,6 +32,7 @@ def _ready():
 
 
 def current_device():
+    """Index of this thread's current device."""
     return _ready().current_device()
 
 
@@ -119,6 +120,20 @@ def get_device_capability(device=None):
 def can_device_access_peer(device, peer_device):
     """OpenCL devices do not read each other's memory."""
     return _get_device_index(device) == _get_device_index(peer_device)
+
+
+def get_arch_list():
+    """OpenCL C versions that kernels are compiled for."""
+    return ["CL1.2"] if is_available() else []
+
+
+def is_tf32_supported():
+    """float32 is computed in full; no device has a shorter product type."""
+    return False
+
+
+def ipc_collect():
+    """Nothing to do: memory is not shared between processes."""
 
 
 def _device_with_index(device):

@@ -2,6 +2,8 @@
 
 from collections import OrderedDict
 
+import torch
+
 from .. import _core
 from . import _lifetime
 from ._utils import _get_device_index
@@ -65,10 +67,39 @@ def reset_accumulated_memory_stats(device=None):
 
 reset_max_memory_allocated = reset_peak_memory_stats
 reset_max_memory_cached = reset_peak_memory_stats
+memory_cached = memory_reserved
+max_memory_cached = max_memory_reserved
+
+
+def host_memory_stats():
+    """Statistics of the pinned host memory that PyTorch caches, under torch.cuda's names. Empty before the first use."""
+    return OrderedDict() if not _lifetime.is_initialized() else OrderedDict(sorted(_core.core().host_memory_stats().items()))
+
+
+def get_allocator_backend():
+    """The device memory allocator: "native", torch_ocl's caching one, is the only one."""
+    return "native"
+
+
+def caching_allocator_alloc(size, device=None, stream=None):
+    """Address of `size` bytes of device memory for use on `stream`; caching_allocator_delete() gives them back."""
+    index = _get_device_index(device)
+    return _ready().allocate(index, int(size), stream.stream_id if stream is not None else torch.accelerator.current_stream(index).stream_id)
+
+
+def caching_allocator_delete(mem_ptr):
+    """Gives back what caching_allocator_alloc() returned."""
+    _ready().release(mem_ptr)
+
+
+def device_memory_used(device=None):
+    """Bytes of the device in use, as far as mem_get_info() knows."""
+    free, total = mem_get_info(device)
+    return total - free
 
 
 def mem_get_info(device=None):
-    """(free, total) bytes of the device as far as the driver tells: OpenCL has no call for free memory, so other processes do not count."""
+    """(free, total) bytes. OpenCL has no call for free memory: what others use counts only on devices that share memory with the host."""
     return tuple(_ready().memory_info(_get_device_index(device)))
 
 

@@ -42,7 +42,9 @@ class Event(torch.Event):
 
     def __new__(cls, enable_timing=False, blocking=False, interprocess=False):
         _lifetime._lazy_init()
-        return super().__new__(cls, device=torch.device("ocl"), enable_timing=enable_timing, blocking=blocking, interprocess=interprocess)
+        event = super().__new__(cls, device=torch.device("ocl"), enable_timing=enable_timing, blocking=blocking, interprocess=interprocess)
+        event.enable_timing = enable_timing
+        return event
 
     def record(self, stream=None):
         super().record(current_stream() if stream is None else stream)
@@ -52,8 +54,12 @@ class Event(torch.Event):
 
     def elapsed_time(self, end_event):
         """Milliseconds from this event to `end_event`; both recorded, finished and made with enable_timing=True."""
+        if not isinstance(end_event, torch.Event):
+            raise TypeError(f"elapsed_time takes an event, not {type(end_event).__name__}")
+        if not (self.enable_timing and getattr(end_event, "enable_timing", True)):
+            raise ValueError("Both events must be created with argument 'enable_timing=True'.")
         if not self.event_id or not end_event.event_id:
-            raise RuntimeError("Both events must be recorded before calculating elapsed time.")
+            raise ValueError("Both events must be recorded before calculating elapsed time.")
         return _core.core().elapsed_time(self.event_id, end_event.event_id, self.device.index or 0)
 
     def __repr__(self):
@@ -66,12 +72,18 @@ def _named(stream):
 
 def current_stream(device=None):
     """The stream that this thread issues work to."""
+    _lifetime._lazy_init()
     return _named(torch.accelerator.current_stream(_get_device_index(device)))
 
 
 def default_stream(device=None):
     """The stream that work goes to when nobody chose another."""
     return Stream(stream_id=0, device_index=_get_device_index(device))
+
+
+def is_current_stream_capturing():
+    """Whether a graph is being captured; OpenCL devices have none."""
+    return False
 
 
 def set_stream(stream):

@@ -106,3 +106,29 @@ def test_nan_stays_in_its_channel(device):
     with without_fallback():
         y = F.batch_norm(x.to(device), None, None, training=True)
     assert torch.isnan(y).cpu().any(dim=3).any(dim=2).any(dim=0).tolist() == [False, False, False, True, False]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_pieces_of_synchronized_batch_norm(device, dtype, no_fallback):
+    """Statistics of two halves joined, then forward and backward, against batch norm of the whole on the CPU."""
+    torch.manual_seed(3)
+    x, grad = (torch.randn(7, 5, 3, 4).to(dtype) for _ in range(2))
+    weight, bias, mean, var = torch.rand(5) + 0.5, torch.randn(5), torch.zeros(5), torch.ones(5)
+    leaf, w, b = x.float().requires_grad_(), weight.clone().requires_grad_(), bias.clone().requires_grad_()
+    expected_mean, expected_var = mean.clone(), var.clone()
+    expected = F.batch_norm(leaf, expected_mean, expected_var, w, b, True, 0.1, 1e-5)
+    expected.backward(grad.float())
+
+    x, grad, weight, bias, mean, var = (t.to(device) for t in (x, grad, weight, bias, mean, var))
+    parts = [torch.batch_norm_stats(part, 1e-5) for part in (x[:3], x[3:])]
+    counts = torch.tensor([3 * 12.0, 4 * 12.0], device=device)
+    joint, invstd = torch.batch_norm_gather_stats_with_counts(
+        x, torch.stack([p[0] for p in parts]), torch.stack([p[1] for p in parts]), mean, var, 0.1, 1e-5, counts
+    )
+    y = torch.batch_norm_elemt(x, weight, bias, joint, invstd, 1e-5)
+    total, product, grad_weight, grad_bias = torch.batch_norm_backward_reduce(grad, x, joint, invstd, weight, True, True, True)
+    grad_x = torch.batch_norm_backward_elemt(grad, x, joint, invstd, weight, total, product, counts.int())
+    pairs = [(y, expected), (mean, expected_mean), (var, expected_var), (grad_x, leaf.grad), (grad_weight, w.grad), (grad_bias, b.grad)]
+    for actual, reference in pairs:
+        close(actual.detach(), reference.detach(), dtype, 4)
+    assert y.dtype == grad_x.dtype == dtype

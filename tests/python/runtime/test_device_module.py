@@ -5,17 +5,23 @@ import gc
 import pytest
 import torch
 
+feature = pytest.mark.feature
 
+
+@feature("Device module")
 def test_names_of_torch_cuda_are_there():
     wanted = """is_available device_count current_device set_device synchronize device device_of get_device_name get_device_properties
     get_device_capability Stream Event stream current_stream default_stream set_stream empty_cache memory_stats memory_allocated
     max_memory_allocated memory_reserved max_memory_reserved reset_peak_memory_stats memory_summary memory_snapshot mem_get_info manual_seed
     manual_seed_all seed seed_all initial_seed get_rng_state set_rng_state get_rng_state_all set_rng_state_all is_initialized init
-    is_bf16_supported set_per_process_memory_fraction default_generators amp""".split()
+    is_bf16_supported set_per_process_memory_fraction default_generators amp memory_cached max_memory_cached caching_allocator_alloc
+    caching_allocator_delete device_memory_used get_allocator_backend host_memory_stats ipc_collect get_arch_list is_tf32_supported
+    is_current_stream_capturing OutOfMemoryError AcceleratorError has_half compile_kernel""".split()
     assert [name for name in wanted if not hasattr(torch.ocl, name)] == []
     assert torch.get_device_module("ocl") is torch.ocl
 
 
+@feature("Current device")
 def test_device_is_the_accelerator(device):
     assert torch.accelerator.current_accelerator().type == "ocl"
     assert torch.accelerator.is_available() and torch.accelerator.device_count() == torch.ocl.device_count()
@@ -25,12 +31,14 @@ def test_device_is_the_accelerator(device):
         torch.ocl.set_device(torch.ocl.device_count())
 
 
+@feature("Device properties")
 def test_properties(device):
     facts = torch.ocl.get_device_properties(device)
     assert facts.name == torch.ocl.get_device_name() and facts.total_memory > 0 and facts.multi_processor_count >= 1
     assert torch.ocl.get_device_capability() >= (1, 2)
 
 
+@feature("Tensor, module and storage methods")
 def test_methods_of_tensor_module_storage(device):
     x = torch.ones(3).ocl()
     assert x.is_ocl and x.device == torch.device("ocl:0") and not torch.ones(1).is_ocl
@@ -38,6 +46,7 @@ def test_methods_of_tensor_module_storage(device):
     assert torch.ones(3).untyped_storage().ocl().is_ocl
 
 
+@feature("Streams")
 def test_streams_and_events(device):
     x = torch.ones(1 << 20, device=device)
     stream, start, end = torch.ocl.Stream(), torch.ocl.Event(enable_timing=True), torch.ocl.Event(enable_timing=True)
@@ -57,6 +66,7 @@ def test_streams_and_events(device):
     assert stream.native_handle != 0
 
 
+@feature("Memory statistics")
 def test_memory_statistics(device):
     gc.collect()
     torch.ocl.synchronize()
@@ -77,6 +87,7 @@ def test_memory_statistics(device):
     assert torch.ocl.memory_stats_as_nested_dict()["allocated_bytes"]["all"]["current"] == torch.ocl.memory_allocated()
 
 
+@feature("Out-of-memory error")
 def test_out_of_memory_is_pytorchs_error_and_leaves_the_device_usable(device):
     torch.ocl.set_per_process_memory_fraction(0.05)
     try:
@@ -87,6 +98,7 @@ def test_out_of_memory_is_pytorchs_error_and_leaves_the_device_usable(device):
     assert torch.ones(8, device=device).sum().item() == 8
 
 
+@feature("RNG")
 def test_same_seed_same_numbers(device):
     torch.manual_seed(7)
     first = torch.rand(1000, device=device)
@@ -101,6 +113,7 @@ def test_same_seed_same_numbers(device):
     assert torch.equal(torch.rand(1000, device=device, generator=own), first)
 
 
+@feature("RNG")
 def test_fork_rng_and_checkpoint_keep_random_state(device):
     state = torch.ocl.get_rng_state()
     with torch.random.fork_rng(device_type="ocl"):
@@ -120,6 +133,7 @@ def test_switches(device):
         torch.backends.ocl.winograd = "sometimes"
 
 
+@feature("CPU fallback")
 def test_fallback_policy(device):
     before = torch.ocl.fallback_policy()
     torch.ocl.set_fallback_policy("error")
@@ -129,6 +143,7 @@ def test_fallback_policy(device):
         torch.ocl.set_fallback_policy("maybe")
 
 
+@feature("GradScaler")
 def test_autocast_and_grad_scaler(device):
     model = torch.nn.Linear(16, 4).to(device)
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
@@ -145,6 +160,7 @@ def test_autocast_and_grad_scaler(device):
     assert loss.item() > 0 and scaler.get_scale() > 0
 
 
+@feature("DLPack")
 def test_dlpack_round_trip(device):
     x = torch.arange(6.0, device=device)
     y = torch.from_dlpack(x)
@@ -152,6 +168,7 @@ def test_dlpack_round_trip(device):
     assert x.__dlpack_device__()[0] == torch.utils.dlpack.DLDeviceType.kDLExtDev
 
 
+@feature("Serialization")
 def test_save_and_load(device, tmp_path):
     torch.save({"x": torch.arange(6, device=device)}, tmp_path / "x.pt")
     assert torch.load(tmp_path / "x.pt")["x"].device.type == "ocl"
@@ -168,6 +185,7 @@ def test_moves_keep_parameters(move):
     assert not torch.__future__.get_swap_module_params_on_conversion()
 
 
+@feature("Several devices")
 @pytest.mark.skipif("torch.ocl.device_count() < 2")
 def test_two_devices(device):
     x = torch.arange(100.0, device="ocl:0")

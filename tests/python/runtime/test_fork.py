@@ -30,6 +30,7 @@ def answer_of_forked_child(function):
     return text
 
 
+@pytest.mark.feature("Lazy initialisation and forks")
 @pytest.mark.parametrize(
     "use",
     [
@@ -37,8 +38,10 @@ def answer_of_forked_child(function):
         lambda: torch.ones(2).to("ocl"),
         lambda: torch.accelerator.synchronize(),
         lambda: torch.ocl.synchronize(),
+        lambda: torch.ocl.Stream(),
+        lambda: torch.accelerator.current_stream().synchronize(),
     ],
-    ids=["ones", "to", "accelerator.synchronize", "ocl.synchronize"],
+    ids=["ones", "to", "accelerator.synchronize", "ocl.synchronize", "Stream", "current_stream"],
 )
 def test_forked_child_gets_an_error(device, use):
     torch.ones(2, device=device)

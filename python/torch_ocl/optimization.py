@@ -1,0 +1,142 @@
+"""Rewrites a network for faster evaluation, with the same meaning: `torch_ocl.optimize(model)`."""
+
+import copy
+import operator
+
+import torch
+from torch import fx, nn
+from torch.nn import functional as F
+from torch.nn.utils.fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
+
+_CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+_BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+_RELU_FUNCTIONS = (F.relu, torch.relu)
+_ADD_FUNCTIONS = (operator.add, operator.iadd, torch.add)
+# Results of these are new tensors that nothing else sees, so a ReLU behind them can work in place.
+_FRESH_RESULTS = (*_CONVOLUTIONS, nn.Linear, *_BATCH_NORMS)
+
+
+class AddReLU(nn.Module):
+    """relu(a + b), one kernel on `ocl` and two operators elsewhere."""
+
+    def forward(self, a, b):
+        if a.device.type == "ocl" and b.device == a.device and a.is_floating_point() and not torch.is_grad_enabled():
+            return torch.ops.aten._add_relu(a, b)
+        return F.relu(a + b)
+
+
+def optimize(model):
+    """A copy of `model` in evaluation mode in which batch norms are folded into the convolutions and linear layers before them, activations
+    work in place where nobody else reads their input, the ReLU of a residual sum is part of the addition, and dropout is gone.
+
+    Outputs differ from the model's by rounding only. Modules that torch.fx cannot trace are kept and their parts are rewritten one by one; modules
+    with hooks are kept as they are. The copy is for inference: its parameters are those of the folded layers and are not tied to the model's.
+    """
+    model = copy.deepcopy(model).eval()
+    with torch.no_grad():
+        return _rewrite(model)
+
+
+def _has_hooks(module):
+    return any(part._forward_hooks or part._forward_pre_hooks for part in module.modules())
+
+
+def _rewrite(module):
+    if not any(True for _ in module.children()) or _has_hooks(module):
+        return module
+    try:
+        traced = fx.symbolic_trace(module)
+    except Exception:  # control flow that depends on data, arguments with defaults that fx cannot follow, ...
+        for name, child in list(module.named_children()):
+            setattr(module, name, _rewrite(child))
+        return module
+    shared = _shared_modules(traced)
+    _fold_batch_norms(traced, shared)
+    _fuse_residual_sums(traced)
+    _activations_in_place(traced, shared)
+    _drop_identities(traced)
+    traced.delete_all_unused_submodules()
+    traced.graph.lint()
+    traced.recompile()
+    return traced.eval()
+
+
+def _shared_modules(traced):
+    """Modules that are called more than once, by identity."""
+    calls = {}
+    modules = dict(traced.named_modules())
+    for node in traced.graph.nodes:
+        if node.op == "call_module":
+            calls.setdefault(id(modules[node.target]), []).append(node)
+    return {key for key, nodes in calls.items() if len(nodes) > 1}
+
+
+def _module_of(traced, node):
+    return traced.get_submodule(node.target) if isinstance(node, fx.Node) and node.op == "call_module" else None
+
+
+def _replace_module(traced, target, module):
+    parent, _, name = target.rpartition(".")
+    setattr(traced.get_submodule(parent), name, module)
+
+
+def _fold_batch_norms(traced, shared):
+    for node in list(traced.graph.nodes):
+        norm = _module_of(traced, node)
+        if type(norm) not in _BATCH_NORMS or norm.running_mean is None or len(node.args) != 1:
+            continue
+        before = node.args[0]
+        layer = _module_of(traced, before)
+        if layer is None or len(before.users) != 1 or {id(norm), id(layer)} & shared:
+            continue
+        if type(layer) in _CONVOLUTIONS:
+            fused = fuse_conv_bn_eval(layer, norm)
+        elif type(layer) is nn.Linear and type(norm) is nn.BatchNorm1d:
+            fused = fuse_linear_bn_eval(layer, norm)
+        else:
+            continue
+        _replace_module(traced, before.target, fused)
+        node.replace_all_uses_with(before)
+        traced.graph.erase_node(node)
+
+
+def _is_relu(traced, node):
+    return isinstance(_module_of(traced, node), nn.ReLU) or (node.op == "call_function" and node.target in _RELU_FUNCTIONS)
+
+
+def _fuse_residual_sums(traced):
+    for node in list(traced.graph.nodes):
+        if not _is_relu(traced, node) or not node.args:
+            continue
+        total = node.args[0]
+        if not isinstance(total, fx.Node) or total.op != "call_function" or total.target not in _ADD_FUNCTIONS or len(total.users) != 1:
+            continue
+        if len(total.args) != 2 or total.kwargs or not all(isinstance(argument, fx.Node) for argument in total.args):
+            continue
+        if not hasattr(traced, "add_relu"):
+            traced.add_submodule("add_relu", AddReLU())
+        with traced.graph.inserting_before(node):
+            fused = traced.graph.call_module("add_relu", total.args)
+        node.replace_all_uses_with(fused)
+        traced.graph.erase_node(node)
+        traced.graph.erase_node(total)
+
+
+def _activations_in_place(traced, shared):
+    for node in list(traced.graph.nodes):
+        source = node.args[0] if node.args else None
+        if not isinstance(source, fx.Node) or len(source.users) != 1 or type(_module_of(traced, source)) not in _FRESH_RESULTS:
+            continue
+        module = _module_of(traced, node)
+        if type(module) in (nn.ReLU, nn.ReLU6, nn.Hardtanh, nn.SiLU, nn.Hardswish, nn.Hardsigmoid, nn.LeakyReLU) and id(module) not in shared:
+            module.inplace = True
+        elif node.op == "call_function" and node.target is F.relu:
+            node.kwargs = {**node.kwargs, "inplace": True}
+            node.args = node.args[:1]
+
+
+def _drop_identities(traced):
+    for node in list(traced.graph.nodes):
+        if isinstance(_module_of(traced, node), (nn.Identity, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)) and len(node.args) == 1:
+            node.replace_all_uses_with(node.args[0])
+            traced.graph.erase_node(node)

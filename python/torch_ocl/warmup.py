@@ -1,0 +1,98 @@
+"""`python -m torch_ocl warmup MODEL ...`: compiles the kernels of networks ahead of their first use, into the disk cache.
+
+A MODEL is the name of a torchvision classifier (resnet18, mobilenet_v2, ...) or FILE.py:FUNCTION, a function without arguments that runs the work to warm
+up (a training step, an inference) on `ocl`. Each runs in a process of its own, as many at a time as there are cores.
+"""
+
+import argparse
+import concurrent.futures
+import os
+import subprocess
+import sys
+import time
+
+import torch
+
+DEFAULT = ["alexnet", "resnet18", "resnet50", "mobilenet_v2", "vgg16"]
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser("python -m torch_ocl warmup", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*", default=DEFAULT, metavar="MODEL")
+    parser.add_argument("--batch", type=int, default=2, help="images; another number compiles nothing new")
+    parser.add_argument("--size", type=int, default=224, help="edge of the images")
+    parser.add_argument("--dtype", choices=["float32", "bfloat16", "float16"], default="float32", help="half types: under autocast")
+    parser.add_argument("--optimizer", default="SGD", help="name in torch.optim")
+    parser.add_argument("--inference", action="store_true", help="no training step")
+    parser.add_argument("--device", default="ocl")
+    parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
+    return parser.parse_args(arguments)
+
+
+def torchvision_models():
+    """torchvision.models, also where torchvision's C++ operators were built for another torch: what it needs of them on import is then declared here."""
+    try:
+        from torchvision import models
+    except RuntimeError:
+        for name in [name for name in sys.modules if name.split(".")[0] == "torchvision"]:
+            del sys.modules[name]
+        torchvision_models.library = torch.library.Library("torchvision", "DEF")
+        for name in ("nms", "qnms"):
+            torchvision_models.library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+        from torchvision import models
+    return models
+
+
+def run_file(text):
+    path, _, function = text.rpartition(":")
+    scope = {"__name__": "warmup", "__file__": path}
+    with open(path) as file:
+        exec(compile(file.read(), path, "exec"), scope)
+    scope[function]()
+
+
+def run_classifier(options, name):
+    model = torchvision_models().get_model(name, weights=None).to(options.device)
+    images = torch.randn(options.batch, 3, options.size, options.size, device=options.device)
+    classes = torch.zeros(options.batch, dtype=torch.long, device=options.device)
+    with torch.autocast(options.device.split(":")[0], getattr(torch, options.dtype), enabled=options.dtype != "float32"):
+        with torch.no_grad():
+            model.eval()(images)
+        if options.inference:
+            return
+        optimizer = getattr(torch.optim, options.optimizer)(model.parameters(), lr=1e-3, **({"momentum": 0.9} if options.optimizer == "SGD" else {}))
+        for _ in range(2):  # the second step of an optimizer with state uses other kernels
+            optimizer.zero_grad()
+            output = model.train()(images)
+            output = output[0] if isinstance(output, tuple) else output
+            torch.nn.functional.cross_entropy(output, classes).backward()
+            optimizer.step()
+
+
+def here(options):
+    """The work of one child; prints what was compiled."""
+    (name,) = options.models
+    begin = time.perf_counter()
+    run_file(name) if ":" in name else run_classifier(options, name)
+    torch.ocl.synchronize()
+    compiled, loaded = torch.ocl.build_counts()
+    print(f"{name}: {compiled} programs compiled, {loaded} were there ({time.perf_counter() - begin:.0f} s)")
+    return 0
+
+
+def main(arguments):
+    options = parse(arguments)
+    if options.here:
+        return here(options)
+    flags = ["--here", "--batch", str(options.batch), "--size", str(options.size), "--dtype", options.dtype, "--optimizer", options.optimizer,
+             "--device", options.device, *(["--inference"] if options.inference else [])]  # fmt: skip
+
+    def child(name):
+        return subprocess.run([sys.executable, "-m", "torch_ocl", "warmup", name, *flags], capture_output=True, text=True)
+
+    failed = 0
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for name, answer in zip(options.models, pool.map(child, options.models)):
+            failed += answer.returncode != 0
+            print(answer.stdout.strip() if answer.returncode == 0 else f"{name}: {(answer.stderr.strip().splitlines() or ['failed'])[-1]}", flush=True)
+    return int(failed > 0)

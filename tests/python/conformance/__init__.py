@@ -1,0 +1,1 @@
+"""Every operator of PyTorch's own test database, `ocl` against the CPU. `python -m tests.python.conformance --help`; docs/testing.md."""
