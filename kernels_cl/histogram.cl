@@ -1,6 +1,6 @@
 // partial[task][bin] += 1, or the weight, for the elements of a chunk; the partial counts are summed by a reduction.
 //   IN       dtype of x;  COUNT: dtype of the partial counts;  WEIGHTED, BY_VALUE (the bin is the element itself)
-//   PARAM    dtype of low and high
+//   PARAM    dtype of low and high: int64 for whole numbers
 // SIMT counts without weights: work-items share `copies` histograms by atomic increments, which commute.
 #include "common/types.clh"
 
@@ -24,6 +24,9 @@ __kernel void histogram(TENSOR(const STORAGE(IN), x), TENSOR(const STORAGE(COUNT
 #if BY_VALUE
     const long bin = (long)v;
     if (bin < 0 || bin >= bins) continue;
+#elif !IS_FLOATING(IN)
+    if ((long)v < low || (long)v > high) continue;
+    const long bin = MIN_OF(((long)v - low) * bins / (high - low), bins - 1);
 #else
     if (!(v >= low && v <= high)) continue;
     const long bin = MIN_OF((long)((v - low) / (high - low) * bins), bins - 1);

@@ -18,6 +18,7 @@ from .model import Model, prepared
 
 FACTOR = 4  # times the CPU's own float32 error
 FLOOR = 1e-4  # relative L2 that is always allowed
+ZERO = 1e-4  # a gradient smaller than this share of the largest one is rounding of an exact zero: its error is measured against the share
 TRIES = 5
 
 
@@ -80,18 +81,19 @@ def run(model, network, device, dtype):
     return results
 
 
-def relative_error(value, truth):
-    """Relative L2 distance; not a number when shapes differ or a number is missing."""
+def relative_error(value, truth, least=0.0):
+    """L2 distance relative to the norm of `truth`, or to `least` where that is larger; not a number when shapes differ or a number is missing."""
     if value.shape != truth.shape:
         return float("nan")
     value, truth = value.double(), truth.double()
-    scale = truth.norm()
+    scale = truth.norm().clamp(min=least)
     return ((value - truth).norm() / scale).item() if scale > 0 else value.norm().item()
 
 
 def compare(ours, native, truth):
     """{name: error divided by what is allowed}; infinite for whole numbers that are not the CPU's, and for what exists on one device only."""
     ratios = {name: float("inf") for name in ours.keys() ^ native.keys()}
+    least = ZERO * max((value.double().norm().item() for name, value in native.items() if name.startswith("gradient")), default=0.0)
     for name in ours.keys() & native.keys():
         value, near = ours[name], native[name]
         if not value.is_floating_point():
@@ -100,7 +102,8 @@ def compare(ours, native, truth):
         exact = truth.get(name, near)
         if exact.shape != near.shape:  # float32 decided otherwise than float64 on the CPU already
             exact = near
-        ratio = relative_error(value, exact) / max(FACTOR * relative_error(near, exact), FLOOR)
+        bound = least if name.startswith("gradient") else 0.0
+        ratio = relative_error(value, exact, bound) / max(FACTOR * relative_error(near, exact, bound), FLOOR)
         ratios[name] = ratio if ratio == ratio else float("inf")
     return ratios
 

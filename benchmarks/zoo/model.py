@@ -24,10 +24,13 @@ class Model:
         return f"{self.library}-{self.name}"
 
 
+DROPOUT = ("p", "dropout", "dropout_prob", "drop_prob", "drop_rate", "attention_dropout", "hidden_dropout", "drop_path_rate")  # attributes of modules
+
+
 def prepared(network):
     """No dropout of any kind (random masks differ between devices), and no parameter that is zero: gradients behind it would all be zero."""
     for module in network.modules():
-        for probability in ("p", "dropout", "dropout_prob", "drop_prob", "attention_dropout", "hidden_dropout", "drop_path_rate"):
+        for probability in DROPOUT:
             if isinstance(vars(module).get(probability), float):
                 setattr(module, probability, 0.0)
     generator = torch.Generator().manual_seed(7)

@@ -295,7 +295,7 @@ def policy_output(network, states, *rest):
 
 def rows():
     yield Model("torch", "yolo_style", Detector, detector_batch, detector_loss, found, True)
-    yield Model("torch", "speech_lstm", lambda: Recognizer(nn.LSTM), speech_batch, speech_loss, speech_output, True)
+    yield Model("torch", "speech_lstm", lambda: Recognizer(nn.LSTM), speech_batch, speech_loss, speech_output)
     yield Model("torch", "speech_gru", lambda: Recognizer(nn.GRU), speech_batch, speech_loss, speech_output)
     yield Model("torch", "transformer", Translator, translation_batch, translation_loss, translate)
     yield Model("torch", "dqn", QNetwork, q_batch, q_loss, first, True)

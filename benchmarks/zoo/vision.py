@@ -133,7 +133,9 @@ def mask_rcnn():
 
 
 def keypoint_rcnn():
-    return models().detection.KeypointRCNN(pyramid(), num_classes=2, rpn_anchor_generator=anchors(4), rpn_post_nms_top_n_train=50, num_keypoints=5,
+    module = models().detection.keypoint_rcnn
+    return models().detection.KeypointRCNN(pyramid(), num_classes=2, rpn_anchor_generator=anchors(4), rpn_post_nms_top_n_train=50, num_keypoints=None,
+                                           keypoint_head=module.KeypointRCNNHeads(32, (32, 32)), keypoint_predictor=module.KeypointRCNNPredictor(32, 5),
                                            rpn_post_nms_top_n_test=20, **EVERYTHING, **SIZES)  # fmt: skip
 
 

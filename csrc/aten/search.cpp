@@ -131,7 +131,8 @@ Tensor& histc_out(const Tensor& self, int64_t bins, const at::Scalar& min, const
   TORCH_CHECK(bins > 0, "bins must be > 0");
   TORCH_CHECK(self.scalar_type() == out.scalar_type(), "torch.histogram: input tensor and hist tensor should have the same dtype, but got input ",
               self.scalar_type(), " and hist ", out.scalar_type());
-  if (!self.is_floating_point()) not_implemented_for("histogram_cpu", self.scalar_type());
+  // Whole numbers too, as on CUDA: code that treats every device but the CPU as CUDA counts expert indices with it.
+  if (!self.is_floating_point() && !at::isIntegralType(self.scalar_type(), /*includeBool=*/false)) not_implemented_for("histogram_cpu", self.scalar_type());
   double low = min.toDouble(), high = max.toDouble();
   TORCH_CHECK(low <= high, "torch.histc: max must be larger than min");
   if (low == high && self.numel() > 0) {

@@ -28,19 +28,20 @@ void count(Queue& queue, const TensorView& x, const TensorView& weights, bool by
   const int32_t zero = 0;
   queue.fill(partial.data(), &zero, sizeof zero, copies * bins * size_of(type));
 
-  const bool wide = x.dtype == DType::float64;
+  const bool wide = x.dtype == DType::float64, whole = is_integral(x.dtype);
   Kernel& kernel = site.get(device, Variant().add(x.dtype).add(type).add(weighted, 1).add(by_value, 1), [&] {
     Defines defines;
     dtype(defines, "IN", x.dtype);
     dtype(defines, "COUNT", type);
-    dtype(defines, "PARAM", wide ? DType::float64 : DType::float32);
+    dtype(defines, "PARAM", whole ? DType::int64 : wide ? DType::float64 : DType::float32);
     return defines.add("WEIGHTED", weighted).add("BY_VALUE", by_value);
   });
   const size_t items = ceil_div(n, chunk);
   const auto run = [&](auto from, auto to) {
     launch(queue, kernel, Range(items), Range(), x.data, weights.data, partial.data(), n, bins, chunk, copies, from, to);
   };
-  wide ? run(low, high) : run(static_cast<float>(low), static_cast<float>(high));
+  if (whole) run(static_cast<int64_t>(low), static_cast<int64_t>(high));
+  else wide ? run(low, high) : run(static_cast<float>(low), static_cast<float>(high));
   reduce(queue, Reduction::sum, TensorView::contiguous(partial.data(), type, {copies, bins}), 1,
          TensorView::contiguous(counts.data, counts.dtype, {bins}));
 }

@@ -80,5 +80,8 @@ def test_histograms(no_fallback):
     compare(torch.bincount, x, torch.rand(5003), rtol=1e-5, atol=1e-5)
     compare(lambda t: torch.histc(t, 17, -2, 2), torch.randn(5003))
     compare(lambda t: torch.histc(t, 17), torch.randn(5003))
+    # Whole numbers are an error on the CPU and counted on CUDA.
+    assert torch.histc(x.int().to("ocl"), 77, 0, 76).long().tolist() == torch.bincount(x, minlength=77).tolist()
+    assert torch.histc(torch.tensor([0, 1, 2, 3, 3, 9, -1], device="ocl"), 4, 0, 3).tolist() == [1, 1, 1, 2]
     with pytest.raises(RuntimeError, match="non-negative"):
         torch.bincount(torch.tensor([1, -1], device="ocl"))
