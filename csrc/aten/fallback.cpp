@@ -91,7 +91,9 @@ void replace_generators(torch::jit::Stack& stack, size_t first, c10::DeviceIndex
   }
 }
 
-void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+}  // namespace
+
+void fall_back(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const std::string name = c10::toString(op.operator_name());
   const size_t first = stack->size() - op.schema().arguments().size();
   c10::optional<at::Device> device;
@@ -101,6 +103,8 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::St
   const c10::OptionalDeviceGuard guard(device);
   at::native::cpu_fallback(op, stack, /*error_on_views=*/true);
 }
+
+namespace {
 
 // A CPU storage on the memory of an `ocl` one, which it keeps alive.
 c10::Storage cpu_storage(const c10::Storage& storage) {
@@ -162,7 +166,7 @@ void reset_fallback_counts() {
   counts().clear();
 }
 
-TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>()); }
+TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&fall_back>()); }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { m.impl("_to_cpu", to_cpu); }
 

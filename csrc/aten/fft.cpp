@@ -5,9 +5,12 @@
 
 #include <ATen/WrapDimUtils.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/empty_permuted.h>
 #include <ATen/ops/real.h>
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace ocl::aten {
 namespace {
@@ -28,19 +31,36 @@ double scale_of(IntArrayRef sizes, IntArrayRef dims, int64_t normalization) {
   return normalization == 1 ? 1.0 / std::sqrt(count) : 1.0 / count;
 }
 
-// Transform of a complex tensor along one dimension.
-Tensor along(const Tensor& self, int64_t dim, bool inverse, double scale) {
-  const Tensor x = self.transpose(dim, -1).contiguous().resolve_conj().resolve_neg();
-  Tensor y = at::empty_like(x);
-  const int64_t n = x.size(-1);
-  ops::fft(queue_for(x), dtype_of(x.scalar_type()), x.data_ptr(), y.data_ptr(), n ? x.numel() / n : 0, n, inverse, scale);
-  return y.transpose(dim, -1);
+// Dimensions by decreasing stride, the transformed ones last: the layout of results on every other device.
+at::DimVector layout_order(const Tensor& self, IntArrayRef dims) {
+  at::DimVector order(self.dim());
+  std::iota(order.begin(), order.end(), 0);
+  const auto transformed = [&](int64_t d) { return std::any_of(dims.begin(), dims.end(), [&](int64_t t) { return at::maybe_wrap_dim(t, self.dim()) == d; }); };
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    if (transformed(a) != transformed(b)) return transformed(b);
+    return self.stride(a) > self.stride(b);
+  });
+  return order;
 }
 
-// Along several dimensions, the last one first.
-Tensor along_all(Tensor x, IntArrayRef dims, bool inverse, double scale) {
-  for (size_t i = dims.size(); i-- > 0; scale = 1.0) x = along(x, dims[i], inverse, scale);
-  return x;
+at::DimVector inverse_of(const at::DimVector& order) {
+  at::DimVector inverse(order.size());
+  for (size_t i = 0; i < order.size(); ++i) inverse[order[i]] = static_cast<int64_t>(i);
+  return inverse;
+}
+
+// Transform of a complex tensor along several dimensions; the last pass runs along the innermost one.
+Tensor transform(const Tensor& self, IntArrayRef dims, bool inverse, double scale) {
+  const at::DimVector order = layout_order(self, dims);
+  Tensor x = self.permute(order);
+  for (int64_t d = x.dim() - static_cast<int64_t>(dims.size()); d < x.dim(); ++d, scale = 1.0) {
+    const Tensor rows = x.transpose(d, -1).contiguous().resolve_conj().resolve_neg();
+    Tensor result = at::empty_like(rows);
+    const int64_t n = rows.size(-1);
+    ops::fft(queue_for(rows), dtype_of(rows.scalar_type()), rows.data_ptr(), result.data_ptr(), n ? rows.numel() / n : 0, n, inverse, scale);
+    x = result.transpose(d, -1);
+  }
+  return x.permute(inverse_of(order));
 }
 
 Tensor fft_c2c(const Tensor& self, IntArrayRef dim, int64_t normalization, bool forward) {
@@ -48,7 +68,7 @@ Tensor fft_c2c(const Tensor& self, IntArrayRef dim, int64_t normalization, bool 
   check_type(self);
   if (dim.empty()) return self.clone();
   const c10::OptionalDeviceGuard guard(at::device_of(self));
-  return along_all(self, dim, !forward, scale_of(self.sizes(), dim, normalization));
+  return transform(self, dim, !forward, scale_of(self.sizes(), dim, normalization));
 }
 
 Tensor fft_r2c(const Tensor& self, IntArrayRef dim, int64_t normalization, bool onesided) {
@@ -56,10 +76,10 @@ Tensor fft_r2c(const Tensor& self, IntArrayRef dim, int64_t normalization, bool 
   check_type(self);
   const c10::OptionalDeviceGuard guard(at::device_of(self));
   const int64_t last = dim.back();
-  Tensor x = along(self.to(c10::toComplexType(self.scalar_type())), last, false, scale_of(self.sizes(), dim, normalization));
+  Tensor x = transform(self.to(c10::toComplexType(self.scalar_type())), last, false, scale_of(self.sizes(), dim, normalization));
   if (onesided) x = x.narrow(last, 0, self.size(last) / 2 + 1);
-  x = along_all(x, dim.slice(0, dim.size() - 1), false, 1.0);
-  return x.is_non_overlapping_and_dense() ? x : x.clone();
+  if (dim.size() == 1) return onesided ? x.clone() : x;
+  return transform(x, dim.slice(0, dim.size() - 1), false, 1.0);
 }
 
 // The input holds the first n / 2 + 1 elements of the last transformed dimension; the others are their conjugates.
@@ -70,11 +90,11 @@ Tensor fft_c2r(const Tensor& self, IntArrayRef dim, int64_t normalization, int64
   const int64_t last = at::maybe_wrap_dim(dim.back(), self.dim()), half = last_dim_size / 2 + 1;
   at::DimVector sizes(self.sizes());
   sizes[last] = last_dim_size;
-  const Tensor x = along_all(self, dim.slice(0, dim.size() - 1), true, 1.0);
-  Tensor full = empty_like_options(sizes, self.options());
+  const Tensor x = dim.size() > 1 ? transform(self, dim.slice(0, dim.size() - 1), true, 1.0) : self;
+  Tensor full = at::empty_permuted(sizes, layout_order(x, last), self.options());
   full.narrow(last, 0, half).copy_(x.narrow(last, 0, half));
   if (half < last_dim_size) full.narrow(last, half, last_dim_size - half).copy_(x.narrow(last, 1, last_dim_size - half).flip({last}).conj());
-  return at::real(along(full, last, true, scale_of(sizes, dim, normalization))).clone();
+  return at::real(transform(full, last, true, scale_of(sizes, dim, normalization))).clone();
 }
 
 Tensor& store(const Tensor& result, Tensor& out) {

@@ -12,6 +12,8 @@
 #include <ATen/ops/replication_pad2d_meta.h>
 #include <ATen/ops/replication_pad3d_meta.h>
 
+#include <ATen/ops/view_as_real.h>
+
 namespace ocl::aten {
 namespace {
 
@@ -43,7 +45,15 @@ void run_forward(const Tensor& self, IntArrayRef padding, int spatial, bool refl
 
 void run_backward(const Tensor& grad, const Tensor& self, IntArrayRef padding, int spatial, bool reflect, const Tensor& grad_input) {
   if (grad_input.numel() == 0) return;
-  if (self.is_complex()) not_implemented_for("pad_backward", self.scalar_type());
+  if (self.is_complex()) {  // the parts one after the other
+    for (int64_t part : {0, 1}) {
+      const auto of = [part](const Tensor& t) { return at::view_as_real(t.resolve_conj()).select(-1, part); };
+      const Tensor dx = empty_like_options(grad_input.sizes(), grad_input.options().dtype(c10::toRealValueType(self.scalar_type())));
+      run_backward(of(grad), of(self), padding, spatial, reflect, dx);
+      at::view_as_real(grad_input).select(-1, part).copy_(dx);
+    }
+    return;
+  }
   const Tensor g = grad.contiguous();
   const DenseOutput dx(grad_input);
   ops::pad_backward(queue_for(self), make_problem(self, padding, spatial, reflect), g.data_ptr(), dx.data());

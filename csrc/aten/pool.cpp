@@ -1,5 +1,6 @@
 // Max, average and adaptive pooling in 2 and 3 dimensions (1 dimension arrives as 2).
 #include "aten/dense_output.h"
+#include "aten/on_cpu.h"
 #include "ops/pool/pool.h"
 
 #include <ATen/native/AdaptivePooling.h>
@@ -10,8 +11,10 @@
 #include <ATen/ops/adaptive_max_pool3d_meta.h>
 #include <ATen/ops/avg_pool2d_backward_meta.h>
 #include <ATen/ops/avg_pool2d_meta.h>
+#include <ATen/ops/avg_pool2d_ops.h>
 #include <ATen/ops/avg_pool3d_backward_meta.h>
 #include <ATen/ops/avg_pool3d_meta.h>
+#include <ATen/ops/avg_pool3d_ops.h>
 #include <ATen/ops/max_pool2d_with_indices_backward_meta.h>
 #include <ATen/ops/max_pool2d_with_indices_meta.h>
 
@@ -184,6 +187,10 @@ template <class Meta, int spatial>
 Tensor& avg_pool_out(const Tensor& self, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding, bool ceil_mode, bool count_include_pad,
                      std::optional<int64_t> divisor_override, Tensor& out) {
   const c10::OptionalDeviceGuard guard(at::device_of(self));
+  if (!self.is_floating_point()) {
+    if constexpr (spatial == 2) return on_cpu<at::_ops::avg_pool2d_out>(self, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override, out);
+    else return on_cpu<at::_ops::avg_pool3d_out>(self, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override, out);
+  }
   Out<Meta, 1> op(out);
   op.meta(self, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override);
   const Windows windows{kernel, stride, padding, {}, count_include_pad, divisor_override.value_or(0)};

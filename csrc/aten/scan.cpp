@@ -2,8 +2,10 @@
 #include "ops/scan/scan.h"
 
 #include "aten/common.h"
+#include "aten/on_cpu.h"
 
 #include <ATen/WrapDimUtils.h>
+#include <ATen/ops/_logcumsumexp_ops.h>
 #include <ATen/ops/cumprod_meta.h>
 #include <ATen/ops/cumsum_meta.h>
 #include <ATen/ops/empty_like.h>
@@ -38,6 +40,7 @@ void cumulative_extremum(const Tensor& self, Tensor& values, Tensor& indices, in
 
 Tensor& logcumsumexp_out(const Tensor& self, int64_t dim, Tensor& out) {
   dim = at::maybe_wrap_dim(dim, self.dim());
+  if (self.is_complex()) return on_cpu<at::_ops::_logcumsumexp_out>(self, dim, out);
   if (!self.is_floating_point()) not_implemented_for("logcumsumexp", self.scalar_type());
   at::native::resize_output(out, self.sizes());
   run(ops::Scan::logcumsumexp, self, dim, out);

@@ -139,6 +139,7 @@ at::Tensor& real_valued_into(const char* name, const at::Tensor& self, at::Tenso
 }
 
 at::Tensor& abs_out(const at::Tensor& self, at::Tensor& out) {
+  if (!self.is_complex()) return unary_into("abs", self, out);
   return real_valued_into("abs", self, out, self.is_complex() ? c10::toRealValueType(self.scalar_type()) : self.scalar_type());
 }
 at::Tensor abs(const at::Tensor& self) {

@@ -148,3 +148,22 @@ def test_errors(device):
         torch.dot(a, b)
     with pytest.raises(NotImplementedError, match="not implemented for 'Bool'"):
         torch.mm(a.bool(), a.t().bool())
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_products_with_another_result_type(dtype, no_fallback):
+    """The CPU has no such operator: the operands are products of float32."""
+    torch.manual_seed(5)
+    a, b, c = torch.randn(2, 7, 19).to(dtype), torch.randn(2, 19, 11).to(dtype), torch.randn(2, 7, 11).to(dtype)
+    x, y, z = (t.to("ocl") for t in (a, b, c))
+    pairs = [
+        (torch.mm(x[0], y[0], out_dtype=torch.float32), a[0].float() @ b[0].float()),
+        (torch.bmm(x, y, out_dtype=torch.float32), a.float() @ b.float()),
+        (torch.addmm(z[0], x[0], y[0], out_dtype=torch.float32), c[0].float() + a[0].float() @ b[0].float()),
+        (torch.baddbmm(z, x, y, out_dtype=torch.float32), c.float() + a.float() @ b.float()),
+    ]
+    for actual, expected in pairs:
+        assert actual.device.type == "ocl"
+        torch.testing.assert_close(actual.cpu(), expected, rtol=1e-5, atol=1e-5)
+    with pytest.raises(RuntimeError, match="out_dtype"):
+        torch.mm(x[0], y[0], out_dtype=torch.int32)
