@@ -31,10 +31,11 @@ def selected(words, quick):
 def run(args):
     from .first_step import cold_and_warm
     from .models import IMAGE_NETWORKS
+    from .peaks import peaks
     from .runner import description, memory_and_builds, run_case
 
     devices = [torch.device(name) for name in args.devices.split(",")]
-    results = {"about": description(devices), "cases": {}, "first_step": {}}
+    results = {"about": description(devices), "peaks": {str(d): peaks(d) for d in devices if d.type == "ocl"}, "cases": {}, "first_step": {}}
     for case in selected(args.only, args.quick):
         result = results["cases"][case.name] = run_case(case, devices, args.rounds)
         print(summary_line(case.name, result), flush=True)
@@ -45,6 +46,8 @@ def run(args):
     results["memory"] = {str(device): memory_and_builds(device) for device in devices[1:]}
     args.output.parent.mkdir(parents=True, exist_ok=True)
     args.output.write_text(json.dumps(results, indent=1))
+    for device in results["peaks"]:
+        print(f"furthest from the peak of {device}: " + "; ".join(f"{name} {part:.0%}" for part, name in report.worst(results, device)))
     print(f"written: {args.output}")
     return int(any("error" in result for result in results["cases"].values()))
 
@@ -83,10 +86,13 @@ def main():
         lines, slower = report.compare(report.load(args.before), report.load(args.after))
         print("\n".join(lines) or "no change above 10 %")
         return int(slower > 0)
-    results, picture = report.load(args.file), args.output.with_suffix(".png")
-    report.plot(results, picture)
-    args.output.write_text(report.markdown(results, picture.name))
-    print(f"written: {args.output}, {picture}")
+    results, pictures = report.load(args.file), {}
+    for name, draw in report.PLOTS.items():
+        path = args.output.with_name(f"{args.output.stem}_{name}.png")
+        if draw(results, path):
+            pictures[name] = path.name
+    args.output.write_text(report.markdown(results, pictures))
+    print(f"written: {args.output}, {', '.join(pictures.values())}")
     return 0
 
 

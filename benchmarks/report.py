@@ -23,21 +23,41 @@ def rate_text(result, seconds):
     return ""
 
 
+def part_of_peak(results, result, device):
+    """Achieved part of the device's measured peak: of multiply-adds where operations are counted, of bandwidth where bytes are; None without either."""
+    peaks = results.get("peaks", {}).get(device)
+    if not peaks or "error" in result:
+        return None
+    seconds = result["devices"][device]["seconds"]
+    if result.get("operations"):
+        return result["operations"] / seconds / peaks["flops"]
+    if result.get("bytes"):
+        return result["bytes"] / seconds / peaks["bytes"]
+    return None
+
+
+def worst(results, device, count=10):
+    """[(part of the peak, name)] of the cases that are furthest from what the device can do."""
+    parts = ((part_of_peak(results, result, device), name) for name, result in results["cases"].items())
+    return sorted((part, name) for part, name in parts if part is not None)[:count]
+
+
 def _rows(results, group, native, other):
     for name, result in results["cases"].items():
         if result["group"] != group:
             continue
         if "error" in result:
-            yield f"| {name} | | | | {result['error'].replace('|', ' ')} |"
+            yield f"| {name} | | | | | {result['error'].replace('|', ' ')} |"
             continue
         mine, theirs = result["devices"][other]["seconds"], result["devices"][native]["seconds"]
         notes = "contended" if result["contended"] else ""
+        part = part_of_peak(results, result, other)
         if result.get("fallbacks"):
             notes += " runs on the CPU: " + ", ".join(result["fallbacks"])
-        yield f"| {name} | {time_text(theirs)} | {time_text(mine)} {rate_text(result, mine)} | {result['ratio'][other]:.2f} | {notes.strip()} |"
+        yield f"| {name} | {time_text(theirs)} | {time_text(mine)} {rate_text(result, mine)} | {'' if part is None else f'{part:.0%}'} | {result['ratio'][other]:.2f} | {notes.strip()} |"
 
 
-def markdown(results, picture=None):
+def markdown(results, pictures=()):
     """The text of docs/performance.md."""
     about, native = results["about"], results["about"]["native"]
     others = [name for name in about if name.startswith(("ocl", "cuda"))]
@@ -45,14 +65,30 @@ def markdown(results, picture=None):
     lines += [f"- {name}: {value}" for name, value in about.items()]
     lines += ["", "Ratios are native time / device time of the same process (above 1 the device is faster), medians of alternating rounds.",
               "Outputs were compared before anything was timed.", ""]  # fmt: skip
-    if picture:
-        lines += [f"![ratios]({picture})", ""]
+    for device, peak in results.get("peaks", {}).items():
+        lines += [f"Measured peak of {device}: {peak['flops'] / 1e9:.0f} GFLOP/s from registers, {peak['bytes'] / 1e9:.1f} GB/s streaming. \"Of peak\" counts the operations of the",
+                  "definition, so algorithms that need fewer (Winograd) can pass 100%, and bytes that have to move, so data that stays in caches can.", ""]  # fmt: skip
+    pictures = dict(pictures)
+    if "ratios" in pictures:
+        lines += [f"![native time / device time]({pictures['ratios']})", ""]
+    notes = Path(__file__).parent / "notes.md"
+    if notes.exists():
+        lines += [notes.read_text().strip(), ""]
     for other in others:
         for group in dict.fromkeys(result["group"] for result in results["cases"].values()):
-            lines += [f"## {group}, {other}", "", f"| case | {native} | {other} | ratio | |", "|---|---|---|---|---|"]
+            lines += [f"## {group}, {other}", "", f"| case | {native} | {other} | of peak | ratio | |", "|---|---|---|---|---|---|"]
             lines += [*_rows(results, group, native, other), ""]
+    if "roofline" in pictures:
+        lines += [f"![achieved part of the peak]({pictures['roofline']})", ""]
+    for other in others:
+        if worst(results, other):
+            lines += [f"## Furthest from the peak, {other}", ""]
+            lines += [*(f"{i}. {name}: {part:.0%}" for i, (part, name) in enumerate(worst(results, other), 1)), ""]
     if results.get("first_step"):
-        lines += ["## First training step in a fresh process", "", "| network | cpu | ocl, empty caches | ocl, warm cache | peak memory on ocl |", "|---|---|---|---|---|"]
+        lines += ["## First training step in a fresh process", ""]
+        if "first_step" in pictures:
+            lines += [f"![first training step]({pictures['first_step']})", ""]
+        lines += [ "| network | cpu | ocl, empty caches | ocl, warm cache | peak memory on ocl |", "|---|---|---|---|---|"]
         for name, runs in results["first_step"].items():
             cells = [time_text(run["first"]) if "first" in run else run.get("error", "") for run in runs.values()]
             peak = runs["ocl warm"].get("peak_bytes")
@@ -73,7 +109,7 @@ def plot(results, path):
         for ratio in list(result.get("ratio", {}).values())[:1]:
             groups.setdefault(result["group"], []).append((name, ratio))
     if not groups:
-        return
+        return False
     heights = [max(2, len(rows)) for rows in groups.values()]
     figure, axes = pyplot.subplots(len(groups), 1, figsize=(9, 1.2 * len(groups) + 0.24 * sum(heights)), squeeze=False,
                                    gridspec_kw={"height_ratios": heights})  # fmt: skip
@@ -86,6 +122,56 @@ def plot(results, path):
     axes[-1, 0].set_xlabel("native time / device time")
     figure.tight_layout()
     figure.savefig(path, dpi=100)
+    return True
+
+
+def plot_first_steps(results, path):
+    """Bars of the first training step: native, with empty caches, with a warm cache."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    steps = {name: runs for name, runs in results.get("first_step", {}).items() if all("first" in run for run in runs.values())}
+    if not steps:
+        return False
+    figure, axis = pyplot.subplots(figsize=(9, 3))
+    for i, kind in enumerate(next(iter(steps.values()))):
+        axis.bar([x + 0.27 * i for x in range(len(steps))], [runs[kind]["first"] for runs in steps.values()], 0.25, label=kind)
+    axis.set_xticks([x + 0.27 for x in range(len(steps))], list(steps))
+    axis.set_ylabel("first step, seconds")
+    axis.legend()
+    figure.tight_layout()
+    figure.savefig(path, dpi=100)
+    return True
+
+
+def plot_roofline(results, path):
+    """Rates of all cases with counted operations or bytes, as parts of the measured peak."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    devices = list(results.get("peaks", {}))
+    if not devices:
+        return False
+    figure, axis = pyplot.subplots(figsize=(9, 4))
+    for device in devices:
+        parts = sorted(part for result in results["cases"].values() if (part := part_of_peak(results, result, device)) is not None)
+        axis.plot([(i + 0.5) / len(parts) for i in range(len(parts))], parts, marker=".", label=device)
+    axis.axhline(1, color="black", linewidth=0.8)
+    axis.set_xlabel("part of the cases")
+    axis.set_ylabel("achieved part of the measured peak")
+    axis.set_yscale("log")
+    axis.legend()
+    figure.tight_layout()
+    figure.savefig(path, dpi=100)
+    return True
+
+
+# Each draws into a file and says whether there was anything to draw.
+PLOTS = {"ratios": plot, "roofline": plot_roofline, "first_step": plot_first_steps}
 
 
 def compare(before, after, threshold=0.1):
