@@ -20,7 +20,7 @@ def saved(value, **options):
 
 @feature("Serialization")
 @pytest.mark.parametrize(
-    "location", [None, "cpu", "ocl", "ocl:0", torch.device("ocl"), {"ocl:0": "cpu"}, lambda storage, place: storage], ids=repr
+    "location", [None, "cpu", "ocl", "ocl:0", torch.device("ocl"), {"ocl:0": "cpu"}, lambda storage, place: storage], ids=lambda place: "function" if callable(place) else repr(place)
 )
 def test_map_location(device, location):
     x = torch.arange(6.0, device=device).view(2, 3)
