@@ -35,7 +35,9 @@ double scale_of(IntArrayRef sizes, IntArrayRef dims, int64_t normalization) {
 at::DimVector layout_order(const Tensor& self, IntArrayRef dims) {
   at::DimVector order(self.dim());
   std::iota(order.begin(), order.end(), 0);
-  const auto transformed = [&](int64_t d) { return std::any_of(dims.begin(), dims.end(), [&](int64_t t) { return at::maybe_wrap_dim(t, self.dim()) == d; }); };
+  const auto transformed = [&](int64_t d) {
+    return std::any_of(dims.begin(), dims.end(), [&](int64_t t) { return at::maybe_wrap_dim(t, self.dim()) == d; });
+  };
   std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
     if (transformed(a) != transformed(b)) return transformed(b);
     return self.stride(a) > self.stride(b);
@@ -57,7 +59,8 @@ Tensor transform(const Tensor& self, IntArrayRef dims, bool inverse, double scal
     const Tensor rows = x.transpose(d, -1).contiguous().resolve_conj().resolve_neg();
     Tensor result = at::empty_like(rows);
     const int64_t n = rows.size(-1);
-    ops::fft(queue_for(rows), dtype_of(rows.scalar_type()), rows.data_ptr(), result.data_ptr(), n ? rows.numel() / n : 0, n, inverse, scale);
+    ops::fft(queue_for(rows), dtype_of(rows.scalar_type()), rows.data_ptr(), result.data_ptr(), n ? rows.numel() / n : 0, n, inverse,
+             scale);
     x = result.transpose(d, -1);
   }
   return x.permute(inverse_of(order));
@@ -93,7 +96,8 @@ Tensor fft_c2r(const Tensor& self, IntArrayRef dim, int64_t normalization, int64
   const Tensor x = dim.size() > 1 ? transform(self, dim.slice(0, dim.size() - 1), true, 1.0) : self;
   Tensor full = at::empty_permuted(sizes, layout_order(x, last), self.options());
   full.narrow(last, 0, half).copy_(x.narrow(last, 0, half));
-  if (half < last_dim_size) full.narrow(last, half, last_dim_size - half).copy_(x.narrow(last, 1, last_dim_size - half).flip({last}).conj());
+  if (half < last_dim_size)
+    full.narrow(last, half, last_dim_size - half).copy_(x.narrow(last, 1, last_dim_size - half).flip({last}).conj());
   return at::real(transform(full, last, true, scale_of(sizes, dim, normalization))).clone();
 }
 

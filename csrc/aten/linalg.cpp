@@ -12,7 +12,9 @@ namespace {
 
 using at::Tensor;
 
-struct Cross : Out<at::meta::structured_linalg_cross, 1> { using Out::Out; };
+struct Cross : Out<at::meta::structured_linalg_cross, 1> {
+  using Out::Out;
+};
 
 // Elements (start, start + 1, start + 2) modulo 3 along dim.
 Tensor turned(const Tensor& t, int64_t dim, int64_t start) {

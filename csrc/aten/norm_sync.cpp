@@ -37,11 +37,13 @@ Tensor over(const Tensor& vector, const Tensor& input) {
 Tensor wide(const Tensor& input) { return input.to(statistics_type(input)); }
 
 Pair batch_norm_stats(const Tensor& input, double eps) {
-  const auto [variance, mean] = at::var_mean(wide(input), at::OptionalIntArrayRef(reduced_dims(input)), std::optional<at::Scalar>(0), false);
+  const auto [variance, mean] =
+      at::var_mean(wide(input), at::OptionalIntArrayRef(reduced_dims(input)), std::optional<at::Scalar>(0), false);
   return {mean, at::rsqrt(variance.add(eps))};
 }
 
-Tensor batch_norm_elemt(const Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias, const Tensor& mean, const Tensor& invstd, double) {
+Tensor batch_norm_elemt(const Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias, const Tensor& mean,
+                        const Tensor& invstd, double) {
   Tensor factor = over(invstd, input);
   if (given(weight)) factor = factor * over(*weight, input);
   Tensor result = (wide(input) - over(mean, input)).mul_(factor);
@@ -49,15 +51,15 @@ Tensor batch_norm_elemt(const Tensor& input, const OptionalTensor& weight, const
   return result.to(input.scalar_type());
 }
 
-Tensor& batch_norm_elemt_out(const Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias, const Tensor& mean, const Tensor& invstd, double eps,
-                             Tensor& out) {
+Tensor& batch_norm_elemt_out(const Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias, const Tensor& mean,
+                             const Tensor& invstd, double eps, Tensor& out) {
   at::native::resize_output(out, input.sizes());
   return out.copy_(ocl::aten::batch_norm_elemt(input, weight, bias, mean, invstd, eps));
 }
 
 // Joins the statistics of parts with counts[i] elements each: mean, invstd are [parts, channels].
-Pair gather_stats_with_counts(const Tensor&, const Tensor& mean, const Tensor& invstd, const OptionalTensor& running_mean, const OptionalTensor& running_var,
-                              double momentum, double eps, const Tensor& counts) {
+Pair gather_stats_with_counts(const Tensor&, const Tensor& mean, const Tensor& invstd, const OptionalTensor& running_mean,
+                              const OptionalTensor& running_var, double momentum, double eps, const Tensor& counts) {
   const Tensor weights = counts.to(mean.scalar_type()).reshape({-1, 1}), total = weights.sum();
   const Tensor joint = (mean * weights).sum(0).div_(total);
   const Tensor part = invstd.pow(-2).sub_(eps), apart = mean - joint;
@@ -67,13 +69,15 @@ Pair gather_stats_with_counts(const Tensor&, const Tensor& mean, const Tensor& i
   return {joint, at::rsqrt((squares / total).add_(eps))};
 }
 
-Pair gather_stats(const Tensor& input, const Tensor& mean, const Tensor& invstd, const OptionalTensor& running_mean, const OptionalTensor& running_var,
-                  double momentum, double eps, int64_t count) {
-  return gather_stats_with_counts(input, mean, invstd, running_mean, running_var, momentum, eps, at::full({mean.size(0)}, count, mean.options()));
+Pair gather_stats(const Tensor& input, const Tensor& mean, const Tensor& invstd, const OptionalTensor& running_mean,
+                  const OptionalTensor& running_var, double momentum, double eps, int64_t count) {
+  return gather_stats_with_counts(input, mean, invstd, running_mean, running_var, momentum, eps,
+                                  at::full({mean.size(0)}, count, mean.options()));
 }
 
-std::tuple<Tensor, Tensor, Tensor, Tensor> backward_reduce(const Tensor& grad, const Tensor& input, const Tensor& mean, const Tensor& invstd,
-                                                           const OptionalTensor& weight, bool input_wanted, bool weight_wanted, bool bias_wanted) {
+std::tuple<Tensor, Tensor, Tensor, Tensor> backward_reduce(const Tensor& grad, const Tensor& input, const Tensor& mean,
+                                                           const Tensor& invstd, const OptionalTensor& weight, bool input_wanted,
+                                                           bool weight_wanted, bool bias_wanted) {
   const auto dims = reduced_dims(input);
   const Tensor g = wide(grad), sum = g.sum(dims), product = ((wide(input) - over(mean, input)).mul_(g)).sum(dims);
   const at::ScalarType type = given(weight) ? weight->scalar_type() : sum.scalar_type();
@@ -81,8 +85,8 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> backward_reduce(const Tensor& grad, c
           bias_wanted ? sum.to(type) : Tensor()};
 }
 
-Tensor backward_elemt(const Tensor& grad, const Tensor& input, const Tensor& mean, const Tensor& invstd, const OptionalTensor& weight, const Tensor& sum,
-                      const Tensor& product, const Tensor& count) {
+Tensor backward_elemt(const Tensor& grad, const Tensor& input, const Tensor& mean, const Tensor& invstd, const OptionalTensor& weight,
+                      const Tensor& sum, const Tensor& product, const Tensor& count) {
   const Tensor total = count.sum().to(statistics_type(input)), scale = over(invstd, input);
   const Tensor slope = over(product, input) * scale * scale / total;
   Tensor result = wide(grad) - over(sum, input) / total - (wide(input) - over(mean, input)).mul_(slope);

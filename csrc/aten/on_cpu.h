@@ -1,4 +1,5 @@
-// Running an operator on the CPU as if it had no kernel, for the dtypes that its kernel lacks: on_cpu<at::_ops::avg_pool2d_out>(arguments...).
+// Running an operator on the CPU as if it had no kernel, for the dtypes that its kernel lacks:
+// on_cpu<at::_ops::avg_pool2d_out>(arguments...).
 #pragma once
 
 #include "aten/fallback.h"

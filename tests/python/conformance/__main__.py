@@ -29,7 +29,8 @@ def read_report(path):
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(prog="python -m tests.python.conformance", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    formatter = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(prog="python -m tests.python.conformance", description=__doc__, formatter_class=formatter)
     parser.add_argument("--report", type=Path, default=Path("build/conformance/report.jsonl"))
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--limit", type=float, default=300, help="seconds without an event before a check counts as hanging")
@@ -71,8 +72,8 @@ def summarize(records, complete):
     for check, counts in by_check.items():
         print(f"{check:16}" + "".join(f"{counts[kind]:8}" for kind in kinds))
     for direction, check in (("forward", "values"), ("backward", "gradient")):
-        ran = [r["checks"][check] for r in records if r["case"].startswith("op_db/") and r["case"].endswith("/float32") and check in r["checks"]]
-        ran = [result for result in ran if result["status"] != "none"]
+        operators = [r for r in records if r["case"].startswith("op_db/") and r["case"].endswith("/float32")]
+        ran = [r["checks"][check] for r in operators if r["checks"].get(check, {"status": "none"})["status"] != "none"]
         native = sum(not result.get("fallbacks") for result in ran)
         if ran:
             print(f"float32 {direction}: {native} of {len(ran)} operators without fallback ({100 * native / len(ran):.1f}%)")

@@ -7,8 +7,8 @@ from torch.utils import _pytree
 
 # rtol, atol: those of torch.testing.assert_close; float32 leaves room for another order of summation.
 TOLERANCE = {
-    torch.float16: (1e-3, 1e-5), torch.bfloat16: (1.6e-2, 1e-5), torch.float32: (2e-6, 2e-5), torch.float64: (1e-7, 1e-7), torch.complex64: (2e-6, 2e-5),
-    torch.complex128: (1e-7, 1e-7),
+    torch.float16: (1e-3, 1e-5), torch.bfloat16: (1.6e-2, 1e-5), torch.float32: (2e-6, 2e-5), torch.float64: (1e-7, 1e-7),
+    torch.complex64: (2e-6, 2e-5), torch.complex128: (1e-7, 1e-7),
 }  # fmt: skip
 
 
@@ -93,7 +93,8 @@ def compare_tensor(actual, expected, device, precise=None):
     difference = ~torch.isclose(a, e, rtol=rtol, atol=atol, equal_nan=True)
     where = difference.nonzero()[:1].tolist()
     at = tuple(where[0]) if where else ()
-    raise Mismatch(f"{int(difference.sum())} of {e.numel()} values, first at {at}: {a[at].item()!r}, the CPU's {e[at].item()!r} ({e.dtype} {tuple(e.shape)})")
+    pair = f"{a[at].item()!r}, the CPU's {e[at].item()!r}"
+    raise Mismatch(f"{int(difference.sum())} of {e.numel()} values, first at {at}: {pair} ({e.dtype} {tuple(e.shape)})")
 
 
 def compare(actual, expected, device="ocl", precise=None):
@@ -137,7 +138,9 @@ def compare(actual, expected, device="ocl", precise=None):
 def strides_differ(actual, expected):
     """Text about the first tensor whose strides are not the CPU's, or None."""
     for a, e in zip(_pytree.tree_leaves(actual), _pytree.tree_leaves(expected)):
-        if isinstance(e, torch.Tensor) and isinstance(a, torch.Tensor) and e.layout is torch.strided and a.shape == e.shape and not same_strides(a, e):
+        if not isinstance(e, torch.Tensor) or not isinstance(a, torch.Tensor) or e.layout is not torch.strided or a.shape != e.shape:
+            continue
+        if not same_strides(a, e):
             return f"strides {a.stride()}, the CPU's {e.stride()} (shape {tuple(e.shape)})"
     return None
 

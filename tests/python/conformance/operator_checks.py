@@ -1,6 +1,6 @@
-"""The checks of one operator and dtype. Each is a function (op, dtype) that yields one item per comparison: (description, fallbacks) or raises.
+"""The checks of one operator and dtype: functions (row of the database, dtype, Recorder), listed in CHECKS.
 
-A check runs the same procedure on the CPU and on `ocl` and compares the outcomes: results or exceptions.
+A check runs the same procedure on the CPU and on `ocl` and has the recorder compare the outcomes: results or exceptions.
 """
 
 import itertools
@@ -154,9 +154,10 @@ def values(op, dtype, record, layouts=("plain",), limit="values"):
             compare_distributions(*runs)
             return True
 
-        record.compare(
-            f"{describe(sample)} {layout}", procedure, lambda device, args=args: call(op.op, place_all(widened(args), device)), random=same_distribution
-        )
+        def precise(device, args=args):
+            return call(op.op, place_all(widened(args), device))
+
+        record.compare(f"{describe(sample)} {layout}", procedure, precise, random=same_distribution)
 
 
 def layouts(op, dtype, record):
@@ -220,7 +221,8 @@ def out(op, dtype, record):
                     pairs = zip(_tensors(result), _tensors(expected))
                     return [(r.dtype, r.to(e.dtype)) for r, e in pairs]
                 same = all(r is t for r, t in zip(_tensors(result), _tensors(target)))
-                strides = [[st for st, size in zip(t.stride(), t.shape) if size > 1] if t.numel() and kind != "empty" else None for t in _tensors(target)]
+                kept = [t for t in _tensors(target) if t.numel() and kind != "empty"]
+                strides = [[stride for stride, size in zip(t.stride(), t.shape) if size > 1] for t in kept]
                 return result, same, strides, [bool((base[..., 1] == base.new_full((), 77)).all()) for base in bases]
 
             def precise(device, args=args):
@@ -250,9 +252,11 @@ def inplace(op, dtype, record):
 
         if kind == "plain" and is_random(lambda: procedure("cpu")):
             return
-        record.compare(
-            f"{describe(sample)} {kind}", procedure, lambda device, args=args: call(op.op, place_all(widened(args), device)), may_refuse=kind == "expanded"
-        )
+
+        def precise(device, args=args):
+            return call(op.op, place_all(widened(args), device))
+
+        record.compare(f"{describe(sample)} {kind}", procedure, precise, may_refuse=kind == "expanded")
 
 
 def flat(tensor):
@@ -267,7 +271,8 @@ def overlap(op, dtype, record):
     if not isinstance(op, (BinaryUfuncInfo, UnaryUfuncInfo)) or not op.supports_out:
         raise NotApplicable
     sample = samples_of(op, dtype, 1)[0]
-    result = outcome(lambda: op.op(torch.ones(4, dtype=dtype), *[torch.ones(4, dtype=dtype)] * isinstance(op, BinaryUfuncInfo), **sample.kwargs))
+    ones = torch.ones(4, dtype=dtype)
+    result = outcome(lambda: op.op(ones, *[ones] * isinstance(op, BinaryUfuncInfo), **sample.kwargs))
     if not isinstance(result, torch.Tensor) or result.dtype != dtype:
         raise NotApplicable
 
@@ -341,24 +346,26 @@ def promotion(op, dtype, record):
 
 # Calls along the last dimension of a matrix, for operators that the database does not call reductions.
 ALONG_A_DIMENSION = (
-    "cummax", "cummin", "cumsum", "cumprod", "logcumsumexp", "sort", "argsort", "median", "nanmedian", "softmax", "log_softmax", "logsumexp", "max.reduction_with_dim",
-    "min.reduction_with_dim", "nn.functional.softmin", "diff",
+    "cummax", "cummin", "cumsum", "cumprod", "logcumsumexp", "sort", "argsort", "median", "nanmedian", "softmax", "log_softmax", "logsumexp",
+    "max.reduction_with_dim", "min.reduction_with_dim", "nn.functional.softmin", "diff",
 )  # fmt: skip
 
 
 def _special(dtype):
     if dtype.is_floating_point:
-        return torch.tensor([0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.5, 1e-30, 100.0, -40.0, torch.inf, -torch.inf, torch.nan], dtype=torch.float64).to(dtype)
+        values = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.5, 1e-30, 100.0, -40.0, torch.inf, -torch.inf, torch.nan]
+        return torch.tensor(values, dtype=torch.float64).to(dtype)
     low, high = torch.iinfo(dtype).min, torch.iinfo(dtype).max
     return torch.tensor([0, 1, 2, 7, high, high - 1, low, low + 1] + [-1, -2, -7] * (low < 0), dtype=dtype)
 
 
 def special_values(op, dtype, record):
-    """NaN, infinities, signed zeros, the limits of integers and negative operands; integers are not divided by zero and do not overflow in a quotient."""
+    """NaN, infinities, signed zeros, the limits of integers, negative operands. Integers are not divided by 0 or -1."""
     from torch.testing._internal.opinfo.core import BinaryUfuncInfo, ReductionOpInfo, UnaryUfuncInfo
 
     along = full_name(op) in ALONG_A_DIMENSION
-    if dtype.is_complex or dtype == torch.bool or not (isinstance(op, (BinaryUfuncInfo, ReductionOpInfo, UnaryUfuncInfo)) or along or op.name == "clamp"):
+    applies = isinstance(op, (BinaryUfuncInfo, ReductionOpInfo, UnaryUfuncInfo)) or along or op.name == "clamp"
+    if not applies or dtype.is_complex or dtype == torch.bool:
         raise NotApplicable
     x, given = _special(dtype), samples_of(op, dtype, 1)[0].kwargs
     rows = torch.stack([x, x.flip(0), x.roll(3), *[value.expand(x.shape) for value in x]])
@@ -372,7 +379,9 @@ def special_values(op, dtype, record):
         if isinstance(op, ReductionOpInfo):
             calls["whole"] = lambda device: op.op(x.to(device))
     elif op.name == "clamp":
-        for low, high in ((-1, 2), (3, 1), (None, 2), (1, None)) + (((torch.nan, 1.0), (0.0, torch.nan)) if dtype.is_floating_point else ()):
+        for low, high in ((-1, 2), (3, 1), (None, 2), (1, None), (torch.nan, 1.0), (0.0, torch.nan)):
+            if not dtype.is_floating_point and torch.nan in (low, high):
+                continue
             calls[f"clamp({low}, {high})"] = lambda device, low=low, high=high: op.op(x.to(device), low, high)
             bounds = [None if v is None else torch.tensor(v).to(dtype).expand(x.shape) for v in (low, high)]
             calls[f"clamp tensors ({low}, {high})"] = lambda device, bounds=bounds: op.op(x.to(device), *[b if b is None else b.to(device) for b in bounds])
