@@ -65,3 +65,13 @@ TEST(Histogram, WeightsByValue) {
   bin_count(queue(), view, TensorView::contiguous(w.data(), DType::float32, {30011}), TensorView::contiguous(z.data(), DType::float32, {97}));
   EXPECT_LT(relative_error(z.host(), sums), 1e-5);
 }
+
+TEST(Histogram, WholeNumbers) {
+  const auto values = random_values<int32_t>(30011, 3, -20, 200);
+  std::vector<int64_t> want(12, 0);
+  for (int64_t v : values)
+    if (v >= -4 && v <= 131) ++want[static_cast<size_t>(std::min<int64_t>((v + 4) * 12 / 135, 11))];
+  Array<int32_t> x(values), counts(12);
+  histogram(queue(), TensorView::contiguous(x.data(), DType::int32, {30011}), -4, 131, TensorView::contiguous(counts.data(), DType::int32, {12}));
+  EXPECT_EQ(relative_error(counts.host(), want), 0);
+}
