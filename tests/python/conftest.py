@@ -33,7 +33,7 @@ def pytest_collection_modifyitems(config, items):
     for item in items:
         for identifier, reason in known_failures().items():
             if item.nodeid.endswith(identifier):
-                item.add_marker(pytest.mark.xfail(reason=reason, strict=False))
+                item.add_marker(pytest.mark.xfail(reason=reason, strict=True))
 
 
 def pytest_report_header(config):
