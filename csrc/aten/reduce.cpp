@@ -1,6 +1,5 @@
-// Reductions: sums, extrema, logical reductions, norms and variances over any dimensions.
-#include "aten/common.h"
-#include "ops/reduce/reduce.h"
+// Reductions: sums, extrema and logical reductions over any dimensions.
+#include "aten/reduce.h"
 
 #include <ATen/WrapDimUtils.h>
 #include <ATen/WrapDimUtilsMulti.h>
@@ -13,32 +12,20 @@
 #include <ATen/ops/argmin_meta.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/eq.h>
-#include <ATen/ops/imag.h>
-#include <ATen/ops/linalg_vector_norm.h>
-#include <ATen/ops/linalg_vector_norm_meta.h>
 #include <ATen/ops/max_meta.h>
 #include <ATen/ops/mean_meta.h>
 #include <ATen/ops/min_meta.h>
-#include <ATen/ops/mul.h>
-#include <ATen/ops/norm_meta.h>
-#include <ATen/ops/ones.h>
 #include <ATen/ops/prod_meta.h>
-#include <ATen/ops/real.h>
-#include <ATen/ops/renorm_meta.h>
 #include <ATen/ops/sum_meta.h>
-#include <ATen/ops/where.h>
 
 namespace ocl::aten {
-
-namespace {
 
 using at::Tensor;
 using ops::DimMask;
 using ops::Reduction;
 
-constexpr DimMask all_dims = ~DimMask{0};
+static constexpr DimMask all_dims = ~DimMask{0};
 
-// An absent or empty list means every dimension.
 DimMask mask_of(const Tensor& self, at::OptionalIntArrayRef dims) {
   if (!dims || dims->empty()) return all_dims;
   return static_cast<DimMask>(at::dim_list_to_bitset(*dims, self.dim()).to_ullong());
@@ -70,7 +57,7 @@ Tensor new_output(const Tensor& self, DimMask dims, bool keepdim, at::ScalarType
   return at::empty(reduced_shape(self, dims, keepdim), self.options().dtype(dtype));
 }
 
-void run(Reduction op, const Tensor& self, DimMask dims, const Tensor& out, double parameter = 0, const Tensor& index = {}) {
+void run_reduction(Reduction op, const Tensor& self, DimMask dims, const Tensor& out, double parameter, const Tensor& index) {
   const Tensor& written = out.defined() ? out : index;
   if (written.numel() == 0) return;
   const c10::OptionalDeviceGuard guard(written.device());
@@ -78,12 +65,14 @@ void run(Reduction op, const Tensor& self, DimMask dims, const Tensor& out, doub
               index.defined() ? view(index) : ops::TensorView{});
 }
 
+namespace {
+
 // ---- sums
 
 Tensor& sum_out(const Tensor& self, at::OptionalIntArrayRef dim, bool keepdim, std::optional<at::ScalarType> dtype, Tensor& out) {
   Out<at::meta::structured_sum_dim_IntList, 1> op(out);
   op.meta(self, dim, keepdim, dtype);
-  run(Reduction::sum, self, mask_of(self, dim), op.output(0));
+  run_reduction(Reduction::sum, self, mask_of(self, dim), op.output(0));
   op.finish();
   return out;
 }
@@ -94,7 +83,7 @@ Tensor& mean_out(const Tensor& self, at::OptionalIntArrayRef dim, bool keepdim, 
   const DimMask dims = mask_of(self, dim);
   const at::ScalarType type = dtype.value_or(self.scalar_type());
   TORCH_CHECK(at::canCast(type, out.scalar_type()), "result type ", type, " can't be cast to the desired output type ", out.scalar_type());
-  run(Reduction::mean, self, dims, op.output(0), static_cast<double>(extent_of(self, dims)));
+  run_reduction(Reduction::mean, self, dims, op.output(0), static_cast<double>(extent_of(self, dims)));
   op.finish();
   return out;
 }
@@ -112,7 +101,7 @@ Tensor& nansum_out(const Tensor& self, at::OptionalIntArrayRef dim, bool keepdim
   if (self.is_floating_point() && !out.is_floating_point()) not_implemented_for("nansum", out.scalar_type());
   at::native::resize_output(out, reduced_shape(self, dims, keepdim));
   at::assert_no_internal_overlap(out);
-  run(self.is_floating_point() ? Reduction::nansum : Reduction::sum, self, dims, out);
+  run_reduction(self.is_floating_point() ? Reduction::nansum : Reduction::sum, self, dims, out);
   return out;
 }
 
@@ -124,21 +113,21 @@ Tensor nansum(const Tensor& self, at::OptionalIntArrayRef dim, bool keepdim, std
 Tensor& prod_out(const Tensor& self, int64_t dim, bool keepdim, std::optional<at::ScalarType> dtype, Tensor& out) {
   Out<at::meta::structured_prod_dim_int, 1> op(out);
   op.meta(self, dim, keepdim, dtype);
-  run(Reduction::prod, self, mask_of(self, std::optional(dim)), op.output(0));
+  run_reduction(Reduction::prod, self, mask_of(self, std::optional(dim)), op.output(0));
   op.finish();
   return out;
 }
 
 Tensor prod(const Tensor& self, std::optional<at::ScalarType> dtype) {
   Tensor out = new_output(self, all_dims, false, sum_type(self, dtype));
-  run(Reduction::prod, self, all_dims, out);
+  run_reduction(Reduction::prod, self, all_dims, out);
   return out;
 }
 
 Tensor count_nonzero(const Tensor& self, at::IntArrayRef dim) {
   const DimMask dims = mask_of(self, at::OptionalIntArrayRef(dim));
   Tensor out = new_output(self, dims, false, at::kLong);
-  run(Reduction::count_nonzero, self, dims, out);
+  run_reduction(Reduction::count_nonzero, self, dims, out);
   return out;
 }
 
@@ -148,7 +137,7 @@ template <class Meta, Reduction reduction>
 Tensor& extremum_out(const Tensor& self, at::IntArrayRef dim, bool keepdim, Tensor& out) {
   Out<Meta, 1> op(out);
   op.meta(self, dim, keepdim);
-  run(reduction, self, mask_of(self, at::OptionalIntArrayRef(dim)), op.output(0));
+  run_reduction(reduction, self, mask_of(self, at::OptionalIntArrayRef(dim)), op.output(0));
   op.finish();
   return out;
 }
@@ -157,7 +146,7 @@ template <class Meta, Reduction reduction>
 Tensor& arg_out(const Tensor& self, std::optional<int64_t> dim, bool keepdim, Tensor& out) {
   Out<Meta, 1> op(out);
   op.meta(self, dim, keepdim);
-  run(reduction, self, mask_of(self, dim), Tensor(), 0, op.output(0));
+  run_reduction(reduction, self, mask_of(self, dim), Tensor(), 0, op.output(0));
   op.finish();
   return out;
 }
@@ -166,7 +155,7 @@ template <class Meta, Reduction reduction>
 std::tuple<Tensor&, Tensor&> extremum_dim_out(const Tensor& self, int64_t dim, bool keepdim, Tensor& values, Tensor& indices) {
   Out<Meta, 2> op(values, indices);
   op.meta(self, dim, keepdim);
-  run(reduction, self, mask_of(self, std::optional(dim)), op.output(0), 0, op.output(1));
+  run_reduction(reduction, self, mask_of(self, std::optional(dim)), op.output(0), 0, op.output(1));
   op.finish();
   return {values, indices};
 }
@@ -177,7 +166,7 @@ Tensor& extremum_all_out(const Tensor& self, Tensor& out) {
   TORCH_CHECK(self.numel() > 0, name, "(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.");
   TORCH_CHECK(self.scalar_type() == out.scalar_type(), "Expected out tensor to have dtype ", self.scalar_type(), ", but got ", out.scalar_type(), " instead");
   at::native::resize_output(out, {});
-  run(reduction, self, all_dims, out);
+  run_reduction(reduction, self, all_dims, out);
   return out;
 }
 
@@ -190,8 +179,8 @@ Tensor extremum_all(const Tensor& self) {
 std::tuple<Tensor&, Tensor&> aminmax_out(const Tensor& self, std::optional<int64_t> dim, bool keepdim, Tensor& min, Tensor& max) {
   Out<at::meta::structured_aminmax, 2> op(min, max);
   op.meta(self, dim, keepdim);
-  run(Reduction::amin, self, mask_of(self, dim), op.output(0));
-  run(Reduction::amax, self, mask_of(self, dim), op.output(1));
+  run_reduction(Reduction::amin, self, mask_of(self, dim), op.output(0));
+  run_reduction(Reduction::amax, self, mask_of(self, dim), op.output(1));
   op.finish();
   return {min, max};
 }
@@ -202,7 +191,7 @@ template <class Meta, Reduction reduction>
 Tensor& logical_out(const Tensor& self, Tensor& out) {
   Out<Meta, 1> op(out);
   op.meta(self);
-  run(reduction, self, all_dims, op.output(0));
+  run_reduction(reduction, self, all_dims, op.output(0));
   op.finish();
   return out;
 }
@@ -211,7 +200,7 @@ template <class Meta, Reduction reduction>
 Tensor& logical_dim_out(const Tensor& self, int64_t dim, bool keepdim, Tensor& out) {
   Out<Meta, 1> op(out);
   op.meta(self, dim, keepdim);
-  run(reduction, self, mask_of(self, std::optional(dim)), op.output(0));
+  run_reduction(reduction, self, mask_of(self, std::optional(dim)), op.output(0));
   op.finish();
   return out;
 }
@@ -223,7 +212,7 @@ template <class Meta, Reduction reduction>
 Tensor& logical_dims_out(const Tensor& self, at::OptionalIntArrayRef dim, bool keepdim, Tensor& out) {
   Out<Meta, 1> op(out);
   op.meta(self, dim, keepdim);
-  run(reduction, self, logical_mask(self, dim), op.output(0));
+  run_reduction(reduction, self, logical_mask(self, dim), op.output(0));
   op.finish();
   return out;
 }
@@ -233,100 +222,6 @@ Tensor logical_dims(const Tensor& self, at::OptionalIntArrayRef dim, bool keepdi
   const at::ScalarType type = self.scalar_type() == at::kByte ? at::kByte : at::kBool;
   Tensor out = new_output(self, logical_mask(self, dim), keepdim, type);
   return logical_dims_out<Meta, reduction>(self, dim, keepdim, out);
-}
-
-// ---- norms
-
-void run_norm(const Tensor& self, double p, DimMask dims, const Tensor& out) {
-  Reduction op = Reduction::norm_p;
-  if (p == 0) op = Reduction::norm_0;
-  if (p == 1) op = Reduction::norm_1;
-  if (p == 2) op = Reduction::norm_2;
-  if (p == INFINITY) op = Reduction::norm_inf;
-  if (p == -INFINITY) op = Reduction::norm_negative_inf;
-  run(op, self, dims, out, p);
-}
-
-Tensor& vector_norm_out(const Tensor& self, const at::Scalar& ord, at::OptionalIntArrayRef dim, bool keepdim, std::optional<at::ScalarType> dtype,
-                        Tensor& out) {
-  Out<at::meta::structured_linalg_vector_norm, 1> op(out);
-  op.meta(self, ord, dim, keepdim, dtype);
-  run_norm(self, ord.toDouble(), mask_of(self, dim), op.output(0));
-  op.finish();
-  return out;
-}
-
-Tensor& norm_out(const Tensor& self, const std::optional<at::Scalar>& p, at::IntArrayRef dim, bool keepdim, Tensor& out) {
-  Out<at::meta::structured_norm_ScalarOpt_dim, 1> op(out);
-  op.meta(self, p.has_value() ? at::OptionalScalarRef(*p) : at::OptionalScalarRef(), dim, keepdim);
-  at::Tensor result = op.output(0);
-  vector_norm_out(self, p.value_or(2.0), dim, keepdim, std::nullopt, result);
-  op.finish();
-  return out;
-}
-
-Tensor& norm_dtype_out(const Tensor& self, const std::optional<at::Scalar>& p, at::IntArrayRef dim, bool keepdim, at::ScalarType dtype, Tensor& out) {
-  Out<at::meta::structured_norm_ScalarOpt_dim_dtype, 1> op(out);
-  op.meta(self, p.has_value() ? at::OptionalScalarRef(*p) : at::OptionalScalarRef(), dim, keepdim, dtype);
-  at::Tensor result = op.output(0);
-  vector_norm_out(self, p.value_or(2.0), dim, keepdim, dtype, result);
-  op.finish();
-  return out;
-}
-
-// ---- variance
-
-void run_moments(const char* name, const Tensor& self, DimMask dims, const std::optional<at::Scalar>& correction, bool square_root, const Tensor& spread,
-                 const Tensor& mean) {
-  TORCH_CHECK(self.is_floating_point() || self.is_complex(), name, " only support floating point and complex dtypes");
-  const double minus = correction ? correction->toDouble() : 1.0;
-  if (spread.numel() > 0 && static_cast<double>(extent_of(self, dims)) - minus <= 0)
-    TORCH_WARN(name, "(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor (input numel divided by output numel).");
-  if (spread.numel() == 0) return;
-  const c10::OptionalDeviceGuard guard(spread.device());
-  ops::moments(queue_for(spread), view(self), dims, minus, square_root, view(spread), mean.defined() ? view(mean) : ops::TensorView{});
-}
-
-// Complex: the variances of the parts add up.
-void run_spread(const char* name, const Tensor& self, DimMask dims, const std::optional<at::Scalar>& correction, bool square_root, const Tensor& spread) {
-  if (!self.is_complex()) return run_moments(name, self, dims, correction, square_root, spread, Tensor());
-  Tensor imaginary = at::empty(spread.sizes(), spread.options());
-  run_moments(name, at::real(self), dims, correction, false, spread, Tensor());
-  run_moments(name, at::imag(self), dims, correction, false, imaginary, Tensor());
-  spread.add_(imaginary);
-  if (square_root) spread.sqrt_();
-}
-
-template <bool square_root>
-Tensor& spread_out(const Tensor& self, at::OptionalIntArrayRef dim, const std::optional<at::Scalar>& correction, bool keepdim, Tensor& out) {
-  const DimMask dims = mask_of(self, dim);
-  TORCH_CHECK(out.is_floating_point(), "result type ", self.scalar_type(), " can't be cast to the desired output type ", out.scalar_type());
-  at::native::resize_output(out, reduced_shape(self, dims, keepdim));
-  run_spread("std and var", self, dims, correction, square_root, out);
-  return out;
-}
-
-template <bool square_root>
-Tensor spread(const Tensor& self, at::OptionalIntArrayRef dim, const std::optional<at::Scalar>& correction, bool keepdim) {
-  TORCH_CHECK(self.is_floating_point() || self.is_complex(), "std and var only support floating point and complex dtypes");
-  Tensor out = new_output(self, mask_of(self, dim), keepdim, c10::toRealValueType(self.scalar_type()));
-  return spread_out<square_root>(self, dim, correction, keepdim, out);
-}
-
-template <bool square_root>
-std::tuple<Tensor, Tensor> spread_mean(const Tensor& self, at::OptionalIntArrayRef dim, const std::optional<at::Scalar>& correction, bool keepdim) {
-  const char* name = square_root ? "std_mean" : "var_mean";
-  TORCH_CHECK(self.is_floating_point() || self.is_complex(), name, " only support floating point and complex dtypes");
-  const DimMask dims = mask_of(self, dim);
-  Tensor spread = new_output(self, dims, keepdim, c10::toRealValueType(self.scalar_type()));
-  Tensor mean = new_output(self, dims, keepdim, self.scalar_type());
-  if (self.is_complex()) {
-    run_spread(name, self, dims, correction, square_root, spread);
-    run(Reduction::mean, self, dims, mean, static_cast<double>(extent_of(self, dims)));
-  } else {
-    run_moments(name, self, dims, correction, square_root, spread, mean);
-  }
-  return {spread, mean};
 }
 
 // ---- made of the above
@@ -341,20 +236,6 @@ bool equal(const Tensor& self, const Tensor& other) {
   TORCH_CHECK(self.dtype() == other.dtype(), "Expected all tensors to have the same dtype, but found ", self.dtype(), " and ", other.dtype());
   if (!self.sizes().equals(other.sizes())) return false;
   return self.numel() == 0 || at::eq(self, other).all().item<bool>();
-}
-
-Tensor& renorm_out(const Tensor& self, const at::Scalar& p, int64_t dim, const at::Scalar& maxnorm, Tensor& out) {
-  Out<at::meta::structured_renorm, 1> op(out);
-  op.meta(self, p, dim, maxnorm);
-  at::DimVector others;
-  for (int64_t d = 0; d < self.dim(); ++d)
-    if (d != at::maybe_wrap_dim(dim, self.dim())) others.push_back(d);
-  const bool half = self.scalar_type() == at::kHalf || self.scalar_type() == at::kBFloat16;
-  const Tensor norm = at::linalg_vector_norm(self, p, others, true, half ? std::optional(at::kFloat) : std::nullopt);
-  const Tensor factor = at::where(norm.gt(maxnorm), norm.add(1e-7).reciprocal().mul(maxnorm), at::ones({}, norm.options()));
-  at::mul_out(const_cast<Tensor&>(op.output(0)), self, factor);
-  op.finish();
-  return out;
 }
 
 }  // namespace
@@ -387,18 +268,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("any.dims_out", logical_dims_out<structured_any_dims, Reduction::any>);
   m.impl("all.dims", logical_dims<structured_all_dims, Reduction::all>);
   m.impl("any.dims", logical_dims<structured_any_dims, Reduction::any>);
-  m.impl("linalg_vector_norm.out", vector_norm_out);
-  m.impl("norm.out", norm_out);
-  m.impl("norm.dtype_out", norm_dtype_out);
-  m.impl("std.correction", spread<true>);
-  m.impl("std.correction_out", spread_out<true>);
-  m.impl("var.correction", spread<false>);
-  m.impl("var.correction_out", spread_out<false>);
-  m.impl("std_mean.correction", spread_mean<true>);
-  m.impl("var_mean.correction", spread_mean<false>);
   m.impl("trace", trace);
   m.impl("equal", equal);
-  m.impl("renorm.out", renorm_out);
 }
 
 }  // namespace ocl::aten

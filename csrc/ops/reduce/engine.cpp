@@ -37,8 +37,8 @@ Defines make_defines(const ReduceRow& row, DType in, DType accumulator, DType ou
 }
 
 struct Sites {
-  KernelSite inner{"reduce.cl", "reduce_inner"}, column{"reduce.cl", "reduce_column"}, simt{"reduce.cl", "reduce_simt"},
-      final{"reduce.cl", "reduce_final"};
+  KernelSite inner{"reduce.cl", "reduce_inner"}, column{"reduce.cl", "reduce_column"}, final{"reduce.cl", "reduce_final"};
+  KernelSite simt{"reduce_simt.cl", "reduce_simt"}, simt_final{"reduce_simt.cl", "reduce_final"};
 };
 
 }  // namespace
@@ -95,7 +95,7 @@ void ReduceEngine::finish(const ReducePlan& plan, const void* partial, const voi
   static Sites sites;
   Device& device = queue_.device();
   const uint64_t variant = Variant().add(static_cast<uint64_t>(row_.op), 6).add(in_).add(accumulator_).add(out_);
-  Kernel& kernel = sites.final.get(device, variant, [&] { return make_defines(row_, in_, accumulator_, out_); });
+  Kernel& kernel = (device.fat() ? sites.final : sites.simt_final).get(device, variant, [&] { return make_defines(row_, in_, accumulator_, out_); });
   ReduceShape shape = plan.shape;
   shape.per_task = device.fat() ? 256 : 1;
   const size_t tasks = ceil_div(shape.outputs, shape.per_task);

@@ -5,7 +5,7 @@
 
 namespace ocl::ops {
 
-// The kernels' argument (Shape in kernels_cl/reduce.cl): dimensions from the outermost to the innermost, strides in elements.
+// The kernels' argument (Shape in kernels_cl/common/reduce.clh): dimensions from the outermost to the innermost, strides in elements.
 struct ReduceShape {
   int64_t kept_size[16]{}, kept_x[16]{}, kept_y[16]{}, kept_index[16]{};
   int64_t reduced_size[16]{}, reduced_x[16]{};

@@ -1,0 +1,73 @@
+// Reductions, simt style: a work-group shares one or more outputs. See common/reduce.clh.
+#include "common/reduce.clh"
+
+#define GROUP 256
+
+inline void simt_range(State1* s, INPUT p, long begin, long end, long step, const Shape* shape, VALUE(ACC) center, long first,
+                       VALUE(PARAM) param) {
+  long r = begin;
+  if (shape->reduced <= 1) {
+    const long stride = shape->reduced ? shape->reduced_x[0] : 1;
+    State1 a1, a2, a3;
+    INITIALIZE(1, a1, (VALUE(INDEX))(r + step - first));
+    INITIALIZE(1, a2, (VALUE(INDEX))(r + 2 * step - first));
+    INITIALIZE(1, a3, (VALUE(INDEX))(r + 3 * step - first));
+    for (; r + 3 * step < end; r += 4 * step) {
+      const VALUE(ACC) x0 = LOAD_X(1, p, r * stride), x1 = LOAD_X(1, p, (r + step) * stride);
+      const VALUE(ACC) x2 = LOAD_X(1, p, (r + 2 * step) * stride), x3 = LOAD_X(1, p, (r + 3 * step) * stride);
+      STEP(1, (*s), x0, (VALUE(INDEX))(r - first));
+      STEP(1, a1, x1, (VALUE(INDEX))(r + step - first));
+      STEP(1, a2, x2, (VALUE(INDEX))(r + 2 * step - first));
+      STEP(1, a3, x3, (VALUE(INDEX))(r + 3 * step - first));
+    }
+    for (; r < end; r += step) STEP(1, (*s), LOAD_X(1, p, r * stride), (VALUE(INDEX))(r - first));
+    MERGE(1, a2, a3);
+    MERGE(1, (*s), a1);
+    MERGE(1, (*s), a2);
+    return;
+  }
+  for (; r < end; r += step)
+    STEP(1, (*s), LOAD_X(1, p, offset_of(r, shape->reduced, shape->reduced_size, shape->reduced_x)), (VALUE(INDEX))(r - first));
+}
+
+// A group is GROUP / lanes outputs with `lanes` (a power of two) work-items each, and one chunk of the reduced range.
+// Neighbouring items run along the reduction when reduced_fast, otherwise along the outputs.
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void reduce_simt(OUTPUTS, int reduced_fast) {
+  OPEN_OUTPUTS;
+  __local VALUE(ACC) values[GROUP];
+#if INDEXED
+  __local VALUE(INDEX) indices[GROUP];
+#endif
+  const int id = get_local_id(0), lanes = (int)shape.lanes, width = GROUP / lanes;
+  const int lane = reduced_fast ? id % lanes : id / width, column = reduced_fast ? id / lanes : id % width;
+  const long task = get_group_id(0), split = task % shape.splits, o = task / shape.splits * width + column;
+  const long first = split * shape.chunk, last = MIN_OF(first + shape.chunk, shape.extent);
+  State1 s;
+  INITIALIZE(1, s, (VALUE(INDEX))lane);
+  if (o < shape.outputs) {
+#if CENTERED
+    const VALUE(ACC) center = centers[o];
+#else
+    const VALUE(ACC) center = CONSTANT(1, 0);
+#endif
+    simt_range(&s, x + offset_of(o, shape.kept, shape.kept_size, shape.kept_x), first + lane, last, lanes, &shape, center, first, param);
+  }
+  const int slot = lane * width + column;
+  for (int half_lanes = lanes / 2; half_lanes > 0; half_lanes /= 2) {
+    barrier(CLK_LOCAL_MEM_FENCE);
+    values[slot] = s.a;
+#if INDEXED
+    indices[slot] = s.i;
+#endif
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (lane < half_lanes) {
+      State1 t;
+      t.a = values[slot + half_lanes * width];
+#if INDEXED
+      t.i = indices[slot + half_lanes * width];
+#endif
+      MERGE(1, s, t);
+    }
+  }
+  if (lane == 0 && o < shape.outputs) store_result(s, o, split, first, &shape, y, y_index, partial, partial_index, param);
+}
