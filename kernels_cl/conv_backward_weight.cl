@@ -71,7 +71,7 @@ inline void pack_columns(const GatherShape s, __global const T* x, int count, in
       }
 #if STRIDE != 0
       else if (found)
-        for (int l = 0; l < 16; l++) r[l] = l < rows ? load_views(&views, x + taps[k + l].channel, taps[k + l].number) : (float16)0;
+        for (int l = 0; l < 16; l++) r[l] = l < rows ? load_views(&views, x, taps[k + l].channel, taps[k + l].number) : (float16)0;
 #endif
       else
         for (int l = 0; l < 16; l++) r[l] = l < rows ? load_chunk(s, x, pieces, begin, end, taps + k + l) : (float16)0;
