@@ -21,6 +21,7 @@
 #include <ATen/ops/special_i1e_meta.h>
 #include <ATen/ops/special_laguerre_polynomial_l_meta.h>
 #include <ATen/ops/special_legendre_polynomial_p_meta.h>
+#include <ATen/ops/special_log_ndtr_meta.h>
 #include <ATen/ops/special_modified_bessel_i0_meta.h>
 #include <ATen/ops/special_modified_bessel_i1_meta.h>
 #include <ATen/ops/special_modified_bessel_k0_meta.h>
@@ -81,6 +82,7 @@ OCL_WIDE_UNARY(special_scaled_modified_bessel_k1, "scaled_modified_bessel_k1")
 OCL_WIDE_UNARY(special_spherical_bessel_j0, "spherical_bessel_j0")
 OCL_WIDE_UNARY(special_airy_ai, "airy_ai")
 OCL_WIDE_UNARY(special_erfcx, "erfcx")
+OCL_WIDE_UNARY(special_log_ndtr, "log_ndtr")
 OCL_WIDE_UNARY(special_ndtri, "ndtri")
 OCL_WIDE_BINARY(special_chebyshev_polynomial_t, "chebyshev_polynomial_t")
 OCL_WIDE_BINARY(special_chebyshev_polynomial_u, "chebyshev_polynomial_u")
@@ -132,6 +134,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("special_spherical_bessel_j0.out", special_spherical_bessel_j0_out);
   m.impl("special_airy_ai.out", special_airy_ai_out);
   m.impl("special_erfcx.out", special_erfcx_out);
+  m.impl("special_log_ndtr.out", special_log_ndtr_out);
   m.impl("special_ndtri.out", special_ndtri_out);
   m.impl("special_chebyshev_polynomial_t.out", special_chebyshev_polynomial_t_out);
   m.impl("special_chebyshev_polynomial_u.out", special_chebyshev_polynomial_u_out);

@@ -145,6 +145,7 @@ static constexpr ElementwiseRow rows[] = {
     {"spherical_bessel_j0", 1, "spherical_bessel_j0_of(a)", "-", nullptr, "BESSEL"},
     {"airy_ai", 1, "airy_ai_of(a)", "-", nullptr, "BESSEL"},
     {"erfcx", 1, "erfcx_of(a)", "-", nullptr, "NORMAL_DISTRIBUTION"},
+    {"log_ndtr", 1, "log_ndtr_of(a)", "-", nullptr, "NORMAL_DISTRIBUTION"},
     {"ndtri", 1, "ndtri_of(a)", "-", nullptr, "NORMAL_DISTRIBUTION"},
     {"chebyshev_polynomial_t", 2, "chebyshev_t_of(a, b)", "-", nullptr, "ORTHOGONAL_POLYNOMIALS"},
     {"chebyshev_polynomial_u", 2, "chebyshev_u_of(a, b)", "-", nullptr, "ORTHOGONAL_POLYNOMIALS"},
