@@ -81,9 +81,9 @@ uint64_t variant_of(const ElementwiseRow& row, const ElementwiseCall& call) {
   return variant;
 }
 
-// Complex numbers are pairs and are worked on one at a time.
-bool touches_complex(const ElementwiseRow& row, const ElementwiseCall& call) {
-  bool complex = is_complex(call.compute) || is_complex(call.output.dtype);
+// One element at a time: complex numbers, which are pairs, and functions with loops that depend on the value, of which vectors would be 16 copies.
+bool by_element(const ElementwiseRow& row, const ElementwiseCall& call) {
+  bool complex = row.functions || is_complex(call.compute) || is_complex(call.output.dtype);
   for (int i = 0; i < row.inputs; ++i) complex = complex || (!call.inputs[i].is_scalar && is_complex(call.inputs[i].dtype));
   return complex;
 }
@@ -118,7 +118,7 @@ void set_common(Kernel& kernel, unsigned& index, const ElementwiseRow& row, cons
 
 void launch_flat(Queue& queue, const ElementwiseRow& row, const ElementwiseCall& call) {
   Device& device = queue.device();
-  const int width = touches_complex(row, call) ? 1 : (device.fat() ? 16 : 4);
+  const int width = by_element(row, call) ? 1 : (device.fat() ? 16 : 4);
   Kernel& kernel = sites_of(row).flat.get(device, variant_of(row, call), [&] { return make_defines(row, call, width); });
   const int64_t n = call.sizes[0];
   int32_t steps = 0;  // bit i: input i advances
@@ -142,7 +142,7 @@ void launch_flat(Queue& queue, const ElementwiseRow& row, const ElementwiseCall&
 
 void launch_strided(Queue& queue, const ElementwiseRow& row, const ElementwiseCall& call) {
   Device& device = queue.device();
-  const int width = touches_complex(row, call) || !device.fat() ? 1 : 16;
+  const int width = by_element(row, call) || !device.fat() ? 1 : 16;
   Kernel& kernel = sites_of(row).strided.get(device, variant_of(row, call), [&] { return make_defines(row, call, width); });
   Geometry<kernel_dims> geometry;
   int64_t rows = 1;
