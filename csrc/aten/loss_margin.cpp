@@ -14,6 +14,10 @@ namespace {
 using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 
+void check_long(const Tensor& target) {
+  TORCH_CHECK(target.scalar_type() == at::kLong, "expected scalar type Long but found ", target.scalar_type());
+}
+
 struct Sizes {
   int64_t batch = 0, classes = 0;
 };
@@ -45,6 +49,7 @@ struct MultiMargin {
     at::native::multi_margin_loss_shape_check(sizes.batch, sizes.classes, self.dim(), self, target_, weight_);
     TORCH_CHECK(p.equal(1) || p.equal(2), "only p == 1 and p == 2 supported");
     if (!at::isFloatingType(self.scalar_type())) not_implemented_for("multi_margin_loss", self.scalar_type());
+    check_long(target_);
     squared = p.equal(2);
     x = self.reshape({sizes.batch, sizes.classes});
     target = target_.reshape({sizes.batch, 1});
@@ -86,6 +91,7 @@ struct MultiLabel {
   MultiLabel(const Tensor& self, const Tensor& target_) {
     at::native::multilabel_margin_loss_shape_check(sizes.batch, sizes.classes, self.dim(), self, target_);
     if (!at::isFloatingType(self.scalar_type())) not_implemented_for("multilabel_margin_loss", self.scalar_type());
+    check_long(target_);
     x = self.reshape({sizes.batch, sizes.classes});
     const Tensor given = target_.reshape({sizes.batch, sizes.classes});
     valid = (given >= 0).to(at::kLong).cumprod(1).to(x.scalar_type());
