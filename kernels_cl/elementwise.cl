@@ -23,6 +23,19 @@
 #define T VALUE_V(COMPUTE, W)
 #define S VALUE(COMPUTE)
 #include "common/vector_math.clh"
+// Included files appear once in the source, so each has one condition.
+#if FUNCTIONS_BESSEL || FUNCTIONS_NORMAL_DISTRIBUTION
+#include "common/bessel.clh"
+#endif
+#if FUNCTIONS_NORMAL_DISTRIBUTION
+#include "common/normal_distribution.clh"
+#endif
+#if FUNCTIONS_ORTHOGONAL_POLYNOMIALS
+#include "common/orthogonal_polynomials.clh"
+#endif
+#if FUNCTIONS_INCOMPLETE_GAMMA
+#include "common/incomplete_gamma.clh"
+#endif
 
 // ---- parameter lists
 #define TENSOR_PARAMETER_0(D, x) TENSOR(const STORAGE(D), x)
