@@ -1,6 +1,7 @@
 // Implicit matrix product, fat style: y[o, p] = bias[o] + sum_k w[o, k] im2col(x)[k, p], where p runs over all pixels of all images
 // and k over (channel, tap). im2col exists only as slabs of KC rows in local memory.
 //   conv_pack_weights  w -> packed[group][o / 8][k][8]; any strides and tap order, so that it also serves backward-data
+//                      (PAIRS: two steps of k in one word, an odd last one beside a zero; slabs are even then)
 //   conv_multiply      one work-item: `pixels` pixels x `channels` output channels of one group
 //   conv_interleave    puts together the sub-grids that backward-data of a strided convolution computes one by one
 // Register tile 8 channels x 32 pixels. Groups of the grid: (pixels, channels, conv groups).
@@ -22,14 +23,33 @@ typedef struct {
 } WeightMap;
 
 // Grid: (ceil(out / 8), ceil(k / 512), groups).
-FAT_KERNEL void conv_pack_weights(TENSOR(const T, w), TENSOR(float, packed), const GatherShape s, const WeightMap m) {
-  OPEN_RESTRICT(const T, w); OPEN_RESTRICT(float, packed);
+FAT_KERNEL void conv_pack_weights(TENSOR(const T, w), TENSOR(packed_t, packed), const GatherShape s, const WeightMap m) {
+  OPEN_RESTRICT(const T, w); OPEN_RESTRICT(packed_t, packed);
   const int o = get_group_id(0) * 8, taps = s.kernel_size[0] * s.kernel_size[1] * s.kernel_size[2], size = s.in_channels * taps;
   __global const T* from = w + get_group_id(2) * m.group + o * m.out;
-  __global float* to = packed + ((long)get_group_id(2) * get_num_groups(0) + get_group_id(0)) * size * 8;
+  __global packed_t* to = packed + ((long)get_group_id(2) * get_num_groups(0) + get_group_id(0)) * STEPS(size) * 8;
   int k = get_group_id(1) * 512;
   const int end = MIN_OF(size, k + 512), rows = MIN_OF(8, s.out_channels - o);
   const int in_order = m.base == 0 && m.tap[2] == 1 && m.tap[1] == s.kernel_size[2] && m.tap[0] == s.kernel_size[1] * s.kernel_size[2] && m.in == taps;
+#if PAIRS
+  if (in_order && rows == 8)
+    for (; k + 32 <= end; k += 32) {
+      uint16 r[16];
+      _Pragma("unroll") for (int l = 0; l < 16; l++) r[l] = l < 8 ? load_pairs(from + l * m.out + k) : (uint16)0;
+      TRANSPOSE16(uint16, r)
+      _Pragma("unroll") for (int l = 0; l < 16; l++) vstore8(r[l].lo, k / 2 + l, to);
+    }
+  if (taps == 1 && m.out == 1 && rows == 8) {
+    if (get_group_id(0) & 1) return;
+    const int both = o + 16 <= s.out_channels;
+    for (; k < end; k += 2) {
+      const uint16 v = join_rows(vload16(0, from + k * m.in), k + 1 < end ? vload16(0, from + (k + 1) * m.in) : (ushort16)0);
+      vstore8(v.lo, k / 2, to);
+      if (both) vstore8(v.hi, k / 2, to + (long)STEPS(size) * 8);
+    }
+    return;
+  }
+#else
   if (in_order && rows == 8)
     for (; k + 16 <= end; k += 16) {
       float16 r[16];
@@ -47,10 +67,18 @@ FAT_KERNEL void conv_pack_weights(TENSOR(const T, w), TENSOR(float, packed), con
     }
     return;
   }
+#endif
   for (; k < end; k++) {
     const int i = k / taps, t = k - i * taps, a = t / (s.kernel_size[1] * s.kernel_size[2]), b = t / s.kernel_size[2] % s.kernel_size[1], c = t % s.kernel_size[2];
     const long at = i * m.in + m.base + a * m.tap[0] + b * m.tap[1] + c * m.tap[2];
+#if PAIRS
+    for (int l = 0; l < 8; l++) {
+      const uint v = l < rows ? from[l * m.out + at] : 0;
+      to[k / 2 * 8 + l] = k & 1 ? to[k / 2 * 8 + l] | v << 16 : v;
+    }
+#else
     for (int l = 0; l < 8; l++) to[k * 8 + l] = l < rows ? LOAD(DTYPE, float32, from, l * m.out + at) : 0;
+#endif
   }
 }
 
@@ -72,9 +100,15 @@ inline void store_pieces(__global T* y, __local const float* tile, int rows, lon
 
 #define EACH_ROW _Pragma("unroll") for (int i = 0; i < 8; i++)
 
-FAT_KERNEL void conv_multiply(TENSOR(const T, x), TENSOR(const float, packed), TENSOR(const T, bias), TENSOR(T, y), const GatherShape s, int has_bias, int channels,
-                              int pixels, int depth, __local float* restrict memory) {
-  OPEN_RESTRICT(const T, x); OPEN_RESTRICT(const float, packed); OPEN_RESTRICT(const T, bias); OPEN_RESTRICT(T, y);
+#if PAIRS
+#define MULTIPLY_ADD(c, w, b) ADD_PRODUCTS(c, w, b)
+#else
+#define MULTIPLY_ADD(c, w, b) c = fma(w, b, c)
+#endif
+
+FAT_KERNEL void conv_multiply(TENSOR(const T, x), TENSOR(const packed_t, packed), TENSOR(const T, bias), TENSOR(T, y), const GatherShape s, int has_bias, int channels,
+                              int pixels, int depth, __local packed_t* restrict memory) {
+  OPEN_RESTRICT(const T, x); OPEN_RESTRICT(const packed_t, packed); OPEN_RESTRICT(const T, bias); OPEN_RESTRICT(T, y);
   __local Piece pieces[MAX_PIXELS + MAX_PIXELS / 16];
   __local int first[MAX_PIXELS / 16 + 1];
   __local Tap taps[MAX_DEPTH];
@@ -86,19 +120,19 @@ FAT_KERNEL void conv_multiply(TENSOR(const T, x), TENSOR(const float, packed), T
   const int o0 = get_group_id(1) * channels, o1 = MIN_OF(s.out_channels, o0 + channels);
   x += (long)group * s.in_channels * s.x_plane;
   y += (long)group * s.out_channels * plane;
-  packed += (long)group * ((s.out_channels + 7) / 8) * size * 8;
-  __local float* restrict sums = memory + panels * 32 * depth;  // [o / 8][panel][8][32], only used between slabs
+  packed += (long)group * ((s.out_channels + 7) / 8) * STEPS(size) * 8;
+  __local float* restrict sums = (__local float*)(memory + panels * 32 * STEPS(depth));  // [o / 8][panel][8][32], only used between slabs
   find_pieces(s, pixel0, count, pieces, first);
   for (int k0 = 0; k0 < size; k0 += depth) {
-    const int kc = MIN_OF(depth, size - k0), last = k0 + kc == size;
+    const int kc = MIN_OF(depth, size - k0), steps = STEPS(kc), last = k0 + kc == size;
     find_taps(s, k0, kc, taps);
     gather_pixels(s, x, chunks, kc, pieces, first, taps, memory);
     for (int panel = 0; panel < panels; panel++) {
       const long pixel = pixel0 + panel * 32, n = pixel / plane;
       const int at = pixel - n * plane, width = MIN_OF(32, count - panel * 32), whole = width == 32 && at + 32 <= plane;
       for (int o = o0; o < o1; o += 8) {
-        __global const float* restrict a = packed + ((long)(o / 8) * size + k0) * 8;
-        __local const float* restrict b = memory + panel * kc * 32;
+        __global const packed_t* restrict a = packed + ((long)(o / 8) * STEPS(size) + STEPS(k0)) * 8;
+        __local const packed_t* restrict b = memory + panel * steps * 32;
         __local float* restrict sum = sums + ((o - o0) / 8 * panels + panel) * 256;
         const int rows = MIN_OF(8, s.out_channels - o);
         float16 c[8][2];
@@ -108,14 +142,14 @@ FAT_KERNEL void conv_multiply(TENSOR(const T, x), TENSOR(const float, packed), T
           EACH_ROW c[i][0] = c[i][1] = (float16)(has_bias && i < rows ? LOAD(DTYPE, float32, bias, group * s.out_channels + o + i) : 0.0f);
         }
         if (width > 16)
-          for (int k = 0; k < kc; k++, a += 8, b += 32) {
-            const float16 b0 = *(__local const float16*)b, b1 = *(__local const float16*)(b + 16);
-            EACH_ROW { const float16 w = (float16)a[i]; c[i][0] = fma(w, b0, c[i][0]); c[i][1] = fma(w, b1, c[i][1]); }
+          for (int k = 0; k < steps; k++, a += 8, b += 32) {
+            const packed16_t b0 = *(__local const packed16_t*)b, b1 = *(__local const packed16_t*)(b + 16);
+            EACH_ROW { const packed16_t w = (packed16_t)a[i]; MULTIPLY_ADD(c[i][0], w, b0); MULTIPLY_ADD(c[i][1], w, b1); }
           }
         else
-          for (int k = 0; k < kc; k++, a += 8, b += 32) {
-            const float16 b0 = *(__local const float16*)b;
-            EACH_ROW c[i][0] = fma((float16)a[i], b0, c[i][0]);
+          for (int k = 0; k < steps; k++, a += 8, b += 32) {
+            const packed16_t b0 = *(__local const packed16_t*)b;
+            EACH_ROW MULTIPLY_ADD(c[i][0], (packed16_t)a[i], b0);
           }
         if (last && whole && rows == 8) {
           __global T* to = y + n * image + (long)o * plane + at;

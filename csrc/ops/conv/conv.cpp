@@ -25,6 +25,7 @@ std::vector<ConvAlgorithm> collect(ConvPass pass) {
            depthwise_channels_algorithms(),
            stem_algorithms(),
            winograd_algorithms(),
+           bfloat16_pairs_algorithms(),
            strided_backward_data_algorithms(),
            depthwise_algorithms(),
            depthwise_simt_algorithms(),
