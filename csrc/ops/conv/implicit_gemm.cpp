@@ -6,7 +6,7 @@
 namespace ocl::ops {
 namespace {
 
-constexpr int64_t max_pixels = 384, max_depth = 384;  // as in conv_gather.clh
+constexpr int64_t max_pixels = 384, max_words = 256;  // MAX_PIXELS and the words along a slab that MAX_DEPTH allows in conv_gather.clh
 constexpr int64_t static_local_bytes = 28 << 10;      // pieces, taps and edge tile of conv_multiply
 
 // What the operands are packed as: float32, or two bfloat16 of a sum in one word (csrc/opencl/bfloat16_pairs.h).
@@ -24,14 +24,14 @@ struct Tiles {
 // Enough tasks for every core to be busy to the end, and a multiple of the cores when tasks are few.
 bool balanced(int64_t tasks, int64_t cores) { return tasks >= 4 * cores && (tasks % cores == 0 || tasks >= 8 * cores); }
 
-// A slab of 32 pixels should stay in a 32 KiB L1 cache: at most 256 words; slabs of equal depth, even for pairs. Sums between slabs are kept in local
+// A slab of 32 pixels should stay in a 32 KiB L1 cache: at most max_words; slabs of equal depth, even for pairs. Sums between slabs are kept in local
 // memory, which bounds channels. Short of tasks, channels are split before pixels: pixels would be gathered no less often.
 Tiles choose_tiles(const Gather& g, const Device& device, Packing packing) {
   const int64_t cores = device.capabilities().compute_units;
   const int64_t budget = (static_cast<int64_t>(std::min<uint64_t>(device.capabilities().local_memory, 768 << 10)) - static_local_bytes) / 4;
   const bool roomy = budget > 100'000;
   Tiles t{};
-  const int64_t size = words(packing, g.depth()), slabs = ceil_div(size, size <= 256 || roomy ? 256 : 128), depth = ceil_div(size, slabs);
+  const int64_t size = words(packing, g.depth()), slabs = ceil_div(size, size <= max_words || roomy ? max_words : 128), depth = ceil_div(size, slabs);
   t.depth = packing == Packing::pairs ? 2 * depth : depth;
   const int64_t total = g.shape.batch * g.plane();
   t.pixels = std::min<int64_t>(slabs > 1 ? 224 : max_pixels, budget / depth / 32 * 32);
