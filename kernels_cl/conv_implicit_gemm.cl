@@ -12,15 +12,44 @@
 #define MAX_STRIDE 64
 // Moving elements without looking at them.
 #define ELEMENT CAT(ELEMENT_, DTYPE)
+#define ELEMENT4 CAT(ELEMENT, 4)
 #define ELEMENT16 CAT(ELEMENT, 16)
 #define ELEMENT_float32 uint
 #define ELEMENT_float16 ushort
 #define ELEMENT_bfloat16 ushort
 
+#if PAIRS
+#define MULTIPLY_ADD(c, w, b) ADD_PRODUCTS(c, w, b)
+inline void store16(__global T* to, float16 v) {
+  ushort16 rounded;
+  ROUND_PAIRS(rounded, v);
+  vstore16(rounded, 0, to);
+}
+#else
+#define MULTIPLY_ADD(c, w, b) c = fma(w, b, c)
+inline void store16(__global T* to, float16 v) { STOREV(DTYPE, float32, 16, to, 0, v); }
+#endif
+
 typedef struct {
   long group, out, in;  // strides of w in elements: conv group, output channel, input channel
   int base, tap[3];     // element of tap (a, b, c): base + a tap[0] + b tap[1] + c tap[2]
 } WeightMap;
+
+typedef struct {
+  int channel, a, b, c;
+} TapWalk;
+
+inline TapWalk next_tap(TapWalk t, int kd, int kh, int kw) {
+  if (++t.c == kw) {
+    t.c = 0;
+    if (++t.b == kh) {
+      t.b = 0;
+      if (++t.a == kd) t.a = 0, t.channel++;
+    }
+  }
+  return t;
+}
+inline long tap_element(const WeightMap m, TapWalk t) { return t.channel * m.in + m.base + t.a * m.tap[0] + t.b * m.tap[1] + t.c * m.tap[2]; }
 
 // Grid: (ceil(out / 8), ceil(k / 512), groups).
 FAT_KERNEL void conv_pack_weights(TENSOR(const T, w), TENSOR(packed_t, packed), const GatherShape s, const WeightMap m) {
@@ -68,18 +97,26 @@ FAT_KERNEL void conv_pack_weights(TENSOR(const T, w), TENSOR(packed_t, packed), 
     return;
   }
 #endif
-  for (; k < end; k++) {
-    const int i = k / taps, t = k - i * taps, a = t / (s.kernel_size[1] * s.kernel_size[2]), b = t / s.kernel_size[2] % s.kernel_size[1], c = t % s.kernel_size[2];
-    const long at = i * m.in + m.base + a * m.tap[0] + b * m.tap[1] + c * m.tap[2];
+  const int kd = s.kernel_size[0], kh = s.kernel_size[1], kw = s.kernel_size[2];
+  TapWalk t = {k / taps, k / (kh * kw) % kd, k / kw % kh, k % kw};
 #if PAIRS
-    for (int l = 0; l < 8; l++) {
-      const uint v = l < rows ? from[l * m.out + at] : 0;
-      to[k / 2 * 8 + l] = k & 1 ? to[k / 2 * 8 + l] | v << 16 : v;
+  for (; k < end; k += 2) {
+    __global const T* low = from + tap_element(m, t);
+    t = next_tap(t, kd, kh, kw);
+    __global const T* high = k + 1 < end ? from + tap_element(m, t) : 0;
+    t = next_tap(t, kd, kh, kw);
+    if (rows == 8 && high) {
+      _Pragma("unroll") for (int l = 0; l < 8; l++) to[k * 4 + l] = low[l * m.out] | (uint)high[l * m.out] << 16;
+    } else {
+      for (int l = 0; l < 8; l++) to[k * 4 + l] = l < rows ? low[l * m.out] | (high ? (uint)high[l * m.out] << 16 : 0) : 0;
     }
-#else
-    for (int l = 0; l < 8; l++) to[k * 8 + l] = l < rows ? LOAD(DTYPE, float32, from, l * m.out + at) : 0;
-#endif
   }
+#else
+  for (; k < end; k++, t = next_tap(t, kd, kh, kw)) {
+    __global const T* at = from + tap_element(m, t);
+    for (int l = 0; l < 8; l++) to[k * 8 + l] = l < rows ? LOAD(DTYPE, float32, at, l * m.out) : 0;
+  }
+#endif
 }
 
 // Stores columns [0, count) of an 8 x 32 tile whose pixels continue over image borders. y: channel 0 of the tile, image 0.
@@ -99,12 +136,6 @@ inline void store_pieces(__global T* y, __local const float* tile, int rows, lon
 }
 
 #define EACH_ROW _Pragma("unroll") for (int i = 0; i < 8; i++)
-
-#if PAIRS
-#define MULTIPLY_ADD(c, w, b) ADD_PRODUCTS(c, w, b)
-#else
-#define MULTIPLY_ADD(c, w, b) c = fma(w, b, c)
-#endif
 
 FAT_KERNEL void conv_multiply(TENSOR(const T, x), TENSOR(const packed_t, packed), TENSOR(const T, bias), TENSOR(T, y), const GatherShape s, int has_bias, int channels,
                               int pixels, int depth, __local packed_t* restrict memory) {
@@ -153,7 +184,7 @@ FAT_KERNEL void conv_multiply(TENSOR(const T, x), TENSOR(const packed_t, packed)
           }
         if (last && whole && rows == 8) {
           __global T* to = y + n * image + (long)o * plane + at;
-          EACH_ROW { STOREV(DTYPE, float32, 16, to, (long)i * plane, c[i][0]); STOREV(DTYPE, float32, 16, to, (long)i * plane + 16, c[i][1]); }
+          EACH_ROW { store16(to + (long)i * plane, c[i][0]); store16(to + (long)i * plane + 16, c[i][1]); }
         } else {
           __local float* tile = last ? edge : sum;
           EACH_ROW *(__local float16*)(tile + i * 32) = c[i][0], *(__local float16*)(tile + i * 32 + 16) = c[i][1];
@@ -167,12 +198,22 @@ FAT_KERNEL void conv_multiply(TENSOR(const T, x), TENSOR(const packed_t, packed)
 // One row of x from rows of sub-grids: x[i] = parts[i % stride][i / stride], 0 where the part is null.
 inline void interleave_row(__global T* x, int width, int stride, __global const T* const* parts) {
   int i = 0;
-  if (stride == 2 && parts[0] && parts[1])
+  if (stride == 2) {
+    __global const ELEMENT* even = (__global const ELEMENT*)parts[0];
+    __global const ELEMENT* odd = (__global const ELEMENT*)parts[1];
     for (; i + 32 <= width; i += 32) {
-      const ELEMENT16 a = vload16(0, (__global const ELEMENT*)parts[0] + i / 2), b = vload16(0, (__global const ELEMENT*)parts[1] + i / 2);
+      const ELEMENT16 a = even ? vload16(0, even + i / 2) : (ELEMENT16)0, b = odd ? vload16(0, odd + i / 2) : (ELEMENT16)0;
       vstore16(SHUFFLE16(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23), 0, (__global ELEMENT*)x + i);
       vstore16(SHUFFLE16(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31), 0, (__global ELEMENT*)x + i + 16);
     }
+    // Eight at a time, the last of them again where the row is even.
+    while (width >= 8 && i < width && (i + 8 <= width || width % 2 == 0)) {
+      i = MIN_OF(i, width - 8);
+      const ELEMENT4 a = even ? vload4(0, even + i / 2) : (ELEMENT4)0, b = odd ? vload4(0, odd + i / 2) : (ELEMENT4)0;
+      vstore8(SHUFFLE16(a, b, 0, 4, 1, 5, 2, 6, 3, 7), 0, (__global ELEMENT*)x + i);
+      i += 8;
+    }
+  }
   for (int r = 0; r < stride; r++)
     for (int j = i + r; j < width; j += stride) ((__global ELEMENT*)x)[j] = parts[r] ? ((__global const ELEMENT*)parts[r])[j / stride] : 0;
 }

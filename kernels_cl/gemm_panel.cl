@@ -118,7 +118,13 @@ inline void store_row(V v, __global storage_t* c, __global const storage_t* d, _
     return;
   }
   if (p->activation) v = activate(v, p->activation);
+#if PAIRS
+  ushort16 rounded;
+  ROUND_PAIRS(rounded, v);
+  vstore16(rounded, 0, c);
+#else
   store_vector(v, c);
+#endif
 }
 
 // Rows of L sums at the edge of c, or of a c with strided columns.

@@ -79,6 +79,7 @@ void multiply(Queue& queue, DType type, Packing packing, const Gather& g, const 
 template <Packing packing>
 const char* refuses_common(const ConvProblem& p, const Device& device) {
   if (packing == Packing::pairs && (p.dtype != DType::bfloat16 || !has_bfloat16_pairs(device))) return "needs bfloat16 and a processor that multiplies it";
+  if (packing == Packing::pairs && p.depthwise()) return "depthwise kernels are faster";
   if (!device.fat()) return "made for CPU runtimes";
   if (p.channels_last) return "channels first only";
   if (p.dtype != DType::float32 && !is_half(p.dtype)) return "float32, float16 and bfloat16 only";
