@@ -34,6 +34,7 @@ ROWS = (
     Row("Caching device allocator", "`torch.ocl.empty_cache()`, `caching_allocator_alloc`"),
     Row("Memory statistics", "`memory_allocated`, `max_memory_reserved`, `memory_stats`, `mem_get_info`, `reset_*`",
         "Memory that others use counts in `mem_get_info` only on devices that share memory with the host: OpenCL has no call for it."),
+    Row("Long runs", "thousands of training steps", "The ordinary test runs 200 steps, `--full` 2,000."),
     Row("Memory snapshot", "`torch.ocl.memory_snapshot()`, `memory._dump_snapshot(file)`", "Segments and blocks, without a history of stack traces."),
     Row("Memory pools", "`torch.ocl.MemPool`", "There is one allocator, and no graph capture to need pools.", missing=True),
     Row("Out-of-memory error", "`except torch.OutOfMemoryError`"),

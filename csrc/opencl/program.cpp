@@ -161,14 +161,6 @@ cl_program compile(Device& device, const char* file, const std::string& key, con
   return program;
 }
 
-void store(cl_program program, const std::string& key) {
-  size_t bytes = 0;
-  if (clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof bytes, &bytes, nullptr) != CL_SUCCESS || bytes == 0) return;
-  std::vector<unsigned char> binary(bytes);
-  unsigned char* data = binary.data();
-  if (clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof data, &data, nullptr) == CL_SUCCESS) program_cache::write(key, binary);
-}
-
 // `file` names the program; `variant` and the name determine what make_source() gives.
 template <class MakeSource>
 Kernel& find_or_build(Device& device, const char* file, const char* name, const std::string& variant, MakeSource&& make_source) {
@@ -195,11 +187,9 @@ Kernel& find_or_build(Device& device, const char* file, const char* name, const 
     } else {
       handle = compile(device, file, key, options, source);
       ++all.built;
+      if (program_cache::enabled()) program_cache::keep(handle, key);
     }
     program->handle = handle;
-    // The driver compiles lazily (PoCL: per kernel and local size, at the first launch); its binary is stored at once, which
-    // keeps the front end's work.
-    if (program_cache::enabled() && handle) store(handle, key);
   });
   std::lock_guard lock(all.mutex);
   auto& slot = program->kernels[name];

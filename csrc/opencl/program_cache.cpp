@@ -4,9 +4,13 @@
 #include "opencl/platform.h"
 
 #include <atomic>
+#include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
+#include <utility>
 
 namespace ocl::program_cache {
 
@@ -97,6 +101,62 @@ void write(const std::string& key, const std::vector<unsigned char>& binary) noe
     if (ignored) fs::remove(temporary, ignored);
   } catch (...) {
     // a cache that cannot be written only costs time
+  }
+}
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+void write_binary(cl_program program, const std::string& key) {
+  size_t bytes = 0;
+  if (clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof bytes, &bytes, nullptr) != CL_SUCCESS || bytes == 0) return;
+  std::vector<unsigned char> binary(bytes);
+  unsigned char* data = binary.data();
+  if (clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof data, &data, nullptr) == CL_SUCCESS) write(key, binary);
+}
+
+// Programs to be written at exit. Empty and unused until asking for a binary was slow once.
+struct Postponed {
+  std::mutex mutex;
+  int process = 0;  // 0: nothing was slow yet
+  std::vector<std::pair<cl_program, std::string>> programs;
+};
+
+Postponed& postponed() {
+  static auto* instance = new Postponed;
+  return *instance;
+}
+
+void write_postponed() {
+  Postponed& waiting = postponed();
+  if (waiting.process != platform::process_id()) return;  // a forked child must not touch the driver
+  std::lock_guard lock(waiting.mutex);
+  const auto deadline = Clock::now() + std::chrono::seconds(1);
+  for (const auto& [program, key] : waiting.programs) {
+    if (Clock::now() > deadline) break;
+    write_binary(program, key);
+  }
+}
+
+}  // namespace
+
+void keep(cl_program program, const std::string& key) {
+  Postponed& waiting = postponed();
+  {
+    std::lock_guard lock(waiting.mutex);
+    if (waiting.process != 0) {
+      waiting.programs.emplace_back(program, key);
+      return;
+    }
+  }
+  const auto start = Clock::now();
+  write_binary(program, key);
+  if (Clock::now() - start < std::chrono::milliseconds(100)) return;
+  std::lock_guard lock(waiting.mutex);
+  if (waiting.process == 0) {
+    waiting.process = platform::process_id();
+    std::atexit(write_postponed);  // registered after the driver's own handlers, so it runs before them
   }
 }
 

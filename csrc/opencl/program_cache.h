@@ -27,6 +27,12 @@ std::optional<std::vector<unsigned char>> read(const std::string& key);
 void write(const std::string& key, const std::vector<unsigned char>& binary) noexcept;
 void remove(const std::string& key) noexcept;
 
+// Writes the binary of a built program that lives for ever: at once where the driver just hands it out. A driver that compiles lazily (PoCL:
+// per kernel, at its first launch) compiles every kernel of the program in a general form when asked for the binary, which more than doubles
+// the first step; there programs are written when the process exits, for about a second. The rest takes its turn in later processes;
+// meanwhile the driver's own cache serves.
+void keep(cl_program program, const std::string& key);
+
 struct State {
   size_t files = 0, bytes = 0;
   bool writable = false;
