@@ -20,14 +20,15 @@
 
 #if PAIRS
 #define MULTIPLY_ADD(c, w, b) ADD_PRODUCTS(c, w, b)
-inline void store16(__global T* to, float16 v) {
+inline ushort16 round16(float16 v) {
   ushort16 rounded;
   ROUND_PAIRS(rounded, v);
-  vstore16(rounded, 0, to);
+  return rounded;
 }
+#define STORE16(to, v) vstore16(round16(v), 0, to)
 #else
 #define MULTIPLY_ADD(c, w, b) c = fma(w, b, c)
-inline void store16(__global T* to, float16 v) { STOREV(DTYPE, float32, 16, to, 0, v); }
+#define STORE16(to, v) STOREV(DTYPE, float32, 16, to, 0, v)
 #endif
 
 typedef struct {
@@ -120,16 +121,20 @@ FAT_KERNEL void conv_pack_weights(TENSOR(const T, w), TENSOR(packed_t, packed), 
 }
 
 // Stores columns [0, count) of an 8 x 32 tile whose pixels continue over image borders. y: channel 0 of the tile, image 0.
-inline void store_pieces(__global T* y, __local const float* tile, int rows, long pixel, int count, int plane, long image) {
+inline void store_pieces(__global T* y, __local const T* tile, int rows, long pixel, int count, int plane, long image) {
   for (int l = 0; l < count;) {
     const long n = (pixel + l) / plane;
     const int at = pixel + l - n * plane, length = MIN_OF(count - l, plane - at);
     for (int i = 0; i < rows; i++) {
-      __global T* to = y + n * image + (long)i * plane + at;
-      __local const float* from = tile + i * 32 + l;
-      int t = 0;
-      for (; t + 8 <= length; t += 8) STOREV(DTYPE, float32, 8, to, t, vload8(0, from + t));
-      for (; t < length; t++) STORE(DTYPE, float32, to, t, from[t]);
+      __global ELEMENT* to = (__global ELEMENT*)(y + n * image + (long)i * plane + at);
+      __local const ELEMENT* from = (__local const ELEMENT*)(tile + i * 32 + l);
+      if (length >= 8)
+        for (int t = 0; t < length; t += 8) {
+          const int u = MIN_OF(t, length - 8);  // the last eight may come twice
+          vstore8(vload8(0, from + u), 0, to + u);
+        }
+      else
+        for (int t = 0; t < length; t++) to[t] = from[t];
     }
     l += length;
   }
@@ -143,7 +148,7 @@ FAT_KERNEL void conv_multiply(TENSOR(const T, x), TENSOR(const packed_t, packed)
   __local Piece pieces[MAX_PIXELS + MAX_PIXELS / 16];
   __local int first[MAX_PIXELS / 16 + 1];
   __local Tap taps[MAX_DEPTH];
-  __local float edge[8 * 32] __attribute__((aligned(64)));
+  __local T edge[8 * 32] __attribute__((aligned(64)));
   const int group = get_group_id(2), plane = s.output[0] * s.output[1] * s.output[2];
   const int size = s.in_channels * s.kernel_size[0] * s.kernel_size[1] * s.kernel_size[2];
   const long pixel0 = (long)get_group_id(0) * pixels, image = (long)s.out_channels * get_num_groups(2) * plane;
@@ -184,11 +189,12 @@ FAT_KERNEL void conv_multiply(TENSOR(const T, x), TENSOR(const packed_t, packed)
           }
         if (last && whole && rows == 8) {
           __global T* to = y + n * image + (long)o * plane + at;
-          EACH_ROW { store16(to + (long)i * plane, c[i][0]); store16(to + (long)i * plane + 16, c[i][1]); }
+          EACH_ROW { STORE16(to + (long)i * plane, c[i][0]); STORE16(to + (long)i * plane + 16, c[i][1]); }
+        } else if (last) {
+          EACH_ROW { STORE16(edge + i * 32, c[i][0]); STORE16(edge + i * 32 + 16, c[i][1]); }
+          store_pieces(y + (long)o * plane, edge, rows, pixel, width, plane, image);
         } else {
-          __local float* tile = last ? edge : sum;
-          EACH_ROW *(__local float16*)(tile + i * 32) = c[i][0], *(__local float16*)(tile + i * 32 + 16) = c[i][1];
-          if (last) store_pieces(y + (long)o * plane, tile, rows, pixel, width, plane, image);
+          EACH_ROW *(__local float16*)(sum + i * 32) = c[i][0], *(__local float16*)(sum + i * 32 + 16) = c[i][1];
         }
       }
     }
