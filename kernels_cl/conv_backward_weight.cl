@@ -1,6 +1,6 @@
 // Weight gradient as a matrix product, fat style: dw[o, k] = sum_p dy[o, p] im2col(x)[k, p] over the pixels p of all images,
 // k = (channel, tap). One work-item: `channels` output channels x `columns` of k of one conv group over `share` pixels. Slabs of
-// PIXELS pixels (PAIRS: two pixels in one word) of both operands are loaded as pixel vectors and transposed 16 x 16 into local memory; the tile of dw stays
+// PIXELS pixels of both operands are loaded as pixel vectors and transposed 16 x 16 into local memory; the tile of dw stays
 // there. Shares leave partial sums, which conv_sum_shares adds up in order (deterministic).
 // Grid: (channels, columns, groups * shares).
 #include "common/types.clh"
@@ -11,16 +11,7 @@
 #define RESULT DTYPE  // dw, or float32 for partial sums
 #endif
 #define RESULT_TYPE STORAGE(RESULT)
-#define ROWS 128  // of a slab
-#if PAIRS
-#define PIXELS (2 * ROWS)
-#define CHUNK 32  // pixels of one transpose
-#define MULTIPLY_ADD(c, v, b) ADD_PRODUCTS(c, v, b)
-#else
-#define PIXELS ROWS
-#define CHUNK 16
-#define MULTIPLY_ADD(c, v, b) c = fma(v, b, c)
-#endif
+#define PIXELS 128
 #define MAX_COLUMNS 256
 #define EACH_ROW _Pragma("unroll") for (int i = 0; i < 8; i++)
 #define EACH_LANE _Pragma("unroll") for (int l = 0; l < 16; l++)
@@ -39,70 +30,62 @@ inline float16 load_pixels(__global const T* dy, long image, int plane, long pix
   return count < 16 ? select((float16)0, v, LANES < count) : v;
 }
 
-// CHUNK pixels of dy as they lie in memory, and with `count` of them valid.
-#if PAIRS
-inline packed16_t load_whole(__global const T* at) { return load_pairs(at); }
-inline packed16_t load_part(__global const T* dy, long image, int plane, long pixel, int count) {
-  return join_halves(load_pixels(dy, image, plane, pixel, MIN_OF(16, count)), count > 16 ? load_pixels(dy, image, plane, pixel + 16, count - 16) : (float16)0);
-}
-#else
-inline packed16_t load_whole(__global const T* at) { return LOADV(DTYPE, float32, 16, at, 0); }
-inline packed16_t load_part(__global const T* dy, long image, int plane, long pixel, int count) { return load_pixels(dy, image, plane, pixel, count); }
-#endif
-
-// a[o / 16][row][16]
-inline void pack_gradient(__global const T* dy, long image, int plane, long pixel, int count, int channels, __local packed_t* a) {
+// a[o / 16][pixel][16]
+inline void pack_gradient(__global const T* dy, long image, int plane, long pixel, int count, int channels, __local float* a) {
   for (int o = 0; o < channels; o += 16)
-    for (int p = 0; p < count; p += CHUNK) {
-      packed16_t r[16];
-      const int lanes = MIN_OF(CHUNK, count - p);
+    for (int p = 0; p < count; p += 16) {
+      float16 r[16];
+      const int lanes = MIN_OF(16, count - p);
       const long n = (pixel + p) / plane;
       const int at = pixel + p - n * plane;
-      if (channels - o >= 16 && lanes == CHUNK && at + CHUNK <= plane) {
+      if (channels - o >= 16 && lanes == 16 && at + 16 <= plane) {
         __global const T* from = dy + n * image + (long)o * plane + at;
-        EACH_LANE r[l] = load_whole(from + (long)l * plane);
+        EACH_LANE r[l] = LOADV(DTYPE, float32, 16, from, (long)l * plane);
       } else if (channels - o >= 16) {
-        EACH_LANE r[l] = load_part(dy + (long)(o + l) * plane, image, plane, pixel + p, lanes);
+        EACH_LANE r[l] = load_pixels(dy + (long)(o + l) * plane, image, plane, pixel + p, lanes);
       } else {
-        EACH_LANE r[l] = o + l < channels ? load_part(dy + (long)(o + l) * plane, image, plane, pixel + p, lanes) : (packed16_t)0;
+        EACH_LANE r[l] = o + l < channels ? load_pixels(dy + (long)(o + l) * plane, image, plane, pixel + p, lanes) : (float16)0;
       }
-      TRANSPOSE16(packed16_t, r)
-      __local packed_t* to = a + (o / 16 * ROWS + p * 16 / CHUNK) * 16;
-      EACH_LANE *(__local packed16_t*)(to + l * 16) = r[l];
+      TRANSPOSE16(float16, r)
+      __local float* to = a + (o / 16 * PIXELS + p) * 16;
+      EACH_LANE *(__local float16*)(to + l * 16) = r[l];
     }
 }
 
-// CHUNK pixels from chunk j on of one tap.
-inline packed16_t load_columns(const GatherShape s, __global const T* x, __local const Piece* pieces, __local const int* first, int j, int chunks, __local const Tap* t) {
-#if PAIRS
-  return join_halves(load_chunk(s, x, pieces, first[j], first[j + 1], t), j + 1 < chunks ? load_chunk(s, x, pieces, first[j + 1], first[j + 2], t) : (float16)0);
-#else
-  return load_chunk(s, x, pieces, first[j], first[j + 1], t);
-#endif
-}
-
-// b[k / 32][row][32]; columns are filled up to a multiple of 32 with zeros.
+// b[k / 32][pixel][32]; columns are filled up to a multiple of 32 with zeros.
 inline void pack_columns(const GatherShape s, __global const T* x, int count, int columns, __local const Piece* pieces, __local const int* first, __local const Tap* taps,
-                         __local packed_t* b) {
+                         __local float* b) {
   const int pointwise = is_pointwise(s), chunks = (count + 15) / 16;
-  for (int k = 0; k < columns; k += 16)
-    for (int j = 0; j < chunks; j += CHUNK / 16) {
-      packed16_t r[16];
-      if (pointwise && k + 16 <= columns && run_length(pieces, first, j, MIN_OF(chunks, j + CHUNK / 16)) == CHUNK / 16) {
-        __global const T* from = x + pieces[first[j]].image + pieces[first[j]].x + taps[k].channel;
-        EACH_LANE r[l] = load_whole(from + l * s.x_plane);
-      } else
-        for (int l = 0; l < 16; l++) r[l] = k + l < columns ? load_columns(s, x, pieces, first, j, chunks, taps + k + l) : (packed16_t)0;
-      TRANSPOSE16(packed16_t, r)
-      __local packed_t* to = b + (k / 32 * ROWS + j * 16 / (CHUNK / 16)) * 32 + (k & 16);
-      EACH_LANE *(__local packed16_t*)(to + l * 32) = r[l];
+  for (int j = 0; j < chunks; j++) {
+    const int begin = first[j], end = first[j + 1], copied = pointwise && end - begin == 1 && pieces[begin].to - pieces[begin].from == 16;
+#if STRIDE != 0
+    Views views;
+    const int found = !copied && find_views(s, pieces + begin, end - begin, &views);
+#endif
+    for (int k = 0; k < columns; k += 16) {
+      float16 r[16];
+      const int rows = MIN_OF(16, columns - k);
+      if (copied && rows == 16) {
+        __global const T* from = x + pieces[begin].image + pieces[begin].x + taps[k].channel;
+        EACH_LANE r[l] = LOADV(DTYPE, float32, 16, from, l * s.x_plane);
+      }
+#if STRIDE != 0
+      else if (found)
+        for (int l = 0; l < 16; l++) r[l] = l < rows ? load_views(&views, x, taps[k + l].channel, taps[k + l].number) : (float16)0;
+#endif
+      else
+        for (int l = 0; l < 16; l++) r[l] = l < rows ? load_chunk(s, x, pieces, begin, end, taps + k + l) : (float16)0;
+      TRANSPOSE16(float16, r)
+      __local float* to = b + (k / 32 * PIXELS + j * 16) * 32 + (k & 16);
+      EACH_LANE *(__local float16*)(to + l * 32) = r[l];
     }
+  }
   if (((columns + 15) / 16) & 1)
-    for (int p = 0; p < STEPS(count); p++) *(__local packed16_t*)(b + (columns / 32 * ROWS + p) * 32 + 16) = (packed16_t)0;
+    for (int p = 0; p < count; p++) *(__local float16*)(b + (columns / 32 * PIXELS + p) * 32 + 16) = (float16)0;
 }
 
 FAT_KERNEL void conv_backward_weight(TENSOR(const T, x), TENSOR(const T, dy), TENSOR(RESULT_TYPE, dw), const GatherShape s, int groups, int channels, int columns, int share,
-                                     __local packed_t* restrict memory) {
+                                     __local float* restrict memory) {
   OPEN_RESTRICT(const T, x); OPEN_RESTRICT(const T, dy); OPEN_RESTRICT(RESULT_TYPE, dw);
   __local Piece pieces[PIXELS + PIXELS / 16];
   __local int first[PIXELS / 16 + 1];
@@ -111,9 +94,9 @@ FAT_KERNEL void conv_backward_weight(TENSOR(const T, x), TENSOR(const T, dy), TE
   const int size = s.in_channels * s.kernel_size[0] * s.kernel_size[1] * s.kernel_size[2];
   const int o0 = get_group_id(0) * channels, k0 = get_group_id(1) * columns, rows = MIN_OF(channels, s.out_channels - o0), width = MIN_OF(columns, size - k0);
   const long begin = (long)part * share, end = MIN_OF((long)s.batch * plane, begin + share), image = (long)s.out_channels * groups * plane;
-  __local packed_t* restrict a_block = memory;
-  __local packed_t* restrict b_block = a_block + channels * ROWS;
-  __local float* restrict sums = (__local float*)(b_block + columns * ROWS);  // [o / 8][k / 32][8][32]
+  __local float* restrict a_block = memory;
+  __local float* restrict b_block = a_block + channels * PIXELS;
+  __local float* restrict sums = b_block + columns * PIXELS;  // [o / 8][k / 32][8][32]
   x += (long)group * s.in_channels * s.x_plane;
   dy += ((long)group * s.out_channels + o0) * plane;
   find_taps(s, k0, width, taps);
@@ -124,8 +107,8 @@ FAT_KERNEL void conv_backward_weight(TENSOR(const T, x), TENSOR(const T, dy), TE
     pack_columns(s, x, count, width, pieces, first, taps, b_block);
     for (int k = 0; k < width; k += 32)
       for (int o = 0; o < rows; o += 8) {
-        __local const packed_t* restrict a = a_block + o / 16 * ROWS * 16 + (o & 8);
-        __local const packed_t* restrict b = b_block + k / 32 * ROWS * 32;
+        __local const float* restrict a = a_block + o / 16 * PIXELS * 16 + (o & 8);
+        __local const float* restrict b = b_block + k / 32 * PIXELS * 32;
         __local float* restrict sum = sums + (o / 8 * (columns / 32) + k / 32) * 256;
         float16 c[8][2];
         if (pixel > begin) {
@@ -133,9 +116,9 @@ FAT_KERNEL void conv_backward_weight(TENSOR(const T, x), TENSOR(const T, dy), TE
         } else {
           EACH_ROW c[i][0] = c[i][1] = (float16)0;
         }
-        for (int p = 0; p < STEPS(count); p++, a += 16, b += 32) {
-          const packed16_t b0 = *(__local const packed16_t*)b, b1 = *(__local const packed16_t*)(b + 16);
-          EACH_ROW { const packed16_t v = (packed16_t)a[i]; MULTIPLY_ADD(c[i][0], v, b0); MULTIPLY_ADD(c[i][1], v, b1); }
+        for (int p = 0; p < count; p++, a += 16, b += 32) {
+          const float16 b0 = *(__local const float16*)b, b1 = *(__local const float16*)(b + 16);
+          EACH_ROW { const float16 v = (float16)a[i]; c[i][0] = fma(v, b0, c[i][0]); c[i][1] = fma(v, b1, c[i][1]); }
         }
         EACH_ROW *(__local float16*)(sum + i * 32) = c[i][0], *(__local float16*)(sum + i * 32 + 16) = c[i][1];
       }

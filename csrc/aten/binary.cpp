@@ -35,7 +35,6 @@
 #include <ATen/ops/pow_meta.h>
 #include <ATen/ops/remainder_meta.h>
 #include <ATen/ops/special_xlog1py_meta.h>
-#include <ATen/ops/special_zeta_meta.h>
 #include <ATen/ops/sub_meta.h>
 #include <ATen/ops/xlogy_meta.h>
 #include <ATen/ops/complex_native.h>
@@ -65,7 +64,6 @@ OCL_BINARY(fmax_out, fmax, "fmax")
 OCL_BINARY(fmin_out, fmin, "fmin")
 OCL_BINARY(xlogy_out, xlogy_Tensor, "xlogy")
 OCL_BINARY(xlog1py_out, special_xlog1py, "xlog1py")
-OCL_BINARY(zeta_out, special_zeta, "zeta")
 OCL_BINARY(mul_out, mul_Tensor, "mul")
 OCL_BINARY(div_out, div_Tensor, "div")
 OCL_BINARY(pow_out, pow_Tensor_Tensor, "pow")
@@ -190,7 +188,6 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("fmin.out", fmin_out);
   m.impl("xlogy.OutTensor", xlogy_out);
   m.impl("special_xlog1py.out", xlog1py_out);
-  m.impl("special_zeta.out", zeta_out);
   m.impl("mul.out", mul_out);
   m.impl("div.out", div_out);
   m.impl("pow.Tensor_Tensor_out", pow_out);

@@ -1,4 +1,4 @@
-// cdist: distances between all pairs of rows of two batches. Composed from differences and norms, some rows at a time so that the differences stay small;
+// cdist and pdist: distances between all pairs of rows of two batches. Composed from differences and norms, some rows at a time so that the differences stay small;
 // the Euclidean distance of many rows is a matrix product, as on every device (_euclidean_dist).
 #include "aten/common.h"
 
@@ -7,6 +7,7 @@
 #include <ATen/ops/_euclidean_dist.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/triu_indices.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
@@ -84,9 +85,41 @@ Tensor cdist_backward(const Tensor& grad, const Tensor& x1, const Tensor& x2, do
   return result;
 }
 
+// Places of the pairs i < j in a matrix [rows, rows], row by row.
+Tensor pairs(const Tensor& self) {
+  const int64_t rows = self.size(0);
+  const Tensor indices = at::triu_indices(rows, rows, 1, self.options().dtype(at::kLong));
+  return indices[0] * rows + indices[1];
+}
+
+// Distances between the rows of one matrix: the upper triangle of cdist.
+Tensor pdist_forward(const Tensor& self, double p) {
+  TORCH_CHECK(self.is_contiguous(), "_pdist_forward requires contiguous input");
+  const c10::OptionalDeviceGuard guard(at::device_of(self));
+  if (self.size(0) <= 1) return at::empty({0}, self.options());
+  return cdist_forward(self, self, p, 2).view(-1).index_select(0, pairs(self));
+}
+
+// The same matrix of distances, mirrored: cdist's gradient of one operand then counts both rows of every pair.
+Tensor pdist_backward(const Tensor& grad, const Tensor& self, double p, const Tensor& distance) {
+  TORCH_CHECK(self.is_contiguous(), "_pdist_backward requires self to be contiguous");
+  TORCH_CHECK(distance.is_contiguous(), "_pdist_backward requires pdist to be contiguous");
+  const c10::OptionalDeviceGuard guard(at::device_of(self));
+  const int64_t rows = self.size(0);
+  if (rows <= 1 || self.numel() == 0) return at::zeros_like(self);
+  const Tensor at = pairs(self);
+  const auto mirrored = [&](const Tensor& values) {
+    const Tensor upper = at::zeros({rows * rows}, self.options()).index_copy_(0, at, values).view({rows, rows});
+    return upper + upper.t();
+  };
+  return cdist_backward(mirrored(grad), self, self, p, mirrored(distance));
+}
+
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_cdist_forward", cdist_forward);
   m.impl("_cdist_backward", cdist_backward);
+  m.impl("_pdist_forward", pdist_forward);
+  m.impl("_pdist_backward", pdist_backward);
 }
 
 }  // namespace

@@ -43,11 +43,11 @@ void fill(ops::ElementwiseCall::Operand& operand, at::TensorIteratorBase& iterat
 
 void run(const ops::ElementwiseRow& row, at::TensorIteratorBase& iterator, std::initializer_list<ops::ElementwiseScalar> scalars,
          std::optional<at::ScalarType> compute, const char* name) {
-  if (iterator.numel() == 0) return;
   const at::ScalarType common = compute ? *compute : iterator.common_dtype();
   ops::ElementwiseCall call;
   call.compute = ops::compute_type(dtype_of(common));
   if (!ops::supports(row, call.compute)) not_implemented_for(name ? name : row.name, common);
+  if (iterator.numel() == 0) return;
   TORCH_CHECK(iterator.ndim() <= ops::max_dims, row.name, ": tensors with more than ", ops::max_dims, " distinct dimensions are not supported");
   call.dims = iterator.ndim();
   for (int d = 0; d < call.dims; ++d) call.sizes[d] = iterator.shape()[d];

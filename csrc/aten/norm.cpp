@@ -2,6 +2,7 @@
 #include "aten/dense_output.h"
 #include "ops/norm/batch_norm.h"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 
 namespace ocl::aten {
@@ -152,6 +153,18 @@ Triple native_batch_norm_backward(const Tensor& grad_out, const Tensor& input, c
   return {mask[0] ? grad_input : Tensor(), grad_weight, grad_bias};
 }
 
+// Training, with a fourth result in which cuDNN keeps something.
+std::tuple<Tensor, Tensor, Tensor, Tensor> batch_norm_with_update(const Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
+                                                                  Tensor& running_mean, Tensor& running_var, double momentum, double eps) {
+  auto [output, mean, invstd] = forward(input, weight, bias, running_mean, running_var, true, momentum, eps);
+  return {output, mean, invstd, at::empty({0}, input.options().dtype(at::kByte))};
+}
+Triple batch_norm_backward(const Tensor& grad, const Tensor& input, const Tensor& weight, const OptionalTensor& running_mean, const OptionalTensor& running_var,
+                           const OptionalTensor& mean, const OptionalTensor& invstd, bool training, double eps, std::array<bool, 3> mask,
+                           const Tensor& /*reserve*/) {
+  return aten::native_batch_norm_backward(grad, input, weight, running_mean, running_var, mean, invstd, training, eps, mask);
+}
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
@@ -159,6 +172,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("native_batch_norm.out", TORCH_FN(native_batch_norm_out));
   m.impl("_native_batch_norm_legit", TORCH_FN(native_batch_norm_legit));
   m.impl("_native_batch_norm_legit.no_stats", TORCH_FN(native_batch_norm_legit_no_stats));
+  m.impl("_batch_norm_with_update", TORCH_FN(batch_norm_with_update));
+  m.impl("batch_norm_backward", TORCH_FN(batch_norm_backward));
   m.impl("native_batch_norm_backward", TORCH_FN(native_batch_norm_backward));
 }
 

@@ -16,7 +16,9 @@
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/exponential_native.h>
 #include <ATen/ops/geometric_native.h>
+#include <ATen/ops/leaky_relu.h>
 #include <ATen/ops/log_normal_native.h>
+#include <ATen/ops/mul.h>
 #include <ATen/ops/multinomial_native.h>
 #include <ATen/ops/normal_native.h>
 #include <ATen/ops/random_native.h>
@@ -187,9 +189,34 @@ constexpr auto in_place(Tensor& (*function)(Tensor&, Arguments...)) {
   return function;
 }
 
+// rrelu: negative elements times a random slope, which noise keeps for the gradient (1 elsewhere); the mean slope in evaluation.
+Tensor& rrelu_with_noise_out(const Tensor& self, Tensor& noise, const at::Scalar& lower, const at::Scalar& upper, bool training,
+                             std::optional<at::Generator> generator, Tensor& out) {
+  const c10::OptionalDeviceGuard guard(at::device_of(self));
+  TORCH_CHECK(self.sym_sizes() == noise.sym_sizes(), "noise tensor shape must match self tensor shape. Got self.shape = ", self.sym_sizes(),
+              " noise.shape = ", noise.sym_sizes());
+  const double low = lower.toDouble(), high = upper.toDouble();
+  if (!training) return at::leaky_relu_out(out, self, (low + high) / 2);
+  at::native::resize_output(out, self.sizes());
+  noise.uniform_(low, high, std::move(generator)).masked_fill_(self.le(0).logical_not_(), 1);
+  return at::mul_out(out, self, noise);
+}
+Tensor rrelu_with_noise(const Tensor& self, Tensor& noise, const at::Scalar& lower, const at::Scalar& upper, bool training,
+                        std::optional<at::Generator> generator) {
+  Tensor out = at::empty_like(self);
+  return rrelu_with_noise_out(self, noise, lower, upper, training, std::move(generator), out);
+}
+Tensor& rrelu_with_noise_(Tensor& self, Tensor& noise, const at::Scalar& lower, const at::Scalar& upper, bool training,
+                          std::optional<at::Generator> generator) {
+  return rrelu_with_noise_out(self, noise, lower, upper, training, std::move(generator), self);
+}
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("rrelu_with_noise", &rrelu_with_noise);
+  m.impl("rrelu_with_noise.out", &rrelu_with_noise_out);
+  m.impl("rrelu_with_noise_", &rrelu_with_noise_);
   using namespace at;
   m.impl("uniform_", &native::uniform_);
   m.impl("normal_", &native::normal_);

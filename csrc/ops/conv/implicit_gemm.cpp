@@ -1,50 +1,77 @@
 #include "ops/conv/implicit_gemm.h"
 
-#include "opencl/bfloat16_pairs.h"
 #include "ops/conv/gather.h"
+#include "ops/elementwise/elementwise.h"
 
 namespace ocl::ops {
 namespace {
 
-constexpr int64_t max_pixels = 384, max_words = 256;  // MAX_PIXELS and the words along a slab that MAX_DEPTH allows in conv_gather.clh
+constexpr int64_t max_pixels = 384, max_depth = 384;  // as in conv_gather.clh
 constexpr int64_t static_local_bytes = 28 << 10;      // pieces, taps and edge tile of conv_multiply
-
-// What the operands are packed as: float32, or two bfloat16 of a sum in one word (csrc/opencl/bfloat16_pairs.h).
-enum class Packing { single, pairs };
-
-// Words along a sum of `length` steps.
-int64_t words(Packing packing, int64_t length) { return packing == Packing::pairs ? ceil_div(length, 2) : length; }
 
 // Pixels and channels of one task, rows of one slab, bytes of local memory.
 struct Tiles {
   int64_t pixels, channels, depth, pixel_tasks, channel_tasks;
+  int64_t phase_line, phase_at;  // floats of a phase (0: no phases), of local memory before them
   size_t local_bytes;
 };
 
 // Enough tasks for every core to be busy to the end, and a multiple of the cores when tasks are few.
 bool balanced(int64_t tasks, int64_t cores) { return tasks >= 4 * cores && (tasks % cores == 0 || tasks >= 8 * cores); }
 
-// A slab of 32 pixels should stay in a 32 KiB L1 cache: at most max_words; slabs of equal depth, even for pairs. Sums between slabs are kept in local
+// Whether taps are read from phases of the image (conv_gather.clh) rather than piece by piece.
+bool takes_phases(const Gather& g) {
+  const GatherShape& s = g.shape;
+  if (s.kernel[0] != 1 || s.input[0] != 1 || s.output[0] != 1 || s.padding[0] != 0) return false;
+  if ((s.stride[2] != 1 && s.stride[2] != 2) || s.stride[1] != s.stride[2] || g.taps() < 4 || g.taps() > 25) return false;
+  for (int d : {1, 2})
+    if (s.input[d] != s.output[d] * s.stride[d] || s.padding[d] < 0 || s.dilation[d] * (s.kernel[d] - 1) - s.padding[d] < 0) return false;
+  return s.padding[2] <= 8 && s.dilation[2] * (s.kernel[2] - 1) <= 16;  // columns stay within the slack around the rows
+}
+
+// Rows of the result that the taps of `pixels` pixels reach, and space for vectors that reach over their end.
+int64_t phase_line(const Gather& g, int64_t pixels) {
+  const GatherShape& s = g.shape;
+  const int64_t reach = (int64_t{s.dilation[1]} * (s.kernel[1] - 1)) / s.stride[1] + 1;
+  return round_up(pixels + (reach + 3) * s.output[2] + 64, 16) + 16;
+}
+
+// Local memory of phases and masks in floats.
+int64_t phase_floats(const Gather& g, int64_t pixels) {
+  return takes_phases(g) ? pixels * g.taps() + g.shape.stride[1] * g.shape.stride[2] * phase_line(g, pixels) : 0;
+}
+
+// A slab of 32 pixels should stay in a 32 KiB L1 cache: depth <= 256; slabs of equal depth. Sums between slabs are kept in local
 // memory, which bounds channels. Short of tasks, channels are split before pixels: pixels would be gathered no less often.
-Tiles choose_tiles(const Gather& g, const Device& device, Packing packing) {
+Tiles choose_tiles(const Gather& g, const Device& device) {
   const int64_t cores = device.capabilities().compute_units;
-  const int64_t budget = (static_cast<int64_t>(std::min<uint64_t>(device.capabilities().local_memory, 768 << 10)) - static_local_bytes) / 4;
+  int64_t budget = (static_cast<int64_t>(std::min<uint64_t>(device.capabilities().local_memory, 768 << 10)) - static_local_bytes) / 4;
   const bool roomy = budget > 100'000;
   Tiles t{};
-  const int64_t size = words(packing, g.depth()), slabs = ceil_div(size, size <= max_words || roomy ? max_words : 128), depth = ceil_div(size, slabs);
-  t.depth = packing == Packing::pairs ? 2 * depth : depth;
+  const bool phases = takes_phases(g);
+  const int64_t unit = phases ? g.taps() : 1;  // phases serve all taps of a channel
+  const int64_t slabs = ceil_div(g.depth() / unit, (g.depth() <= 256 || roomy ? 256 : 128) / unit);
+  t.depth = ceil_div(g.depth() / unit, slabs) * unit;
+  budget -= phase_floats(g, slabs > 1 ? 224 : max_pixels);
   const int64_t total = g.shape.batch * g.plane();
-  t.pixels = std::min<int64_t>(slabs > 1 ? 224 : max_pixels, budget / depth / 32 * 32);
+  t.pixels = std::min<int64_t>(slabs > 1 ? 224 : max_pixels, budget / t.depth / 32 * 32);
+  auto channels_beside = [&](int64_t pixels) { return (budget - pixels * t.depth) / (pixels * 8) * 8; };
+  // What is gathered should serve 128 channels.
+  const int64_t worthwhile = std::min<int64_t>(round_up(g.shape.out_channels, 8), 128);
+  while (slabs > 1 && t.pixels > 128 && channels_beside(t.pixels) < worthwhile) t.pixels -= 32;
   t.pixel_tasks = ceil_div(total, t.pixels);
   t.pixels = std::min(t.pixels, round_up(ceil_div(total, t.pixel_tasks), 32));
   t.pixel_tasks = ceil_div(total, t.pixels);
   int64_t limit = round_up(g.shape.out_channels, 8);
-  if (slabs > 1) limit = std::min(limit, (budget - t.pixels * depth) / (t.pixels * 8) * 8);
+  if (slabs > 1) limit = std::min(limit, channels_beside(t.pixels));
   for (t.channel_tasks = ceil_div(g.shape.out_channels, limit); t.channel_tasks < ceil_div(g.shape.out_channels, 8); ++t.channel_tasks)
     if (balanced(t.pixel_tasks * t.channel_tasks * g.groups, cores)) break;
   t.channels = round_up(ceil_div(g.shape.out_channels, t.channel_tasks), 8);
   t.channel_tasks = ceil_div(g.shape.out_channels, t.channels);
-  t.local_bytes = 4 * (t.pixels * depth + (slabs > 1 ? t.pixels * t.channels : 0));
+  t.local_bytes = 4 * (t.pixels * t.depth + (slabs > 1 ? t.pixels * t.channels : 0));
+  t.phase_line = phases ? phase_line(g, t.pixels) : 0;
+  t.phase_at = static_cast<int64_t>(t.local_bytes) / 4;
+  t.local_bytes += 4 * static_cast<size_t>(phase_floats(g, t.pixels));
   return t;
 }
 
@@ -52,34 +79,31 @@ int stride_class(const GatherShape& s) { return s.stride[2] == 1 || s.stride[2] 
 
 bool is_volume(const GatherShape& s) { return s.input[0] > 1 || s.output[0] > 1 || s.kernel[0] > 1; }
 
-Defines gather_defines(DType type, int stride, bool volume, Packing packing) {
-  return Defines().add("DTYPE", name_of(type)).add("STRIDE", stride).add("VOLUME", volume).add("PAIRS", packing == Packing::pairs);
+Defines gather_defines(DType type, int stride, bool volume) {
+  return Defines().add("DTYPE", name_of(type)).add("STRIDE", stride).add("VOLUME", volume);
 }
 
-Kernel& specialise(KernelSite& site, Device& device, DType type, int stride, bool volume, Packing packing) {
-  return site.get(device, Variant().add(type).add(stride, 3).add(volume, 1).add(packing == Packing::pairs, 1),
-                  [&] { return gather_defines(type, stride, volume, packing); });
+Kernel& specialise(KernelSite& site, Device& device, DType type, int stride, bool volume) {
+  return site.get(device, Variant().add(type).add(stride, 3).add(volume, 1), [&] { return gather_defines(type, stride, volume); });
 }
 
-int64_t packed_words(const Gather& g, Packing packing) { return g.groups * round_up(g.shape.out_channels, 8) * words(packing, g.depth()); }
+int64_t packed_floats(const Gather& g) { return g.groups * round_up(g.shape.out_channels, 8) * g.depth(); }
 
-// y [batch, groups * out_channels, output]; packed: room for packed_words.
-void multiply(Queue& queue, DType type, Packing packing, const Gather& g, const void* x, const void* w, const void* bias, void* y, uint32_t* packed) {
+// y [batch, groups * out_channels, output]; packed: room for packed_floats.
+void multiply(Queue& queue, DType type, const Gather& g, const void* x, const void* w, const void* bias, void* y, float* packed) {
   static KernelSite pack_site("conv_implicit_gemm.cl", "conv_pack_weights"), multiply_site("conv_implicit_gemm.cl", "conv_multiply");
   Device& device = queue.device();
   const int stride = stride_class(g.shape);
   const bool volume = is_volume(g.shape);
-  launch(queue, specialise(pack_site, device, type, stride, volume, packing), Range(ceil_div(g.shape.out_channels, 8), ceil_div(g.depth(), 512), g.groups), Range(1, 1, 1),
+  launch(queue, specialise(pack_site, device, type, stride, volume), Range(ceil_div(g.shape.out_channels, 8), ceil_div(g.depth(), 512), g.groups), Range(1, 1, 1),
          w, packed, g.shape, g.weights);
-  const Tiles t = choose_tiles(g, device, packing);
-  launch(queue, specialise(multiply_site, device, type, stride, volume, packing), Range(t.pixel_tasks, t.channel_tasks, g.groups), Range(1, 1, 1), x, packed, bias, y, g.shape,
-         int32_t{bias != nullptr}, static_cast<int32_t>(t.channels), static_cast<int32_t>(t.pixels), static_cast<int32_t>(t.depth), LocalMemory{t.local_bytes});
+  const Tiles t = choose_tiles(g, device);
+  launch(queue, specialise(multiply_site, device, type, stride, volume), Range(t.pixel_tasks, t.channel_tasks, g.groups), Range(1, 1, 1), x, packed, bias, y, g.shape,
+         int32_t{bias != nullptr}, static_cast<int32_t>(t.channels), static_cast<int32_t>(t.pixels), static_cast<int32_t>(t.depth),
+         static_cast<int32_t>(t.phase_line), static_cast<int32_t>(t.phase_at), LocalMemory{t.local_bytes});
 }
 
-template <Packing packing>
 const char* refuses_common(const ConvProblem& p, const Device& device) {
-  if (packing == Packing::pairs && (p.dtype != DType::bfloat16 || !has_bfloat16_pairs(device))) return "needs bfloat16 and a processor that multiplies it";
-  if (packing == Packing::pairs && p.depthwise()) return "depthwise kernels are faster";
   if (!device.fat()) return "made for CPU runtimes";
   if (p.channels_last) return "channels first only";
   if (p.dtype != DType::float32 && !is_half(p.dtype)) return "float32, float16 and bfloat16 only";
@@ -90,14 +114,40 @@ const char* refuses_common(const ConvProblem& p, const Device& device) {
 
 // ---- forward
 
-template <Packing packing>
-size_t forward_workspace(const ConvProblem& p, const Device&) {
-  return 4 * packed_words(flatten_pointwise(forward_gather(p)), packing);
+const char* forward_refuses(const ConvProblem& p, const Device& device) { return refuses_common(p, device); }
+
+// Kernels of one tap with a stride: the pixels under the taps are packed first, then it is a plain product.
+bool skips_pixels(const ConvProblem& p) {
+  return p.taps() == 1 && p.stride != std::array<int64_t, 3>{1, 1, 1} && p.padding == std::array<int64_t, 3>{0, 0, 0};
 }
 
-template <Packing packing>
+Gather forward_plan(const ConvProblem& p) {
+  if (!skips_pixels(p)) return flatten_pointwise(forward_gather(p));
+  ConvProblem packed = p;
+  packed.input = p.output;
+  packed.stride = {1, 1, 1};
+  return flatten_pointwise(forward_gather(packed));
+}
+
+size_t skipped_bytes(const ConvProblem& p) {
+  return skips_pixels(p) ? 256 + round_up(p.batch * p.in_channels * p.out_pixels() * static_cast<int64_t>(size_of(p.dtype)), 256) : 0;
+}
+
+// x as forward_plan reads it; `memory` has room for skipped_bytes.
+const void* forward_source(Queue& queue, const ConvProblem& p, void* x, void* memory) {
+  if (!skips_pixels(p)) return x;
+  const int64_t sizes[] = {p.batch, p.in_channels, p.output[0], p.output[1], p.output[2]};
+  const int64_t row = p.input[2], plane = p.input[1] * row, strides[] = {p.in_channels * p.in_pixels(), p.in_pixels(), p.stride[0] * plane, p.stride[1] * row, p.stride[2]};
+  elementwise(queue, elementwise_row("copy"), compute_type(p.dtype), TensorView::contiguous(memory, p.dtype, sizes), {TensorView::strided(x, p.dtype, sizes, strides)});
+  return memory;
+}
+
+size_t forward_workspace(const ConvProblem& p, const Device&) { return 4 * round_up(packed_floats(forward_plan(p)), 64) + 256 + skipped_bytes(p); }
+
 void forward(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace) {
-  multiply(queue, p.dtype, packing, flatten_pointwise(forward_gather(p)), t.x, t.w, t.bias, t.y, static_cast<uint32_t*>(workspace));
+  const Gather g = forward_plan(p);
+  float* packed = static_cast<float*>(workspace);
+  multiply(queue, p.dtype, g, forward_source(queue, p, t.x, packed + round_up(packed_floats(g), 64) + 64), t.w, t.bias, t.y, packed);
 }
 
 // ---- backward-data: one sub-grid of dx per residue of the stride, each a stride-1 product, then interleaved.
@@ -111,20 +161,15 @@ int64_t slot_bytes(const ConvProblem& p) {
   return round_up(elements * static_cast<int64_t>(size_of(p.dtype)), 64) + 256;
 }
 
-// All residues together have every tap once; pairs may add half a word to each.
-int64_t packed_bytes(const ConvProblem& p, Packing packing) {
-  return 4 * p.groups * round_up(p.in_per_group(), 8) * (words(packing, p.out_per_group() * p.taps()) + residues(p)) + 512;
-}
+int64_t packed_bytes(const ConvProblem& p) { return 4 * p.groups * round_up(p.in_per_group(), 8) * p.out_per_group() * p.taps() + 512; }
 
-template <Packing packing>
 const char* backward_data_refuses(const ConvProblem& p, const Device& device) {
   if (residues(p) > 64) return "strides are too large";
-  return refuses_common<packing>(p, device);
+  return refuses_common(p, device);
 }
 
-template <Packing packing>
 size_t backward_data_workspace(const ConvProblem& p, const Device&) {
-  return packed_bytes(p, packing) + (residues(p) > 1 ? 256 + residues(p) * slot_bytes(p) : 0);
+  return packed_bytes(p) + (residues(p) > 1 ? 256 + residues(p) * slot_bytes(p) : 0);
 }
 
 void interleave(Queue& queue, const ConvProblem& p, const void* parts, uint64_t present, void* x) {
@@ -135,15 +180,14 @@ void interleave(Queue& queue, const ConvProblem& p, const void* parts, uint64_t 
   auto triple = [](const std::array<int64_t, 3>& v) { return Int3{static_cast<int32_t>(v[0]), static_cast<int32_t>(v[1]), static_cast<int32_t>(v[2]), 0}; };
   const int64_t planes = p.batch * p.in_channels, tasks = std::min(planes, fat_tasks(queue.device(), planes * p.in_pixels()));
   const int64_t per_task = ceil_div(planes, tasks);
-  launch(queue, specialise(site, queue.device(), p.dtype, 1, false, Packing::single), Range(ceil_div(planes, per_task)), Range(1), parts, x, triple(p.input), triple(p.stride),
+  launch(queue, specialise(site, queue.device(), p.dtype, 1, false), Range(ceil_div(planes, per_task)), Range(1), parts, x, triple(p.input), triple(p.stride),
          slot_bytes(p) / static_cast<int64_t>(size_of(p.dtype)), present, planes, per_task);
 }
 
-template <Packing packing>
 void backward_data(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace) {
-  uint32_t* packed = static_cast<uint32_t*>(workspace);
-  if (residues(p) == 1) return multiply(queue, p.dtype, packing, flatten_pointwise(backward_data_gather(p, {0, 0, 0})), t.y, t.w, nullptr, t.x, packed);
-  char* parts = static_cast<char*>(workspace) + round_up(packed_bytes(p, packing), 64) + 256;
+  float* packed = static_cast<float*>(workspace);
+  if (residues(p) == 1) return multiply(queue, p.dtype, flatten_pointwise(backward_data_gather(p, {0, 0, 0})), t.y, t.w, nullptr, t.x, packed);
+  char* parts = static_cast<char*>(workspace) + round_up(packed_bytes(p), 64) + 256;
   uint64_t present = 0;
   int residue = 0;
   for (int64_t z = 0; z < p.stride[0]; ++z)
@@ -152,8 +196,8 @@ void backward_data(Queue& queue, const ConvProblem& p, const ConvOperands& t, vo
         const Gather g = flatten_pointwise(backward_data_gather(p, {z, y, x}));
         if (g.taps() == 0 || g.plane() == 0) continue;
         present |= uint64_t{1} << residue;
-        multiply(queue, p.dtype, packing, g, t.y, t.w, nullptr, parts + residue * slot_bytes(p), packed);
-        packed += packed_words(g, packing);
+        multiply(queue, p.dtype, g, t.y, t.w, nullptr, parts + residue * slot_bytes(p), packed);
+        packed += packed_floats(g);
       }
   interleave(queue, p, parts, present, t.x);
 }
@@ -165,9 +209,9 @@ struct WeightTiles {
   size_t local_bytes;
 };
 
-WeightTiles choose_weight_tiles(const Gather& g, const Device& device, Packing packing) {
-  constexpr int64_t rows = 128;
-  const int64_t slab = packing == Packing::pairs ? 2 * rows : rows, cores = device.capabilities().compute_units, size = g.depth(), pixels = g.shape.batch * g.plane();
+WeightTiles choose_weight_tiles(const Gather& g, const Device& device) {
+  constexpr int64_t slab = 128;
+  const int64_t cores = device.capabilities().compute_units, size = g.depth(), pixels = g.shape.batch * g.plane();
   const bool roomy = device.capabilities().local_memory >= 512 << 10;
   auto even = [](int64_t total, int64_t limit, int64_t unit) { return round_up(ceil_div(total, ceil_div(total, limit)), unit); };
   WeightTiles t{};
@@ -175,63 +219,52 @@ WeightTiles choose_weight_tiles(const Gather& g, const Device& device, Packing p
   t.columns = even(size, roomy ? 192 : 128, 32);
   const int64_t tasks = g.groups * ceil_div(g.shape.out_channels, t.channels) * ceil_div(size, t.columns);
   for (t.parts = 1; t.parts < ceil_div(pixels, slab) && !balanced(tasks * t.parts, cores);) ++t.parts;
-  t.share = round_up(ceil_div(pixels, t.parts), 32);
+  t.share = round_up(ceil_div(pixels, t.parts), 16);
   t.parts = ceil_div(pixels, t.share);
-  t.local_bytes = 4 * (t.channels * rows + t.columns * rows + t.channels * t.columns);
+  t.local_bytes = 4 * (t.channels * slab + t.columns * slab + t.channels * t.columns);
   return t;
 }
 
-template <Packing packing>
 const char* backward_weight_refuses(const ConvProblem& p, const Device& device) {
   if (p.batch * p.out_pixels() > 1 << 30) return "too many pixels";
-  return refuses_common<packing>(p, device);
+  return refuses_common(p, device);
 }
 
-template <Packing packing>
+size_t partial_bytes(const ConvProblem& p, int64_t parts) { return parts > 1 ? static_cast<size_t>(round_up(4 * parts * p.w_numel(), 256)) : 0; }
+
 size_t backward_weight_workspace(const ConvProblem& p, const Device& device) {
-  const int64_t parts = choose_weight_tiles(flatten_pointwise(forward_gather(p)), device, packing).parts;
-  return parts > 1 ? 4 * parts * p.w_numel() : 0;
+  return partial_bytes(p, choose_weight_tiles(forward_plan(p), device).parts) + 256 + skipped_bytes(p);
 }
 
-template <Packing packing>
 void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace) {
   static KernelSite site("conv_backward_weight.cl", "conv_backward_weight"), sum_site("conv_backward_weight.cl", "conv_sum_shares");
   Device& device = queue.device();
-  const Gather g = flatten_pointwise(forward_gather(p));
-  const WeightTiles tiles = choose_weight_tiles(g, device, packing);
+  const Gather g = forward_plan(p);
+  const WeightTiles tiles = choose_weight_tiles(g, device);
+  const void* x = forward_source(queue, p, t.x, static_cast<char*>(workspace) + partial_bytes(p, tiles.parts) + 256);
   const int stride = stride_class(g.shape);
   const bool volume = is_volume(g.shape);
   const DType result = tiles.parts > 1 ? DType::float32 : p.dtype;
-  Kernel& kernel = site.get(device, Variant().add(p.dtype).add(result).add(stride, 3).add(volume, 1).add(packing == Packing::pairs, 1), [&] {
-    return gather_defines(p.dtype, stride, volume, packing).add("RESULT", name_of(result));
+  Kernel& kernel = site.get(device, Variant().add(p.dtype).add(result).add(stride, 3).add(volume, 1), [&] {
+    return gather_defines(p.dtype, stride, volume).add("RESULT", name_of(result));
   });
-  launch(queue, kernel, Range(ceil_div(g.shape.out_channels, tiles.channels), ceil_div(g.depth(), tiles.columns), g.groups * tiles.parts), Range(1, 1, 1), t.x, t.y,
+  launch(queue, kernel, Range(ceil_div(g.shape.out_channels, tiles.channels), ceil_div(g.depth(), tiles.columns), g.groups * tiles.parts), Range(1, 1, 1), x, t.y,
          tiles.parts > 1 ? workspace : t.w, g.shape, static_cast<int32_t>(g.groups), static_cast<int32_t>(tiles.channels), static_cast<int32_t>(tiles.columns),
          static_cast<int32_t>(tiles.share), LocalMemory{tiles.local_bytes});
   if (tiles.parts > 1)
-    launch(queue, specialise(sum_site, device, p.dtype, 1, false, Packing::single), Range(ceil_div(p.w_numel(), 4096)), Range(1), workspace, t.w, p.w_numel(),
+    launch(queue, specialise(sum_site, device, p.dtype, 1, false), Range(ceil_div(p.w_numel(), 4096)), Range(1), workspace, t.w, p.w_numel(),
            static_cast<int32_t>(tiles.parts));
-}
-
-template <Packing packing>
-constexpr std::array<ConvAlgorithm, 3> algorithms(const char* name) {
-  return {{
-      {name, ConvPass::forward, refuses_common<packing>, forward_workspace<packing>, forward<packing>},
-      {name, ConvPass::backward_data, backward_data_refuses<packing>, backward_data_workspace<packing>, backward_data<packing>},
-      {name, ConvPass::backward_weight, backward_weight_refuses<packing>, backward_weight_workspace<packing>, backward_weight<packing>},
-  }};
 }
 
 }  // namespace
 
 std::span<const ConvAlgorithm> implicit_gemm_algorithms() {
-  static constexpr auto table = algorithms<Packing::single>("implicit_gemm");
-  return table;
-}
-
-std::span<const ConvAlgorithm> bfloat16_pairs_algorithms() {
-  static constexpr auto table = algorithms<Packing::pairs>("bfloat16_pairs");
-  return table;
+  static const ConvAlgorithm algorithms[] = {
+      {"implicit_gemm", ConvPass::forward, forward_refuses, forward_workspace, forward},
+      {"implicit_gemm", ConvPass::backward_data, backward_data_refuses, backward_data_workspace, backward_data},
+      {"implicit_gemm", ConvPass::backward_weight, backward_weight_refuses, backward_weight_workspace, backward_weight},
+  };
+  return algorithms;
 }
 
 }  // namespace ocl::ops

@@ -20,6 +20,7 @@ struct ElementwiseRow {
   const char* real;                // float32 and float64 (half types compute in float32)
   const char* integer = nullptr;   // int8..int64, uint8, boolean; "-" for none
   const char* complex = nullptr;   // float2 / double2
+  const char* functions = nullptr;  // FUNCTIONS_<this> makes elementwise.cl include the file that has the row's functions
 };
 
 // Errors: std::invalid_argument for a name that is not in the table.
@@ -55,6 +56,9 @@ struct ElementwiseCall {
   int scalars = 0;
   std::array<ElementwiseScalar, max_scalars> scalar{};
 };
+
+// Orders the dimensions by stride, the fastest first, and merges those that are one in every operand. Pure: no device needed.
+void coalesce(ElementwiseCall& call, int inputs);
 
 // output = row(inputs, scalars), element by element. Operands may have any strides (0 broadcasts); an input may be exactly the output.
 // Dimensions are reordered and coalesced here. Errors: std::invalid_argument when the row has no expression for the compute type.

@@ -1,5 +1,7 @@
 #include "ops/elementwise/elementwise.h"
 
+#include "ops/elementwise/permute.h"
+
 #include <algorithm>
 #include <cstring>
 #include <deque>
@@ -16,49 +18,6 @@ struct Geometry {
   int64_t strides[5][D];
 };
 constexpr int kernel_dims = 8;
-
-void coalesce(ElementwiseCall& call, int inputs) {
-  std::array<ElementwiseCall::Operand*, 5> operands{&call.output};
-  for (int i = 0; i < inputs; ++i) operands[i + 1] = &call.inputs[i];
-  const int n = inputs + 1;
-  auto move = [&](int from, int to) {
-    call.sizes[to] = call.sizes[from];
-    for (int k = 0; k < n; ++k) operands[k]->strides[to] = operands[k]->strides[from];
-  };
-  int dims = 0;
-  for (int d = 0; d < call.dims; ++d)
-    if (call.sizes[d] != 1) move(d, dims++);
-  // Fastest dimension first, by the output's strides, then the inputs'.
-  auto before = [&](int x, int y) {
-    for (int k = 0; k < n; ++k) {
-      const int64_t a = std::abs(operands[k]->strides[x]), b = std::abs(operands[k]->strides[y]);
-      if (operands[k]->is_scalar || a == b || a == 0 || b == 0) continue;
-      return a < b;
-    }
-    return false;
-  };
-  auto swap = [&](int x, int y) {
-    std::swap(call.sizes[x], call.sizes[y]);
-    for (int k = 0; k < n; ++k) std::swap(operands[k]->strides[x], operands[k]->strides[y]);
-  };
-  for (int i = 1; i < dims; ++i)
-    for (int j = i; j > 0 && before(j, j - 1); --j) swap(j, j - 1);
-  int last = 0;
-  for (int d = 1; d < dims; ++d) {
-    bool joins = true;
-    for (int k = 0; k < n && joins; ++k)
-      joins = operands[k]->is_scalar || operands[k]->strides[d] == operands[k]->strides[last] * call.sizes[last];
-    if (joins) call.sizes[last] *= call.sizes[d];
-    else move(d, ++last);
-  }
-  call.dims = dims == 0 ? 0 : last + 1;
-  if (call.dims == 0) {
-    call.dims = 1;
-    call.sizes[0] = 1;
-    for (int k = 0; k < n; ++k) operands[k]->strides[0] = 0;
-    call.output.strides[0] = 1;
-  }
-}
 
 bool is_flat(const ElementwiseCall& call, int inputs) {
   if (call.dims != 1 || (call.output.strides[0] != 1 && call.sizes[0] != 1)) return false;
@@ -113,6 +72,7 @@ Defines make_defines(const ElementwiseRow& row, const ElementwiseCall& call, int
     dtype(defines, in_names[i], call.inputs[i].is_scalar ? call.compute : call.inputs[i].dtype);
     defines.add(scalar_names[i], call.inputs[i].is_scalar);
   }
+  if (row.functions) defines.add((std::string("FUNCTIONS_") + row.functions).c_str(), 1);
   return defines.add("EXPRESSION", std::string("(") + expression(row, call.compute) + ")");
 }
 
@@ -123,9 +83,9 @@ uint64_t variant_of(const ElementwiseRow& row, const ElementwiseCall& call) {
   return variant;
 }
 
-// Complex numbers are pairs and are worked on one at a time.
-bool touches_complex(const ElementwiseRow& row, const ElementwiseCall& call) {
-  bool complex = is_complex(call.compute) || is_complex(call.output.dtype);
+// One element at a time: complex numbers, which are pairs, and functions with loops that depend on the value, of which vectors would be 16 copies.
+bool by_element(const ElementwiseRow& row, const ElementwiseCall& call) {
+  bool complex = row.functions || is_complex(call.compute) || is_complex(call.output.dtype);
   for (int i = 0; i < row.inputs; ++i) complex = complex || (!call.inputs[i].is_scalar && is_complex(call.inputs[i].dtype));
   return complex;
 }
@@ -160,7 +120,7 @@ void set_common(Kernel& kernel, unsigned& index, const ElementwiseRow& row, cons
 
 void launch_flat(Queue& queue, const ElementwiseRow& row, const ElementwiseCall& call) {
   Device& device = queue.device();
-  const int width = touches_complex(row, call) ? 1 : (device.fat() ? 16 : 4);
+  const int width = by_element(row, call) ? 1 : (device.fat() ? 16 : 4);
   Kernel& kernel = sites_of(row).flat.get(device, variant_of(row, call), [&] { return make_defines(row, call, width); });
   const int64_t n = call.sizes[0];
   int32_t steps = 0;  // bit i: input i advances
@@ -184,7 +144,7 @@ void launch_flat(Queue& queue, const ElementwiseRow& row, const ElementwiseCall&
 
 void launch_strided(Queue& queue, const ElementwiseRow& row, const ElementwiseCall& call) {
   Device& device = queue.device();
-  const int width = touches_complex(row, call) || !device.fat() ? 1 : 16;
+  const int width = by_element(row, call) || !device.fat() ? 1 : 16;
   Kernel& kernel = sites_of(row).strided.get(device, variant_of(row, call), [&] { return make_defines(row, call, width); });
   Geometry<kernel_dims> geometry;
   int64_t rows = 1;
@@ -217,9 +177,23 @@ void launch_strided(Queue& queue, const ElementwiseRow& row, const ElementwiseCa
   }
 }
 
-// More dimensions than the kernel knows: one launch per index of the slowest one.
+// A copy of bits between two memory orders has kernels of its own. Returns false, having done nothing, for anything else.
+bool launch_permuted(Queue& queue, const ElementwiseRow& row, const ElementwiseCall& call) {
+  static const ElementwiseRow* copy = &elementwise_row("copy");
+  const auto& input = call.inputs[0];
+  if (&row != copy || input.is_scalar || input.dtype != call.output.dtype) return false;
+  if (call.compute != input.dtype && !is_half(input.dtype)) return false;  // half types pass through float32 unchanged
+  std::array<PermuteDimension, kernel_dims> dimensions;
+  for (int d = 0; d < call.dims; ++d) dimensions[d] = {call.sizes[d], input.strides[d], call.output.strides[d]};
+  return permute(queue, size_of(input.dtype), input.data, call.output.data, std::span(dimensions.data(), static_cast<size_t>(call.dims)));
+}
+
+// More dimensions than the kernels know: one launch per index of the slowest one.
 void launch_sliced(Queue& queue, const ElementwiseRow& row, ElementwiseCall call) {
-  if (call.dims <= kernel_dims) return launch_strided(queue, row, call);
+  if (call.dims <= kernel_dims) {
+    if (!launch_permuted(queue, row, call)) launch_strided(queue, row, call);
+    return;
+  }
   const int d = --call.dims;
   for (int64_t i = 0; i < call.sizes[d]; ++i) {
     ElementwiseCall slice = call;
@@ -233,6 +207,49 @@ void launch_sliced(Queue& queue, const ElementwiseRow& row, ElementwiseCall call
 }
 
 }  // namespace
+
+void coalesce(ElementwiseCall& call, int inputs) {
+  std::array<ElementwiseCall::Operand*, 5> operands{&call.output};
+  for (int i = 0; i < inputs; ++i) operands[i + 1] = &call.inputs[i];
+  const int n = inputs + 1;
+  auto move = [&](int from, int to) {
+    call.sizes[to] = call.sizes[from];
+    for (int k = 0; k < n; ++k) operands[k]->strides[to] = operands[k]->strides[from];
+  };
+  int dims = 0;
+  for (int d = 0; d < call.dims; ++d)
+    if (call.sizes[d] != 1) move(d, dims++);
+  // Fastest dimension first, by the output's strides, then the inputs'.
+  auto before = [&](int x, int y) {
+    for (int k = 0; k < n; ++k) {
+      const int64_t a = std::abs(operands[k]->strides[x]), b = std::abs(operands[k]->strides[y]);
+      if (operands[k]->is_scalar || a == b || a == 0 || b == 0) continue;
+      return a < b;
+    }
+    return false;
+  };
+  auto swap = [&](int x, int y) {
+    std::swap(call.sizes[x], call.sizes[y]);
+    for (int k = 0; k < n; ++k) std::swap(operands[k]->strides[x], operands[k]->strides[y]);
+  };
+  for (int i = 1; i < dims; ++i)
+    for (int j = i; j > 0 && before(j, j - 1); --j) swap(j, j - 1);
+  int last = 0;
+  for (int d = 1; d < dims; ++d) {
+    bool joins = true;
+    for (int k = 0; k < n && joins; ++k)
+      joins = operands[k]->is_scalar || operands[k]->strides[d] == operands[k]->strides[last] * call.sizes[last];
+    if (joins) call.sizes[last] *= call.sizes[d];
+    else move(d, ++last);
+  }
+  call.dims = dims == 0 ? 0 : last + 1;
+  if (call.dims == 0) {
+    call.dims = 1;
+    call.sizes[0] = 1;
+    for (int k = 0; k < n; ++k) operands[k]->strides[0] = 0;
+    call.output.strides[0] = 1;
+  }
+}
 
 bool supports(const ElementwiseRow& row, DType compute) { return expression(row, compute) != nullptr; }
 

@@ -5,7 +5,7 @@
 
 namespace ocl::ops {
 
-// name, inputs, real, integer ("-": none, null: same as real), complex (null: none)
+// name, inputs, real, integer ("-": none, null: same as real), complex (null: none), functions (null: none)
 static constexpr ElementwiseRow rows[] = {
     // ---- moving
     {"copy", 1, "a", nullptr, "a"},
@@ -27,8 +27,8 @@ static constexpr ElementwiseRow rows[] = {
     {"div_floor", 2, "floor_divide(a, b)", "integer_floor_divide(a, b)"},
     {"remainder", 2, "remainder_of(a, b)", "integer_remainder(a, b)"},
     {"fmod", 2, "fmod(a, b)", "truncate_modulo(a, b)"},
-    {"pow", 2, "pow(a, b)", "integer_power(a, b)", "c_pow(a, b)"},
-    {"pow_scalar", 1, "pow(a, s0)", "integer_power(a, s0)", "c_pow(a, s0)"},
+    {"pow", 2, "pow_of(a, b)", "integer_power(a, b)", "c_pow(a, b)"},
+    {"pow_scalar", 1, "pow_of(a, (T)s0)", "integer_power(a, s0)", "c_pow(a, s0)"},
     {"pow_2", 1, "a * a", nullptr, "c_mul(a, a)"},
     {"pow_3", 1, "a * a * a", nullptr, "c_mul(c_mul(a, a), a)"},
     {"hypot", 2, "hypot(a, b)", "-"},
@@ -128,6 +128,42 @@ static constexpr ElementwiseRow rows[] = {
     {"logit_eps", 1, "log(((a < s0) ? s0 : (a > (S)1 - s0) ? (S)1 - s0 : a) / ((S)1 - ((a < s0) ? s0 : (a > (S)1 - s0) ? (S)1 - s0 : a)))", "-"},
     {"nan_to_num", 1, "IS_NAN(a) ? s0 : (a == (S)INFINITY) ? s1 : (a == -(S)INFINITY) ? s2 : a", "a"},
     {"entr", 1, "IS_NAN(a) ? a : (a > ZERO) ? -a * log(a) : (a == ZERO) ? (T)0 : (T)(-INFINITY)", "-"},
+
+    // ---- special functions
+    {"i0", 1, "i0_of(a)", "-", nullptr, "BESSEL"},
+    {"i0e", 1, "i0e_of(a)", "-", nullptr, "BESSEL"},
+    {"i1", 1, "i1_of(a)", "-", nullptr, "BESSEL"},
+    {"i1e", 1, "i1e_of(a)", "-", nullptr, "BESSEL"},
+    {"modified_bessel_k0", 1, "k0_of(a)", "-", nullptr, "BESSEL"},
+    {"modified_bessel_k1", 1, "k1_of(a)", "-", nullptr, "BESSEL"},
+    {"scaled_modified_bessel_k0", 1, "k0e_of(a)", "-", nullptr, "BESSEL"},
+    {"scaled_modified_bessel_k1", 1, "k1e_of(a)", "-", nullptr, "BESSEL"},
+    {"bessel_j0", 1, "bessel_j0_of(a)", "-", nullptr, "BESSEL"},
+    {"bessel_j1", 1, "bessel_j1_of(a)", "-", nullptr, "BESSEL"},
+    {"bessel_y0", 1, "bessel_y0_of(a)", "-", nullptr, "BESSEL"},
+    {"bessel_y1", 1, "bessel_y1_of(a)", "-", nullptr, "BESSEL"},
+    {"spherical_bessel_j0", 1, "spherical_bessel_j0_of(a)", "-", nullptr, "BESSEL"},
+    {"airy_ai", 1, "airy_ai_of(a)", "-", nullptr, "BESSEL"},
+    {"erfcx", 1, "erfcx_of(a)", "-", nullptr, "NORMAL_DISTRIBUTION"},
+    {"log_ndtr", 1, "log_ndtr_of(a)", "-", nullptr, "NORMAL_DISTRIBUTION"},
+    {"ndtri", 1, "ndtri_of(a)", "-", nullptr, "NORMAL_DISTRIBUTION"},
+    {"chebyshev_polynomial_t", 2, "chebyshev_t_of(a, b)", "-", nullptr, "ORTHOGONAL_POLYNOMIALS"},
+    {"chebyshev_polynomial_u", 2, "chebyshev_u_of(a, b)", "-", nullptr, "ORTHOGONAL_POLYNOMIALS"},
+    {"chebyshev_polynomial_v", 2, "chebyshev_v_of(a, b)", "-", nullptr, "ORTHOGONAL_POLYNOMIALS"},
+    {"chebyshev_polynomial_w", 2, "chebyshev_w_of(a, b)", "-", nullptr, "ORTHOGONAL_POLYNOMIALS"},
+    {"shifted_chebyshev_polynomial_t", 2, "chebyshev_t_of(a + a - (S)1, b)", "-", nullptr, "ORTHOGONAL_POLYNOMIALS"},
+    {"shifted_chebyshev_polynomial_u", 2, "chebyshev_u_of(a + a - (S)1, b)", "-", nullptr, "ORTHOGONAL_POLYNOMIALS"},
+    {"shifted_chebyshev_polynomial_v", 2, "chebyshev_v_of(a + a - (S)1, b)", "-", nullptr, "ORTHOGONAL_POLYNOMIALS"},
+    {"shifted_chebyshev_polynomial_w", 2, "chebyshev_w_of(a + a - (S)1, b)", "-", nullptr, "ORTHOGONAL_POLYNOMIALS"},
+    {"hermite_polynomial_h", 2, "hermite_h_of(a, b)", "-", nullptr, "ORTHOGONAL_POLYNOMIALS"},
+    {"hermite_polynomial_he", 2, "hermite_he_of(a, b)", "-", nullptr, "ORTHOGONAL_POLYNOMIALS"},
+    {"laguerre_polynomial_l", 2, "laguerre_of(a, b)", "-", nullptr, "ORTHOGONAL_POLYNOMIALS"},
+    {"legendre_polynomial_p", 2, "legendre_of(a, b)", "-", nullptr, "ORTHOGONAL_POLYNOMIALS"},
+    {"igamma", 2, "igamma_of(a, b)", "-", nullptr, "INCOMPLETE_GAMMA"},
+    {"igammac", 2, "igammac_of(a, b)", "-", nullptr, "INCOMPLETE_GAMMA"},
+    // x = a 2^b with 0.5 <= |x| < 1: x, and b as a whole number
+    {"frexp_mantissa", 1, "frexp_mantissa_of(a)", "-"},
+    {"frexp_exponent", 1, "frexp_exponent_of(a)", "-"},
 
     // ---- clamping
     {"clamp", 1, "(a < s0) ? s0 : (a > s1) ? s1 : a"},

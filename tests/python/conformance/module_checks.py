@@ -7,8 +7,8 @@ import torch
 from torch.utils import _pytree
 
 from .compare import Raised, outcome
-from .operator_checks import DEVICE, NotApplicable, is_random, seed_of
 from .place import Unsupported, place_all, widened
+from .recorder import DEVICE, NotApplicable, is_random, seed_of
 
 
 def _weighted(outputs, device):
@@ -100,4 +100,4 @@ def optimizer_steps(info, dtype, record):
         record.compare(f"{kwargs}", procedure)
 
 
-__all__ = ["module_step", "optimizer_steps", "NotApplicable", "DEVICE"]
+__all__ = ["DEVICE", "NotApplicable", "module_step", "optimizer_steps"]

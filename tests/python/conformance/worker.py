@@ -11,10 +11,10 @@ import traceback
 import warnings
 
 import torch
-
 import torch_ocl  # noqa: F401 - the device
 
 from . import cases, module_checks, operator_checks
+from .recorder import NotApplicable, Recorder
 
 
 def checks_of(case):
@@ -29,10 +29,10 @@ def checks_of(case):
 def run_check(case, name):
     """{"status": "pass" | "fail" | "none", ...}: none means that the check does not apply or had nothing to compare."""
     functions, row = checks_of(case)
-    record = operator_checks.Recorder()
+    record = Recorder()
     try:
         functions[name](row, case.dtype, record)
-    except operator_checks.NotApplicable:
+    except NotApplicable:
         return {"status": "none"}
     except Exception as error:  # noqa: BLE001 - a failure of the check itself is a failure
         at = traceback.extract_tb(error.__traceback__)[-1]

@@ -1,0 +1,56 @@
+"""The samples of an operator, and calling it on them."""
+
+import torch
+from torch.utils import _pytree
+
+from .place import CHANNELS_LAST
+from .recorder import seed_of
+
+LIMITS = {"values": 60, "layouts": 10, "gradient": 16, "second_gradient": 3, "out": 6, "inplace": 8, "zero_size": 4, "errors": 40}
+
+# Their samples do not always name a device.
+FACTORIES = ("arange", "linspace", "logspace", "full", "ones", "zeros", "eye", "scalar_tensor", "tril_indices", "triu_indices")
+
+# Contents are not defined.
+UNINITIALIZED = ("empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided", "empty_permuted")
+
+
+def describe(sample):
+    """Shapes and arguments of a sample, short."""
+
+    def one(leaf):
+        if isinstance(leaf, torch.Tensor):
+            return f"{str(leaf.dtype).removeprefix('torch.')}{list(leaf.shape)}"
+        return repr(leaf)
+
+    parts = [one(leaf) for leaf in _pytree.tree_leaves((sample.input, sample.args))]
+    parts += [f"{k}={_pytree.tree_map(one, v)}" for k, v in sample.kwargs.items()]
+    return ("(" + ", ".join(parts) + ")")[:200]
+
+
+def samples_of(op, dtype, limit, requires_grad=False):
+    """Up to `limit` samples, spread evenly over those the database has; made on the CPU from a fixed seed."""
+    torch.manual_seed(seed_of(op.name))
+    samples = list(op.sample_inputs("cpu", dtype, requires_grad=requires_grad))
+    if len(samples) > limit:
+        samples = [samples[i * len(samples) // limit] for i in range(limit)]
+    return samples
+
+
+def arguments(sample, op=None):
+    kwargs = dict(sample.kwargs)
+    if op is not None and op.name in FACTORIES:
+        kwargs.setdefault("device", "cpu")
+    return (sample.input, tuple(sample.args), kwargs)
+
+
+def call(function, placed):
+    return function(placed[0], *placed[1], **placed[2])
+
+
+def tensors(tree):
+    return [leaf for leaf in _pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
+
+
+def has_channels(args):
+    return any(t.dim() in CHANNELS_LAST for t in tensors(args))
