@@ -54,25 +54,31 @@ def function_case(name, group, function, *operands, **facts):
 # ---- networks
 
 
-def network_case(name, training, batch_size=None):
+def network_case(name, training, batch_size=None, autocast=None):
+    """A training step or an evaluation; `autocast`: the dtype of mixed precision, on every device alike."""
     network = NETWORKS[name]
 
     def make(device):
         torch.manual_seed(0)
         model = without_dropout(network.build()).to(device).train(training)
         batch = [part.to(device) for part in network.batch(batch_size or network.batch_size, network.size, 0)]
+
+        def loss_of_batch():
+            with torch.autocast(device.type, dtype=autocast, enabled=autocast is not None):
+                return network.loss(model, *batch)
+
         if not training:
 
             def evaluate():
                 with torch.no_grad():
-                    return network.loss(model, *batch)
+                    return loss_of_batch()
 
             return Work(evaluate, lambda: (evaluate(),))
         optimizer = torch.optim.SGD(model.parameters(), 1e-3, momentum=0.9)
 
         def step():
             optimizer.zero_grad(set_to_none=True)
-            loss = network.loss(model, *batch)
+            loss = loss_of_batch()
             loss.backward()
             optimizer.step()
             return loss.detach()
@@ -81,7 +87,9 @@ def network_case(name, training, batch_size=None):
         return Work(step, lambda: (step(), step()))
 
     kind = "train" if training else "eval"
-    return Case(f"{name} {kind}", "networks", make, tolerance=1e-2)
+    if autocast is not None:
+        kind += f" autocast {str(autocast).split('.')[1]}"
+    return Case(f"{name} {kind}", "networks", make, tolerance=1e-2 if autocast is None else 1e-1)
 
 
 # ---- gemm
@@ -176,6 +184,8 @@ def all_cases():
     for name in NETWORKS:
         for training in (True, False):
             yield network_case(name, training)
+    for name, batch_size in (("resnet18", 8), ("resnet50", 4)):
+        yield network_case(name, True, batch_size, torch.bfloat16)
     for size in (256, 512, 1024, 2048):
         yield gemm_case(size, size, size)
     for layout in ("NT", "TN"):

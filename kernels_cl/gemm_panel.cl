@@ -4,8 +4,7 @@
 //     for each panel of b (stays in L1), each panel of a (streams from L2): 8 x 2 vectors of accumulators in registers
 //   sums are carried from slab to slab in `carry`: c itself where it is dense and of the compute type, else a workspace
 // Past the edge of a panel lies whatever was read there (the slack of tensors makes that safe); those sums are not stored.
-// PAIRS: bfloat16 as it is, two steps of k in one 32-bit element, multiplied by the host's vdpbf16ps (two products per lane, float32
-// sums, denormals flushed) at twice the rate of float32. Only PoCL takes host instructions in OpenCL C.
+// PAIRS: bfloat16 as it is, two steps of k in one 32-bit element (common/bfloat16_pairs.clh), at twice the rate of float32.
 // Grid: (tiles along m, tiles along n, batch). Chosen on fat devices for real floating types.
 #include "common/gemm.clh"
 #include "common/transpose16.clh"
@@ -28,11 +27,12 @@ typedef struct {
 } panel_plan;
 
 #if PAIRS
+#include "common/bfloat16_pairs.clh"
 typedef uint packed_t;
 #define PACKED uint16
 #define PACKED_HALF uint8
 #define DEPTH(k) (((k) + 1) / 2)  // elements along k of kc steps
-#define MULTIPLY_ADD(acc, s, v) __asm__("vdpbf16ps %2, %1, %0" : "+v"(acc) : "v"(s), "v"(v))
+#define MULTIPLY_ADD(acc, s, v) ADD_PRODUCTS(acc, s, v)
 #else
 typedef T packed_t;
 #define PACKED V
@@ -57,12 +57,11 @@ inline __local packed_t* at_b(__local packed_t* lb, int p, int kc, int k) { retu
 // Depth k of L neighbours along the panel; of L depths from k on of one of them; of one element.
 #if PAIRS
 inline PACKED load_across(__global const storage_t* s, long ld, int k, int steps) {
-  const uint16 low = convert_uint16(vload16(0, s + 2 * k * ld));
-  return 2 * k + 1 < steps ? low | convert_uint16(vload16(0, s + (2 * k + 1) * ld)) << 16 : low;
+  return join_rows(vload16(0, s + 2 * k * ld), 2 * k + 1 < steps ? vload16(0, s + (2 * k + 1) * ld) : (ushort16)0);
 }
 // The element behind the last step of an odd slab must be zero in both operands, it may hold a NaN.
 inline PACKED load_along(__global const storage_t* s, int k, int steps) {
-  const PACKED v = vload16(0, (__global const uint*)(s + 2 * k));
+  const PACKED v = load_pairs(s + 2 * k);
   return steps % 2 && k + L >= DEPTH(steps) ? (LANES == (int16)(steps / 2 - k) ? v & 0xffff : v) : v;
 }
 inline packed_t load_one(__global const storage_t* s, long ld, int k, int steps) {
@@ -119,7 +118,13 @@ inline void store_row(V v, __global storage_t* c, __global const storage_t* d, _
     return;
   }
   if (p->activation) v = activate(v, p->activation);
+#if PAIRS
+  ushort16 rounded;
+  ROUND_PAIRS(rounded, v);
+  vstore16(rounded, 0, c);
+#else
   store_vector(v, c);
+#endif
 }
 
 // Rows of L sums at the edge of c, or of a c with strided columns.

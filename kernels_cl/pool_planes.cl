@@ -1,7 +1,7 @@
 // Pooling of channels-first tensors, fat kernels. Forward: a task is a range of output rows, lanes are neighbouring outputs of a row;
-// windows of fixed size only. Backward: a task owns whole planes, clears them and scatters (float32 and float64 only, sums are kept
-// in the tensor itself).
-// Defines besides common/pool.clh: STRIDE_W (1, 2: known; 0: any), KERNEL_W (0: any).
+// windows of fixed size only. Backward: a task owns whole planes, clears them and scatters. Sums are kept in the tensor itself, those of
+// half types in a plane of float32 that the task uses again and again.
+// Defines besides common/pool.clh: STRIDE_W (1, 2: known; 0: any), KERNEL_W (0: any), HALF (X is a half type).
 #include "common/pool.clh"
 
 #if LANES == 16
@@ -106,34 +106,40 @@ FAT_KERNEL void planes_forward(TENSOR(const X, x), TENSOR(X, y), TENSOR(long, in
 #endif
 
 // Adds v to n neighbouring elements.
-inline void add_run(__global X* p, int n, acc v) {
+inline void add_run(__global acc* p, int n, acc v) {
   int i = 0;
-  for (; i + LANES <= n; i += LANES) STOREXV(X_DTYPE, p, i, LOADXV(X_DTYPE, p, i) + v);
-  for (; i < n; ++i) STOREX(X_DTYPE, p, i, LOADX(X_DTYPE, p, i) + v);
+  for (; i + LANES <= n; i += LANES) VSTOREX(VLOADX(0, p + i) + v, 0, p + i);
+  for (; i < n; ++i) p[i] += v;
 }
 
-FAT_KERNEL void planes_backward(TENSOR(const X, g), TENSOR(const long, index), TENSOR(X, dx), PoolShape s) {
+inline void clear(__global acc* p, long n) {
+  long i = 0;
+  for (; i + LANES <= n; i += LANES) VSTOREX((accv)0, 0, p + i);
+  for (; i < n; ++i) p[i] = 0;
+}
+
+FAT_KERNEL void planes_backward(TENSOR(const X, g), TENSOR(const long, index), TENSOR(X, dx), TENSOR(acc, scratch), PoolShape s) {
   OPEN_RESTRICT(const X, g);
   OPEN_RESTRICT(const long, index);
   OPEN_RESTRICT(X, dx);
+  OPEN(acc, scratch);
   const long planes = s.batch * s.channels, begin = planes * get_group_id(0) / get_num_groups(0);
   const long end = planes * (get_group_id(0) + 1) / get_num_groups(0);
-  for (long i = begin * s.in_plane; i < end * s.in_plane;) {
-    if (i + LANES <= end * s.in_plane) {
-      STOREXV(X_DTYPE, dx, i, (accv)0);
-      i += LANES;
-    } else {
-      STOREX(X_DTYPE, dx, i, 0);
-      ++i;
-    }
-  }
+#if HALF
+  __global acc* out = scratch + get_group_id(0) * s.in_plane;
+#else
+  __global acc* out = dx + begin * s.in_plane;
+  clear(out, (end - begin) * s.in_plane);
+#endif
   for (long plane = begin; plane < end; ++plane) {
-    __global X* out = dx + plane * s.in_plane;
     __global const X* in = g + plane * s.out_plane;
+#if HALF
+    clear(out, s.in_plane);
+#endif
 #if POOL_MAX
     __global const long* at = index + plane * s.out_plane;
     for (long i = 0; i < s.out_plane; ++i)
-      if ((ulong)at[i] < (ulong)s.in_plane) out[at[i]] += in[i];
+      if ((ulong)at[i] < (ulong)s.in_plane) out[at[i]] += LOADX(X_DTYPE, in, i);
 #else
     for (int d = 0; d < s.out[0]; ++d)
       for (int h = 0; h < s.out[1]; ++h) {
@@ -146,6 +152,14 @@ FAT_KERNEL void planes_backward(TENSOR(const X, g), TENSOR(const long, index), T
               add_run(out + ((long)(wd.first + a) * s.in[1] + wh.first + b) * s.in[2] + ww.first, ww.count, v);
         }
       }
+#endif
+#if HALF
+    __global X* to = dx + plane * s.in_plane;
+    long i = 0;
+    for (; i + LANES <= s.in_plane; i += LANES) STOREXV(X_DTYPE, to, i, VLOADX(0, out + i));
+    for (; i < s.in_plane; ++i) STOREX(X_DTYPE, to, i, out[i]);
+#else
+    out += s.in_plane;
 #endif
   }
 }

@@ -1,6 +1,7 @@
 #include "aten/exports.h"
 
 #include "aten/fallback.h"
+#include "opencl/bfloat16_pairs.h"
 #include "opencl/launch.h"
 #include "ops/conv/winograd.h"
 #include "runtime/device.h"
@@ -55,6 +56,7 @@ const Exports exports = {
     .device_problems = [] { return Device::problems(); },
     .capabilities = [](int i) -> const Capabilities& { return runtime::device(index(i)).capabilities(); },
     .fat = [](int i) { return Device::get(i).fat(); },
+    .bfloat16_pairs = [](int i) { return has_bfloat16_pairs(Device::get(i)); },
     .current_device = [] { return static_cast<int>(runtime::current_device()); },
     .set_device = [](int i) { runtime::set_device(index(i)); },
     .exchange_device = [](int i) { return static_cast<int>(runtime::exchange_device(index(i))); },

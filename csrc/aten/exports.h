@@ -21,6 +21,7 @@ struct Exports {
   std::vector<std::string> (*device_problems)();
   const Capabilities& (*capabilities)(int device);
   bool (*fat)(int device);
+  bool (*bfloat16_pairs)(int device);  // csrc/opencl/bfloat16_pairs.h
   int (*current_device)();
   void (*set_device)(int device);
   int (*exchange_device)(int device);

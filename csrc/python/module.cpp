@@ -35,6 +35,7 @@ py::dict properties(int index) {
   d["correctly_rounded_divide_sqrt"] = c.correctly_rounded_divide_sqrt;
   d["denormals"] = c.denormals;
   d["unified_memory"] = c.unified_memory;
+  d["bfloat16_pairs"] = core.bfloat16_pairs(index);
   d["global_memory"] = c.global_memory;
   d["max_allocation"] = c.max_allocation;
   d["local_memory"] = c.local_memory;

@@ -17,7 +17,7 @@ from _torch_ocl_boot import loader
 
 from . import _core
 
-FEATURES = ("fp64", "fp16", "sub_groups", "float_atomic_add", "correctly_rounded_divide_sqrt", "denormals", "unified_memory")
+FEATURES = ("fp64", "fp16", "sub_groups", "float_atomic_add", "correctly_rounded_divide_sqrt", "denormals", "unified_memory", "bfloat16_pairs")
 
 
 def line(name, value):

@@ -23,8 +23,9 @@ std::vector<ConvAlgorithm> collect(ConvPass pass) {
   for (std::span<const ConvAlgorithm> family : {
            pointwise_algorithms(),
            depthwise_channels_algorithms(),
-           stem_algorithms(),
            winograd_algorithms(),
+           bfloat16_pairs_algorithms(),
+           stem_algorithms(),
            strided_backward_data_algorithms(),
            depthwise_algorithms(),
            depthwise_simt_algorithms(),

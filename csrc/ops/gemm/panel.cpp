@@ -1,11 +1,11 @@
 // Packed panels and a register tile (kernels_cl/gemm_panel.cl). The scheme is Goto and van de Geijn's, "Anatomy of high-performance
 // matrix multiplication" (2008), with a tile of c per task instead of shared panels, so that tasks need no barriers.
+#include "opencl/bfloat16_pairs.h"
 #include "ops/gemm/algorithms.h"
 #include "ops/gemm/panel_plan.h"
 
 #include <algorithm>
 #include <limits>
-#include <string>
 
 namespace ocl::ops {
 
@@ -97,37 +97,23 @@ void run(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* worksp
 
 // ---- pairs of bfloat16 by vdpbf16ps
 
-constexpr PanelTile pairs_tile{256, 256, 384};
-
-bool host_multiplies_bfloat16() {
-#if defined(__x86_64__) && defined(__GNUC__)
-  return __builtin_cpu_supports("avx512bf16");
-#else
-  return false;
-#endif
+// Sizes along k are elements: two in a word.
+PanelTile pairs_tile(const Device& device) {
+  return device.capabilities().local_memory >= (640 << 10) ? PanelTile{256, 256, 384} : PanelTile{128, 160, 384};
 }
 
 const char* pairs_refuses(const GemmProblem& p, const Device& device) {
-  if (!device.fat() || !device.capabilities().is_cpu) return "needs fat kernels on a CPU";
   if (p.dtype != DType::bfloat16) return "bfloat16 only";
-  if (device.capabilities().local_memory < (640 << 10)) return "needs 640 KiB of local memory";
-  // The compiler may take the text for a host that does not have the instruction.
-  if (!host_multiplies_bfloat16()) return "the processor has no bfloat16 dot products";
-  static const std::string probe =
-      "__kernel void probe(__global float* x) {\n"
-      "  float16 sum = vload16(0, x); const int16 u = as_int16(vload16(1, x)), v = as_int16(vload16(2, x));\n"
-      "  __asm__(\"vdpbf16ps %2, %1, %0\" : \"+v\"(sum) : \"v\"(u), \"v\"(v));\n"
-      "  vstore16(sum, 0, x);\n"
-      "}\n";
-  return const_cast<Device&>(device).compiles(probe) ? nullptr : "the compiler takes no host instructions";
+  if (device.capabilities().local_memory < (250 << 10)) return "needs 250 KiB of local memory";
+  return has_bfloat16_pairs(device) ? nullptr : "no products of bfloat16 in kernels of this device";
 }
 
-size_t pairs_workspace(const GemmProblem& p, const Device&) {
-  return p.k <= pairs_tile.kc ? 0 : static_cast<size_t>(p.batch * p.m * round_up(p.n, 32)) * sizeof(float);
+size_t pairs_workspace(const GemmProblem& p, const Device& device) {
+  return p.k <= pairs_tile(device).kc ? 0 : static_cast<size_t>(p.batch * p.m * round_up(p.n, 32)) * sizeof(float);
 }
 
 void pairs_run(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* workspace) {
-  run_as<float>(queue, p, o, workspace, pairs_tile, true);
+  run_as<float>(queue, p, o, workspace, pairs_tile(queue.device()), true);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "ops/norm/batch_norm.h"
 
+#include "opencl/bfloat16_pairs.h"
 #include "ops/core/lanes.h"
 
 namespace ocl::ops {
@@ -102,7 +103,7 @@ DType or_else(const TensorView& a, const TensorView& b, DType otherwise) { retur
 // One kernel of this family: dtypes of data, parameters and running statistics.
 Kernel& kernel(KernelSite& site, Device& device, DType x, DType w, DType r) {
   return site.get(device, Variant().add(x).add(w).add(r), [&] {
-    Defines defines = lane_defines(x);
+    Defines defines = lane_defines(x).add("PAIRS", x == DType::bfloat16 && has_bfloat16_pairs(device));
     dtype(defines, "W_DTYPE", w);
     dtype(defines, "R_DTYPE", r);
     return defines;

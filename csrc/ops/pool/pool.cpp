@@ -40,7 +40,7 @@ Kernel& kernel(KernelSite& site, Device& device, const PoolProblem& p, int strid
   const uint64_t variant = Variant().add(p.dtype).add(p.kind == PoolKind::max, 1).add(p.adaptive, 1).add(p.channels_last, 1).add(stride_w, 2).add(kernel_w, 2);
   return site.get(device, variant, [&] {
     Defines defines = lane_defines(p.dtype);
-    defines.add("POOL_MAX", p.kind == PoolKind::max).add("ADAPTIVE", p.adaptive).add("CHANNELS_LAST", p.channels_last);
+    defines.add("POOL_MAX", p.kind == PoolKind::max).add("ADAPTIVE", p.adaptive).add("CHANNELS_LAST", p.channels_last).add("HALF", is_half(p.dtype));
     return defines.add("STRIDE_W", stride_w).add("KERNEL_W", kernel_w);
   });
 }
@@ -92,9 +92,12 @@ void pool_backward(Queue& queue, const PoolProblem& problem, const void* grad, c
   const int64_t work = std::max(inputs, planes * s.out_plane);
   if (device.fat() && p.channels_last)
     launch(queue, kernel(channels_backward, device, p), Range(std::min(p.batch * s.in_plane, fat_tasks(device, work))), Range(1), grad, index, dx, s);
-  else if (device.fat() && !is_half(p.dtype))
-    launch(queue, kernel(planes_backward, device, p), Range(std::min(planes, fat_tasks(device, work))), Range(1), grad, index, dx, s);
-  else
+  else if (device.fat()) {
+    // A task of a half type has a plane of sums of its own, which should stay in its cache.
+    const int64_t most = is_half(p.dtype) ? 4 * device.capabilities().compute_units : planes, tasks = std::min({planes, most, fat_tasks(device, work)});
+    Workspace sums(queue, is_half(p.dtype) ? static_cast<size_t>(tasks * s.in_plane) * acc_bytes(p.dtype) : 0);
+    launch(queue, kernel(planes_backward, device, p), Range(tasks), Range(1), grad, index, dx, sums.data(), s);
+  } else
     launch_elements(queue, kernel(elements_backward, device, p), inputs, work, grad, index, dx, s);
 }
 

@@ -49,14 +49,15 @@ def test_gradients_against_float64(name, which, device, no_fallback):
     assert not wrong
 
 
-def loss_curve(network, case, batches, device, optimizer, dtype=torch.float32, layout=torch.contiguous_format):
-    """The losses of one step per batch, as float64."""
+def loss_curve(network, case, batches, device, optimizer, dtype=torch.float32, layout=torch.contiguous_format, autocast=None):
+    """The losses of one step per batch, as float64. `autocast`: the dtype of mixed precision."""
     network = copy.deepcopy(network).to(device, dtype, memory_format=layout)
     optimizer = optimizer(network.parameters())
     losses = []
     for images, classes in batches:
         optimizer.zero_grad()
-        loss = case.loss(network, images.to(device, dtype, memory_format=layout), classes.to(device))
+        with torch.autocast(device, dtype=autocast, enabled=autocast is not None):
+            loss = case.loss(network, images.to(device, dtype, memory_format=layout), classes.to(device))
         loss.backward()
         optimizer.step()
         losses.append(loss.detach())
@@ -108,6 +109,19 @@ def test_steps_in_float64_are_the_cpus(name, optimizer, device, no_fallback):
     case, network, batches = curve_case(name, 4)
     expected, actual = (loss_curve(network, case, batches, where, OPTIMIZERS[optimizer], torch.float64) for where in ("cpu", device))
     torch.testing.assert_close(actual, expected, rtol=1e-7, atol=0)
+
+
+@pytest.mark.parametrize("name", ["resnet18", *(pytest.param(name, marks=pytest.mark.slow) for name in ("alexnet", "mobilenet_v2"))])
+def test_steps_under_autocast_follow_float32(name, device, no_fallback):
+    """No further from the CPU's curve in float32 than twice as far as the CPU's own bfloat16, or than 3%."""
+    case, network, batches = curve_case(name, 8)
+    truth = loss_curve(network, case, batches, "cpu", OPTIMIZERS["sgd"])
+
+    def deviation(where):
+        losses = loss_curve(network, case, batches, where, OPTIMIZERS["sgd"], autocast=torch.bfloat16)
+        return ((losses - truth) / truth).square().mean().sqrt().item()
+
+    assert deviation(device) <= max(2 * deviation("cpu"), 0.03)
 
 
 @pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2"])

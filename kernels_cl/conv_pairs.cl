@@ -1,0 +1,243 @@
+// Implicit matrix product, fat style: y[o, p] = bias[o] + sum_k w[o, k] im2col(x)[k, p], where p runs over all pixels of all images
+// and k over (channel, tap). im2col exists only as slabs of KC rows in local memory.
+//   conv_pack_weights  w -> packed[group][o / 8][k][8]; any strides and tap order, so that it also serves backward-data
+//                      (PAIRS: two steps of k in one word, an odd last one beside a zero; slabs are even then)
+//   conv_multiply      one work-item: `pixels` pixels x `channels` output channels of one group
+//   conv_interleave    puts together the sub-grids that backward-data of a strided convolution computes one by one
+// Register tile 8 channels x 32 pixels. Groups of the grid: (pixels, channels, conv groups).
+#include "common/types.clh"
+#include "common/transpose16.clh"
+#include "common/conv_gather_pairs.clh"
+
+#define MAX_STRIDE 64
+// Moving elements without looking at them.
+#define ELEMENT CAT(ELEMENT_, DTYPE)
+#define ELEMENT4 CAT(ELEMENT, 4)
+#define ELEMENT16 CAT(ELEMENT, 16)
+#define ELEMENT_float32 uint
+#define ELEMENT_float16 ushort
+#define ELEMENT_bfloat16 ushort
+
+#if PAIRS
+#define MULTIPLY_ADD(c, w, b) ADD_PRODUCTS(c, w, b)
+inline ushort16 round16(float16 v) {
+  ushort16 rounded;
+  ROUND_PAIRS(rounded, v);
+  return rounded;
+}
+#define STORE16(to, v) vstore16(round16(v), 0, to)
+#else
+#define MULTIPLY_ADD(c, w, b) c = fma(w, b, c)
+#define STORE16(to, v) STOREV(DTYPE, float32, 16, to, 0, v)
+#endif
+
+typedef struct {
+  long group, out, in;  // strides of w in elements: conv group, output channel, input channel
+  int base, tap[3];     // element of tap (a, b, c): base + a tap[0] + b tap[1] + c tap[2]
+} WeightMap;
+
+typedef struct {
+  int channel, a, b, c;
+} TapWalk;
+
+inline TapWalk next_tap(TapWalk t, int kd, int kh, int kw) {
+  if (++t.c == kw) {
+    t.c = 0;
+    if (++t.b == kh) {
+      t.b = 0;
+      if (++t.a == kd) t.a = 0, t.channel++;
+    }
+  }
+  return t;
+}
+inline long tap_element(const WeightMap m, TapWalk t) { return t.channel * m.in + m.base + t.a * m.tap[0] + t.b * m.tap[1] + t.c * m.tap[2]; }
+
+// Grid: (ceil(out / 8), ceil(k / 512), groups).
+FAT_KERNEL void conv_pack_weights(TENSOR(const T, w), TENSOR(packed_t, packed), const GatherShape s, const WeightMap m) {
+  OPEN_RESTRICT(const T, w); OPEN_RESTRICT(packed_t, packed);
+  const int o = get_group_id(0) * 8, taps = s.kernel_size[0] * s.kernel_size[1] * s.kernel_size[2], size = s.in_channels * taps;
+  __global const T* from = w + get_group_id(2) * m.group + o * m.out;
+  __global packed_t* to = packed + ((long)get_group_id(2) * get_num_groups(0) + get_group_id(0)) * STEPS(size) * 8;
+  int k = get_group_id(1) * 512;
+  const int end = MIN_OF(size, k + 512), rows = MIN_OF(8, s.out_channels - o);
+  const int in_order = m.base == 0 && m.tap[2] == 1 && m.tap[1] == s.kernel_size[2] && m.tap[0] == s.kernel_size[1] * s.kernel_size[2] && m.in == taps;
+#if PAIRS
+  if (in_order && rows == 8)
+    for (; k + 32 <= end; k += 32) {
+      uint16 r[16];
+      _Pragma("unroll") for (int l = 0; l < 16; l++) r[l] = l < 8 ? load_pairs(from + l * m.out + k) : (uint16)0;
+      TRANSPOSE16(uint16, r)
+      _Pragma("unroll") for (int l = 0; l < 16; l++) vstore8(r[l].lo, k / 2 + l, to);
+    }
+  if (taps == 1 && m.out == 1 && rows == 8) {
+    if (get_group_id(0) & 1) return;
+    const int both = o + 16 <= s.out_channels;
+    for (; k < end; k += 2) {
+      const uint16 v = join_rows(vload16(0, from + k * m.in), k + 1 < end ? vload16(0, from + (k + 1) * m.in) : (ushort16)0);
+      vstore8(v.lo, k / 2, to);
+      if (both) vstore8(v.hi, k / 2, to + (long)STEPS(size) * 8);
+    }
+    return;
+  }
+#else
+  if (in_order && rows == 8)
+    for (; k + 16 <= end; k += 16) {
+      float16 r[16];
+      _Pragma("unroll") for (int l = 0; l < 16; l++) r[l] = l < 8 ? LOADV(DTYPE, float32, 16, from, l * m.out + k) : (float16)0;
+      TRANSPOSE16(float16, r)
+      _Pragma("unroll") for (int l = 0; l < 16; l++) vstore8(r[l].lo, k + l, to);
+    }
+  if (taps == 1 && m.out == 1 && rows == 8) {  // whole cache lines: an even block does its neighbour's work too
+    if (get_group_id(0) & 1) return;
+    const int both = o + 16 <= s.out_channels;
+    for (; k < end; k++) {
+      const float16 v = LOADV(DTYPE, float32, 16, from, k * m.in);
+      vstore8(v.lo, k, to);
+      if (both) vstore8(v.hi, k, to + (long)size * 8);
+    }
+    return;
+  }
+#endif
+  const int kd = s.kernel_size[0], kh = s.kernel_size[1], kw = s.kernel_size[2];
+  TapWalk t = {k / taps, k / (kh * kw) % kd, k / kw % kh, k % kw};
+#if PAIRS
+  for (; k < end; k += 2) {
+    __global const T* low = from + tap_element(m, t);
+    t = next_tap(t, kd, kh, kw);
+    __global const T* high = k + 1 < end ? from + tap_element(m, t) : 0;
+    t = next_tap(t, kd, kh, kw);
+    if (rows == 8 && high) {
+      _Pragma("unroll") for (int l = 0; l < 8; l++) to[k * 4 + l] = low[l * m.out] | (uint)high[l * m.out] << 16;
+    } else {
+      for (int l = 0; l < 8; l++) to[k * 4 + l] = l < rows ? low[l * m.out] | (high ? (uint)high[l * m.out] << 16 : 0) : 0;
+    }
+  }
+#else
+  for (; k < end; k++, t = next_tap(t, kd, kh, kw)) {
+    __global const T* at = from + tap_element(m, t);
+    for (int l = 0; l < 8; l++) to[k * 8 + l] = l < rows ? LOAD(DTYPE, float32, at, l * m.out) : 0;
+  }
+#endif
+}
+
+// Stores columns [0, count) of an 8 x 32 tile whose pixels continue over image borders. y: channel 0 of the tile, image 0.
+inline void store_pieces(__global T* y, __local const T* tile, int rows, long pixel, int count, int plane, long image) {
+  for (int l = 0; l < count;) {
+    const long n = (pixel + l) / plane;
+    const int at = pixel + l - n * plane, length = MIN_OF(count - l, plane - at);
+    for (int i = 0; i < rows; i++) {
+      __global ELEMENT* to = (__global ELEMENT*)(y + n * image + (long)i * plane + at);
+      __local const ELEMENT* from = (__local const ELEMENT*)(tile + i * 32 + l);
+      if (length >= 8)
+        for (int t = 0; t < length; t += 8) {
+          const int u = MIN_OF(t, length - 8);  // the last eight may come twice
+          vstore8(vload8(0, from + u), 0, to + u);
+        }
+      else
+        for (int t = 0; t < length; t++) to[t] = from[t];
+    }
+    l += length;
+  }
+}
+
+#define EACH_ROW _Pragma("unroll") for (int i = 0; i < 8; i++)
+
+FAT_KERNEL void conv_multiply(TENSOR(const T, x), TENSOR(const packed_t, packed), TENSOR(const T, bias), TENSOR(T, y), const GatherShape s, int has_bias, int channels,
+                              int pixels, int depth, __local packed_t* restrict memory) {
+  OPEN_RESTRICT(const T, x); OPEN_RESTRICT(const packed_t, packed); OPEN_RESTRICT(const T, bias); OPEN_RESTRICT(T, y);
+  __local Piece pieces[MAX_PIXELS + MAX_PIXELS / 16];
+  __local int first[MAX_PIXELS / 16 + 1];
+  __local Tap taps[MAX_DEPTH];
+  __local T edge[8 * 32] __attribute__((aligned(64)));
+  const int group = get_group_id(2), plane = s.output[0] * s.output[1] * s.output[2];
+  const int size = s.in_channels * s.kernel_size[0] * s.kernel_size[1] * s.kernel_size[2];
+  const long pixel0 = (long)get_group_id(0) * pixels, image = (long)s.out_channels * get_num_groups(2) * plane;
+  const int count = MIN_OF((long)pixels, (long)s.batch * plane - pixel0), chunks = (count + 15) / 16, panels = (count + 31) / 32;
+  const int o0 = get_group_id(1) * channels, o1 = MIN_OF(s.out_channels, o0 + channels);
+  x += (long)group * s.in_channels * s.x_plane;
+  y += (long)group * s.out_channels * plane;
+  packed += (long)group * ((s.out_channels + 7) / 8) * STEPS(size) * 8;
+  __local float* restrict sums = (__local float*)(memory + panels * 32 * STEPS(depth));  // [o / 8][panel][8][32], only used between slabs
+  find_pieces(s, pixel0, count, pieces, first);
+  for (int k0 = 0; k0 < size; k0 += depth) {
+    const int kc = MIN_OF(depth, size - k0), steps = STEPS(kc), last = k0 + kc == size;
+    find_taps(s, k0, kc, taps);
+    gather_pixels(s, x, chunks, kc, pieces, first, taps, memory);
+    for (int panel = 0; panel < panels; panel++) {
+      const long pixel = pixel0 + panel * 32, n = pixel / plane;
+      const int at = pixel - n * plane, width = MIN_OF(32, count - panel * 32), whole = width == 32 && at + 32 <= plane;
+      for (int o = o0; o < o1; o += 8) {
+        __global const packed_t* restrict a = packed + ((long)(o / 8) * STEPS(size) + STEPS(k0)) * 8;
+        __local const packed_t* restrict b = memory + panel * steps * 32;
+        __local float* restrict sum = sums + ((o - o0) / 8 * panels + panel) * 256;
+        const int rows = MIN_OF(8, s.out_channels - o);
+        float16 c[8][2];
+        if (k0) {
+          EACH_ROW c[i][0] = *(__local float16*)(sum + i * 32), c[i][1] = *(__local float16*)(sum + i * 32 + 16);
+        } else {
+          EACH_ROW c[i][0] = c[i][1] = (float16)(has_bias && i < rows ? LOAD(DTYPE, float32, bias, group * s.out_channels + o + i) : 0.0f);
+        }
+        if (width > 16)
+          for (int k = 0; k < steps; k++, a += 8, b += 32) {
+            const packed16_t b0 = *(__local const packed16_t*)b, b1 = *(__local const packed16_t*)(b + 16);
+            EACH_ROW { const packed16_t w = (packed16_t)a[i]; MULTIPLY_ADD(c[i][0], w, b0); MULTIPLY_ADD(c[i][1], w, b1); }
+          }
+        else
+          for (int k = 0; k < steps; k++, a += 8, b += 32) {
+            const packed16_t b0 = *(__local const packed16_t*)b;
+            EACH_ROW MULTIPLY_ADD(c[i][0], (packed16_t)a[i], b0);
+          }
+        if (last && whole && rows == 8) {
+          __global T* to = y + n * image + (long)o * plane + at;
+          EACH_ROW { STORE16(to + (long)i * plane, c[i][0]); STORE16(to + (long)i * plane + 16, c[i][1]); }
+        } else if (last) {
+          EACH_ROW { STORE16(edge + i * 32, c[i][0]); STORE16(edge + i * 32 + 16, c[i][1]); }
+          store_pieces(y + (long)o * plane, edge, rows, pixel, width, plane, image);
+        } else {
+          EACH_ROW *(__local float16*)(sum + i * 32) = c[i][0], *(__local float16*)(sum + i * 32 + 16) = c[i][1];
+        }
+      }
+    }
+  }
+}
+
+// One row of x from rows of sub-grids: x[i] = parts[i % stride][i / stride], 0 where the part is null.
+inline void interleave_row(__global T* x, int width, int stride, __global const T* const* parts) {
+  int i = 0;
+  if (stride == 2) {
+    __global const ELEMENT* even = (__global const ELEMENT*)parts[0];
+    __global const ELEMENT* odd = (__global const ELEMENT*)parts[1];
+    for (; i + 32 <= width; i += 32) {
+      const ELEMENT16 a = even ? vload16(0, even + i / 2) : (ELEMENT16)0, b = odd ? vload16(0, odd + i / 2) : (ELEMENT16)0;
+      vstore16(SHUFFLE16(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23), 0, (__global ELEMENT*)x + i);
+      vstore16(SHUFFLE16(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31), 0, (__global ELEMENT*)x + i + 16);
+    }
+    // Eight at a time, the last of them again where the row is even.
+    while (width >= 8 && i < width && (i + 8 <= width || width % 2 == 0)) {
+      i = MIN_OF(i, width - 8);
+      const ELEMENT4 a = even ? vload4(0, even + i / 2) : (ELEMENT4)0, b = odd ? vload4(0, odd + i / 2) : (ELEMENT4)0;
+      vstore8(SHUFFLE16(a, b, 0, 4, 1, 5, 2, 6, 3, 7), 0, (__global ELEMENT*)x + i);
+      i += 8;
+    }
+  }
+  for (int r = 0; r < stride; r++)
+    for (int j = i + r; j < width; j += stride) ((__global ELEMENT*)x)[j] = parts[r] ? ((__global const ELEMENT*)parts[r])[j / stride] : 0;
+}
+
+// x [planes, D, H, W]. Sub-grid r = (rz * stride[1] + ry) * stride[2] + rx lies at parts + r * slot; bit r of `present` is clear
+// where no tap reaches it. One task: `per_task` planes.
+FAT_KERNEL void conv_interleave(TENSOR(const T, parts), TENSOR(T, x), const int3 size, const int3 stride, long slot, ulong present, long planes, long per_task) {
+  OPEN_RESTRICT(const T, parts); OPEN_RESTRICT(T, x);
+  const long begin = get_group_id(0) * per_task, end = MIN_OF(planes, begin + per_task);
+  for (long plane = begin; plane < end; plane++)
+    for (int z = 0; z < size.x; z++)
+      for (int y = 0; y < size.y; y++) {
+        const int rz = z % stride.x, ry = y % stride.y, d = (size.x - rz + stride.x - 1) / stride.x, h = (size.y - ry + stride.y - 1) / stride.y;
+        __global const T* row[MAX_STRIDE];
+        for (int rx = 0; rx < stride.z; rx++) {
+          const int r = (rz * stride.y + ry) * stride.z + rx, w = (size.z - rx + stride.z - 1) / stride.z;
+          row[rx] = present >> r & 1 ? parts + r * slot + ((plane * d + z / stride.x) * h + y / stride.y) * w : 0;
+        }
+        interleave_row(x + ((plane * size.x + z) * size.y + y) * size.z, size.z, stride.z, row);
+      }
+}
