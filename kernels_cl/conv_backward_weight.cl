@@ -56,18 +56,30 @@ inline void pack_gradient(__global const T* dy, long image, int plane, long pixe
 inline void pack_columns(const GatherShape s, __global const T* x, int count, int columns, __local const Piece* pieces, __local const int* first, __local const Tap* taps,
                          __local float* b) {
   const int pointwise = is_pointwise(s), chunks = (count + 15) / 16;
-  for (int k = 0; k < columns; k += 16)
-    for (int j = 0; j < chunks; j++) {
+  for (int j = 0; j < chunks; j++) {
+    const int begin = first[j], end = first[j + 1], copied = pointwise && end - begin == 1 && pieces[begin].to - pieces[begin].from == 16;
+#if STRIDE != 0
+    Views views;
+    const int found = !copied && find_views(s, pieces + begin, end - begin, &views);
+#endif
+    for (int k = 0; k < columns; k += 16) {
       float16 r[16];
-      if (pointwise && k + 16 <= columns && first[j + 1] - first[j] == 1 && pieces[first[j]].to - pieces[first[j]].from == 16) {
-        __global const T* from = x + pieces[first[j]].image + pieces[first[j]].x + taps[k].channel;
+      const int rows = MIN_OF(16, columns - k);
+      if (copied && rows == 16) {
+        __global const T* from = x + pieces[begin].image + pieces[begin].x + taps[k].channel;
         EACH_LANE r[l] = LOADV(DTYPE, float32, 16, from, l * s.x_plane);
-      } else
-        for (int l = 0; l < 16; l++) r[l] = k + l < columns ? load_chunk(s, x, pieces, first[j], first[j + 1], taps + k + l) : (float16)0;
+      }
+#if STRIDE != 0
+      else if (found)
+        for (int l = 0; l < 16; l++) r[l] = l < rows ? load_views(&views, x, taps[k + l].channel, taps[k + l].number) : (float16)0;
+#endif
+      else
+        for (int l = 0; l < 16; l++) r[l] = l < rows ? load_chunk(s, x, pieces, begin, end, taps + k + l) : (float16)0;
       TRANSPOSE16(float16, r)
       __local float* to = b + (k / 32 * PIXELS + j * 16) * 32 + (k & 16);
       EACH_LANE *(__local float16*)(to + l * 32) = r[l];
     }
+  }
   if (((columns + 15) / 16) & 1)
     for (int p = 0; p < count; p++) *(__local float16*)(b + (columns / 32 * PIXELS + p) * 32 + 16) = (float16)0;
 }

@@ -3,6 +3,7 @@
 //   conv_pack_weights  w -> packed[group][o / 8][k][8]; any strides and tap order, so that it also serves backward-data
 //   conv_multiply      one work-item: `pixels` pixels x `channels` output channels of one group
 //   conv_interleave    puts together the sub-grids that backward-data of a strided convolution computes one by one
+// phase_line, phase_at: 0, or the length of a phase and where masks and phases begin in `memory`, when x is gathered by way of phases (conv_gather.clh; `depth` is then a multiple of the taps).
 // Register tile 8 channels x 32 pixels. Groups of the grid: (pixels, channels, conv groups).
 #include "common/types.clh"
 #include "common/transpose16.clh"
@@ -73,7 +74,7 @@ inline void store_pieces(__global T* y, __local const float* tile, int rows, lon
 #define EACH_ROW _Pragma("unroll") for (int i = 0; i < 8; i++)
 
 FAT_KERNEL void conv_multiply(TENSOR(const T, x), TENSOR(const float, packed), TENSOR(const T, bias), TENSOR(T, y), const GatherShape s, int has_bias, int channels,
-                              int pixels, int depth, __local float* restrict memory) {
+                              int pixels, int depth, int phase_line, int phase_at, __local float* restrict memory) {
   OPEN_RESTRICT(const T, x); OPEN_RESTRICT(const float, packed); OPEN_RESTRICT(const T, bias); OPEN_RESTRICT(T, y);
   __local Piece pieces[MAX_PIXELS + MAX_PIXELS / 16];
   __local int first[MAX_PIXELS / 16 + 1];
@@ -88,11 +89,24 @@ FAT_KERNEL void conv_multiply(TENSOR(const T, x), TENSOR(const float, packed), T
   y += (long)group * s.out_channels * plane;
   packed += (long)group * ((s.out_channels + 7) / 8) * size * 8;
   __local float* restrict sums = memory + panels * 32 * depth;  // [o / 8][panel][8][32], only used between slabs
-  find_pieces(s, pixel0, count, pieces, first);
+#if STRIDE == 1 || STRIDE == 2
+  const int kernel_taps = s.kernel_size[1] * s.kernel_size[2];
+  __local int16* masks = (__local int16*)(memory + phase_at);
+  if (phase_line) find_phase_masks(s, pixel0, count, masks);
+  else
+#endif
+    find_pieces(s, pixel0, count, pieces, first);
   for (int k0 = 0; k0 < size; k0 += depth) {
     const int kc = MIN_OF(depth, size - k0), last = k0 + kc == size;
-    find_taps(s, k0, kc, taps);
-    gather_pixels(s, x, chunks, kc, pieces, first, taps, memory);
+#if STRIDE == 1 || STRIDE == 2
+    if (phase_line) {
+      gather_phases(s, x, pixel0, count, k0 / kernel_taps, kc / kernel_taps, masks, phase_line, memory + phase_at + pixels * kernel_taps, memory);
+    } else
+#endif
+    {
+      find_taps(s, k0, kc, taps);
+      gather_pixels(s, x, chunks, kc, pieces, first, taps, memory);
+    }
     for (int panel = 0; panel < panels; panel++) {
       const long pixel = pixel0 + panel * 32, n = pixel / plane;
       const int at = pixel - n * plane, width = MIN_OF(32, count - panel * 32), whole = width == 32 && at + 32 <= plane;

@@ -34,6 +34,7 @@ typedef struct {
   int pitch;  // positions per output row
   int plane;  // floats per phase plane
   int line;   // floats of the row buffer
+  int row_chunks;  // vectors of 16 pixels per output row of the forward pass, or 0: vectors run on over the ends of rows
 } Geometry;
 
 // One image row, already padded in `line`, into the STRIDE column phases of `planes`.
@@ -120,15 +121,23 @@ inline void store_pieces(float16 value, int count, const Piece* pieces, __local 
   }
 }
 
-// sum[8 output channels][2 vectors of positions] += all taps; w[channel][TAPS], planes at the first position.
-inline __attribute__((always_inline)) void accumulate_taps(Geometry g, __global const float* restrict w, __local const float* restrict planes, float16* low, float16* high) {
+// First position of a chunk of 16. The last one of a row ends with the row, some of its pixels are computed twice.
+inline int chunk_position(Geometry g, int chunk) {
+  if (!g.row_chunks) return chunk * 16;
+  const int row = chunk / g.row_chunks;
+  return row * g.pitch + MIN_OF((chunk - row * g.row_chunks) * 16, g.out_width - 16);
+}
+
+// sum[8 output channels][2 vectors of positions] += all taps; w[channel][TAPS], planes at the first vector, the second `next` positions on.
+inline __attribute__((always_inline)) void accumulate_taps(Geometry g, __global const float* restrict w, __local const float* restrict planes, int next,
+                                                           float16* low, float16* high) {
   for (int c = 0; c < CHANNELS; ++c)
     for (int kh = 0; kh < KERNEL; ++kh) {
       __local const float* restrict row = planes + (c * STRIDE + kh % STRIDE) * STRIDE * g.plane + kh / STRIDE * g.pitch;
 #pragma unroll
       for (int kw = 0; kw < KERNEL; ++kw) {
         __local const float* restrict x = row + kw % STRIDE * g.plane + kw / STRIDE;
-        const float16 x0 = vload16(0, x), x1 = vload16(1, x);
+        const float16 x0 = vload16(0, x), x1 = vload16(0, x + next);
 #pragma unroll
         for (int i = 0; i < 8; ++i) {
           const float16 a = (float16)(w[i * TAPS + kw]);
@@ -153,9 +162,11 @@ FAT_KERNEL void stem_forward(TENSOR(const STORAGE(DTYPE), x), TENSOR(const float
   for (int i = 0; i < g.line; ++i) line[i] = 0;
   load_band(g, x + (long)image * CHANNELS * g.height * g.width, oy, rows, line, planes);
   const long out_plane = (long)g.out_height * g.out_width;
-  for (int position = 0; position < rows * g.pitch; position += 32) {
+  const int chunks = g.row_chunks ? rows * g.row_chunks : (rows * g.pitch + 15) / 16;
+  for (int chunk = 0; chunk < chunks; chunk += 2) {
     Piece pieces[2][16];
-    const int count0 = find_pieces(g, position, oy, rows, pieces[0]), count1 = find_pieces(g, position + 16, oy, rows, pieces[1]);
+    const int position = chunk_position(g, chunk), next = chunk + 1 < chunks ? chunk_position(g, chunk + 1) - position : 0;
+    const int count0 = find_pieces(g, position, oy, rows, pieces[0]), count1 = next ? find_pieces(g, position + next, oy, rows, pieces[1]) : 0;
     for (int block = 0; block < out_channels; block += 8) {
       const int o = MIN_OF(block, out_channels - 8);
       float16 low[8], high[8];
@@ -165,7 +176,7 @@ FAT_KERNEL void stem_forward(TENSOR(const STORAGE(DTYPE), x), TENSOR(const float
         if (has_bias) low[i] = (float16)(LOAD(DTYPE, float32, bias, o + i));
         high[i] = low[i];
       }
-      accumulate_taps(g, w + (long)o * TAPS, planes + position, low, high);
+      accumulate_taps(g, w + (long)o * TAPS, planes + position, next, low, high);
       __global STORAGE(DTYPE)* out = y + ((long)image * out_channels + o) * out_plane;
 #pragma unroll
       for (int i = 0; i < 8; ++i) store_pieces(low[i], count0, pieces[0], scratch, out + i * out_plane);

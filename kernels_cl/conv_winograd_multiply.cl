@@ -121,23 +121,43 @@ inline void store_four_tiles(const float16* pixels, __global STORAGE(DTYPE)* y, 
 }
 #endif
 
+// The same of a channels-last image: y is the tile's first pixel, pixels[r * TILE + c] its channels.
+inline void store_tile_channels_last(const float16* pixels, __global STORAGE(DTYPE)* y, long pixel_stride, int pitch, int rows, int columns, int channels) {
+  for (int r = 0; r < rows; ++r)
+    for (int c = 0; c < columns; ++c) {
+      __global STORAGE(DTYPE)* out = y + ((long)r * pitch + c) * pixel_stride;
+      if (channels == 16) {
+        STOREV(DTYPE, float32, 16, out, 0, pixels[r * TILE + c]);
+      } else {
+        float scratch[16];
+        vstore16(pixels[r * TILE + c], 0, scratch);
+        for (int l = 0; l < channels; ++l) STORE(DTYPE, float32, out, l, scratch[l]);
+      }
+    }
+}
+
 #define TILES_AT_ONCE (16 / (TILE * TILE))  // tiles whose pixels fill 16 lanes
 
 // Tiles tile .. tile + count - 1 of m[point][tile][32] to y for output channels o .. o+15.
 inline void restore_tiles(__local const float* m, int tile, int count, int o, int out_channels, int height, int width, int tiles_h, int tiles_w,
-                          float16 bias, __global STORAGE(DTYPE)* y) {
-  const long channel_stride = (long)height * width;
+                          int channels_last, float16 bias, __global STORAGE(DTYPE)* y) {
+  const long channel_stride = channels_last ? 1 : (long)height * width, pixel_stride = channels_last ? out_channels : 1;
   for (int t = 0; t < count; t += TILES_AT_ONCE) {
     float16 pixels[16];
 #pragma unroll
     for (int s = 0; s < TILES_AT_ONCE; ++s) restore_tile(m + (t + s) * 32, pixels + s * TILE * TILE);
 #pragma unroll
     for (int i = 0; i < 16; ++i) pixels[i] += bias;
-    TRANSPOSE16(float16, pixels);
+    if (!channels_last) TRANSPOSE16(float16, pixels);
     for (int s = 0; s < TILES_AT_ONCE && t + s < count; ++s) {
       const int index = tile + t + s, row = index / tiles_w, image = row / tiles_h, column = index - row * tiles_w;
       const int x = TILE * column, top = TILE * (row - image * tiles_h), channels = MIN_OF(16, out_channels - o);
-      __global STORAGE(DTYPE)* out = y + ((long)image * out_channels + o) * channel_stride + (long)top * width + x;
+      __global STORAGE(DTYPE)* out =
+          y + (long)image * out_channels * height * width + o * channel_stride + ((long)top * width + x) * pixel_stride;
+      if (channels_last) {
+        store_tile_channels_last(pixels + s * TILE * TILE, out, pixel_stride, width, MIN_OF(TILE, height - top), MIN_OF(TILE, width - x), channels);
+        continue;
+      }
 #if TILE == 2
       if (s == 0 && t + 4 <= count && column + 4 <= tiles_w && x + 8 <= width && top + 2 <= height && channels == 16) {
         store_four_tiles(pixels, out, channel_stride, width);
@@ -151,7 +171,8 @@ inline void restore_tiles(__local const float* m, int tile, int count, int o, in
 
 // weight: U of transform_weight, or w itself with TRANSFORM_WEIGHT. height, width: of y. tiles: images * tiles_h * tiles_w.
 FAT_KERNEL void multiply(TENSOR(const float, v), TENSOR(const void, weight), TENSOR(const STORAGE(DTYPE), bias), TENSOR(STORAGE(DTYPE), y),
-                         int in_channels, int out_channels, int height, int width, int tiles_h, int tiles_w, int tiles, int flip, int has_bias) {
+                         int in_channels, int out_channels, int height, int width, int tiles_h, int tiles_w, int tiles, int flip, int has_bias,
+                         int channels_last) {
   __local float m[PLANES * TILE_BLOCK * 32] __attribute__((aligned(64)));
   OPEN_RESTRICT(const float, v);
   OPEN_RESTRICT(STORAGE(DTYPE), y);
@@ -185,6 +206,6 @@ FAT_KERNEL void multiply(TENSOR(const float, v), TENSOR(const void, weight), TEN
   for (int h = 0; h < 32 && o + h < out_channels; h += 16) {
     float16 offset = (float16)0.0f;
     if (has_bias) offset = LOADV(DTYPE, float32, 16, bias, o + h);
-    restore_tiles(m + h, tile, count, o + h, out_channels, height, width, tiles_h, tiles_w, offset, y);
+    restore_tiles(m + h, tile, count, o + h, out_channels, height, width, tiles_h, tiles_w, channels_last, offset, y);
   }
 }

@@ -1,5 +1,6 @@
-// Winograd convolution, transforms into the P x P interpolation points. Lanes are 16 channels: every image row is transposed 16 x 16 in
-// registers, so that the transforms need no shuffles and no lane is wasted at any image width.
+// Winograd convolution, transforms into the P x P interpolation points. Lanes are 16 channels: every row of a channels-first image is
+// transposed 16 x 16 in registers, so that the transforms need no shuffles and no lane is wasted at any image width; channels-last images
+// are in that order already.
 //   transform_input     x  [N, C, H, W]  -> V[point][C/16][tile][16],  V = B^T X B of the overlapping P x P tiles
 //   transform_gradient  dy [N, C, H, W]  -> V[point][C/16][tile][16],  V = A dY A^T of the disjoint M x M tiles (weight gradient)
 //   transform_weight    w  [O, C, R, R]  -> U[point][O/32][C][32],     U = G g G^T (conv_winograd_weight.clh)
@@ -9,15 +10,22 @@
 #include "conv_winograd_formulas.clh"
 #include "conv_winograd_weight.clh"
 
+#define LANES ((int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15))
 #define TILE_ROWS 4                              // rows of tiles per task: input rows shared by two of them are read once
 #define TILE_COLUMNS 32                          // tiles side by side in local memory; wider images are swept in strips
 #define PITCH (TILE * TILE_COLUMNS + TAPS - 1 + 16)    // pixels of a row in local memory, 16 of them for whole-vector stores
 
 // Pixels [x0, x0 + columns) of one image row and up to 16 channels into d[column][16]; zeros outside [0, width) and for missing channels.
-inline void load_row(__global const STORAGE(DTYPE)* x, long channel_stride, int channels, int x0, int width, int columns, __local float* d) {
+inline void load_row(__global const STORAGE(DTYPE)* x, long channel_stride, long pixel_stride, int channels, int x0, int width, int columns,
+                     __local float* d) {
   const int first = MIN_OF(columns, MAX_OF(0, -x0)), last = MAX_OF(first, MIN_OF(columns, width - x0));
   for (int i = 0; i < first; ++i) vstore16((float16)0.0f, i, d);
-  for (int i = first; i < last; i += 16) {
+  if (channel_stride == 1) {
+    for (int i = first; i < last; ++i) {
+      const float16 pixel = LOADV(DTYPE, float32, 16, x, (x0 + i) * pixel_stride);
+      vstore16(channels < 16 ? (LANES < channels ? pixel : (float16)0.0f) : pixel, i, d);
+    }
+  } else for (int i = first; i < last; i += 16) {
     float16 rows[16];
 #pragma unroll
     for (int l = 0; l < 16; ++l) {
@@ -63,19 +71,20 @@ inline void transform_row(const int span, __local const float* ring, int top, __
 
 // span: rows and columns of a tile in the image, P (overlapping) or M (disjoint).
 inline void transform_image(const int span, __global const STORAGE(DTYPE)* x, __global float* v, int images, int channels, int height, int width,
-                            int tiles_h, int tiles_w, int pad_h, int pad_w, __local float* ring, __local float* columns) {
+                            int tiles_h, int tiles_w, int pad_h, int pad_w, int channels_last, __local float* ring, __local float* columns) {
   const int image = get_group_id(0) % images, block = get_group_id(0) / images;
   const int ty_begin = get_group_id(1) * TILE_ROWS, ty_end = MIN_OF(tiles_h, ty_begin + TILE_ROWS);
-  const long tiles = (long)images * tiles_h * tiles_w, plane = (channels + 15) / 16 * 16 * tiles + 16, channel_stride = (long)height * width;
-  __global const STORAGE(DTYPE)* source = x + ((long)image * channels + block * 16) * channel_stride;
+  const long tiles = (long)images * tiles_h * tiles_w, plane = (channels + 15) / 16 * 16 * tiles + 16;
+  const long channel_stride = channels_last ? 1 : (long)height * width, pixel_stride = channels_last ? channels : 1;
+  __global const STORAGE(DTYPE)* source = x + (long)image * channels * height * width + block * 16 * channel_stride;
   for (int tx = 0; tx < tiles_w; tx += TILE_COLUMNS) {
     const int strip = MIN_OF(TILE_COLUMNS, tiles_w - tx);
     for (int ty = ty_begin; ty < ty_end; ++ty) {
       for (int r = 0; r < span; ++r) {
         if (ty > ty_begin && r < span - TILE) continue;  // still there from the row of tiles above
         const int y = TILE * ty - pad_h + r, inside = y >= 0 && y < height;
-        load_row(source + (long)(inside ? y : 0) * width, channel_stride, MIN_OF(16, channels - block * 16), TILE * tx - pad_w,
-                 inside ? width : -(1 << 30), TILE * strip + span - TILE, ring + ((TILE * ty + r) % span) * PITCH * 16);
+        load_row(source + (long)(inside ? y : 0) * width * pixel_stride, channel_stride, pixel_stride, MIN_OF(16, channels - block * 16),
+                 TILE * tx - pad_w, inside ? width : -(1 << 30), TILE * strip + span - TILE, ring + ((TILE * ty + r) % span) * PITCH * 16);
       }
       transform_row(span, ring, TILE * ty, columns, strip, v + (block * tiles + ((long)image * tiles_h + ty) * tiles_w + tx) * 16, plane);
     }
@@ -83,21 +92,21 @@ inline void transform_image(const int span, __global const STORAGE(DTYPE)* x, __
 }
 
 FAT_KERNEL void transform_input(TENSOR(const STORAGE(DTYPE), x), TENSOR(float, v), int images, int channels, int height, int width, int tiles_h,
-                                int tiles_w, int pad_h, int pad_w) {
+                                int tiles_w, int pad_h, int pad_w, int channels_last) {
   __local float ring[POINTS * PITCH * 16] __attribute__((aligned(64)));
   __local float columns[POINTS * PITCH * 16] __attribute__((aligned(64)));
   OPEN_RESTRICT(const STORAGE(DTYPE), x);
   OPEN_RESTRICT(float, v);
-  transform_image(POINTS, x, v, images, channels, height, width, tiles_h, tiles_w, pad_h, pad_w, ring, columns);
+  transform_image(POINTS, x, v, images, channels, height, width, tiles_h, tiles_w, pad_h, pad_w, channels_last, ring, columns);
 }
 
 FAT_KERNEL void transform_gradient(TENSOR(const STORAGE(DTYPE), x), TENSOR(float, v), int images, int channels, int height, int width, int tiles_h,
-                                   int tiles_w) {
+                                   int tiles_w, int channels_last) {
   __local float ring[TILE * PITCH * 16] __attribute__((aligned(64)));
   __local float columns[POINTS * PITCH * 16] __attribute__((aligned(64)));
   OPEN_RESTRICT(const STORAGE(DTYPE), x);
   OPEN_RESTRICT(float, v);
-  transform_image(TILE, x, v, images, channels, height, width, tiles_h, tiles_w, 0, 0, ring, columns);
+  transform_image(TILE, x, v, images, channels, height, width, tiles_h, tiles_w, 0, 0, channels_last, ring, columns);
 }
 
 FAT_KERNEL void transform_weight(TENSOR(const STORAGE(DTYPE), w), TENSOR(float, u), int out_channels, int in_channels, int flip) {

@@ -210,19 +210,33 @@ typedef struct {
 #define G3
 #endif
 
-#define ROW_OFFSETS(row)                                                  \
-  long o0 = 0, o1 = 0, o2 = 0, o3 = 0, o4 = 0;                            \
-  {                                                                       \
-    long rest = row;                                                      \
-    for (int d = 1; d < DIMS && rest > 0; d++) {                          \
-      const long q = rest / g.sizes[d], at = rest - q * g.sizes[d];       \
-      rest = q;                                                           \
-      o0 += at * g.strides[0][d];                                         \
-      o1 += at * g.strides[1][d];                                         \
-      o2 += at * g.strides[2][d];                                         \
-      o3 += at * g.strides[3][d];                                         \
-      o4 += at * g.strides[4][d];                                         \
-    }                                                                     \
+#define ADD_OFFSETS(count, d)            \
+  {                                      \
+    o0 += (count) * g.strides[0][d];     \
+    o1 += (count) * g.strides[1][d];     \
+    o2 += (count) * g.strides[2][d];     \
+    o3 += (count) * g.strides[3][d];     \
+    o4 += (count) * g.strides[4][d];     \
+  }
+// Declares the offsets of a row and its index in the outer dimensions.
+#define ROW_OFFSETS(row)                                            \
+  long o0 = 0, o1 = 0, o2 = 0, o3 = 0, o4 = 0, outer[DIMS] = {0};   \
+  {                                                                 \
+    long rest = row;                                                \
+    for (int d = 1; d < DIMS && rest > 0; d++) {                    \
+      const long q = rest / g.sizes[d];                             \
+      outer[d] = rest - q * g.sizes[d];                             \
+      rest = q;                                                     \
+      ADD_OFFSETS(outer[d], d)                                      \
+    }                                                               \
+  }
+// Moves them to the next row without a division.
+#define NEXT_ROW                                \
+  for (int d = 1; d < DIMS; d++) {              \
+    ADD_OFFSETS(1, d)                           \
+    if (++outer[d] < g.sizes[d]) break;         \
+    ADD_OFFSETS(-g.sizes[d], d)                 \
+    outer[d] = 0;                               \
   }
 
 __kernel void elementwise_strided(PARAMETERS, Geometry g, long row_share, long column_share, long rows) {
@@ -231,8 +245,8 @@ __kernel void elementwise_strided(PARAMETERS, Geometry g, long row_share, long c
 #if DEVICE_FAT
   const long first = get_global_id(0) * row_share, last = MIN_OF(rows, first + row_share);
   const long start = get_global_id(1) * column_share, stop = MIN_OF(n, start + column_share);
+  ROW_OFFSETS(first)
   for (long row = first; row < last; row++) {
-    ROW_OFFSETS(row)
     for (long j = start; j < stop; j += W) {
       const int lanes = (int)MIN_OF((long)W, stop - j);
       G0 G1 G2 G3
@@ -252,6 +266,7 @@ __kernel void elementwise_strided(PARAMETERS, Geometry g, long row_share, long c
       STORE_T(y, at, r);
 #endif
     }
+    NEXT_ROW
   }
 #else
   for (long e = get_global_id(0); e < rows * n; e += get_global_size(0)) {

@@ -90,10 +90,9 @@ FAT_KERNEL void rows_statistics(TENSOR(const X, x), TENSOR(acc, partial), RowSha
     sd = fma(vd, vd, sd);
   }
   partial += 3 * (long)part * shape.padded;
-#define PUT(plane, at, v) VSTOREX(v, 0, partial + (plane)*shape.padded + (at))
-  PUT(0, a, (accv)count), PUT(0, b, (accv)count), PUT(0, c, (accv)count), PUT(0, d, (accv)count);
-  PUT(1, a, ma), PUT(1, b, mb), PUT(1, c, mc), PUT(1, d, md);
-  PUT(2, a, sa), PUT(2, b, sb), PUT(2, c, sc), PUT(2, d, sd);
+  PUT_BLOCK(partial, (accv)count, (accv)count, (accv)count, (accv)count)
+  PUT_BLOCK(partial + shape.padded, ma, mb, mc, md)
+  PUT_BLOCK(partial + 2 * shape.padded, sa, sb, sc, sd)
 }
 
 FAT_KERNEL void rows_apply(TENSOR(const X, x), TENSOR(X, y), TENSOR(const acc, coefficients), RowShape shape, int relu) {

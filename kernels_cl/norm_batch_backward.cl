@@ -87,9 +87,8 @@ FAT_KERNEL void rows_sums(TENSOR(const X, x), TENSOR(const X, g), TENSOR(const a
     ADD(d, md, sd, dd);
   }
   partial += 2 * (long)part * shape.padded;
-#define PUT(field, at, v) VSTOREX(v, 0, partial + (field)*shape.padded + (at))
-  PUT(0, a, sa), PUT(0, b, sb), PUT(0, c, sc), PUT(0, d, sd);
-  PUT(1, a, da), PUT(1, b, db), PUT(1, c, dc), PUT(1, d, dd);
+  PUT_BLOCK(partial, sa, sb, sc, sd)
+  PUT_BLOCK(partial + shape.padded, da, db, dc, dd)
 }
 
 FAT_KERNEL void rows_gradient(TENSOR(const X, x), TENSOR(const X, g), TENSOR(X, dx), TENSOR(const acc, mean), TENSOR(const acc, coefficients),

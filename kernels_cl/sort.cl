@@ -151,6 +151,24 @@ inline long pack_candidates(__global ELEMENT* a, INPUT x, long stride, long n, l
   return m;
 }
 
+// The first `keep` elements of the row's order to a, sorted: those seen so far are kept sorted, and few of the others are less than the last of
+// them. An element that comes later is never less than an equal one.
+#define MOST_INSERTED 16
+inline void insert_first(__global ELEMENT* a, INPUT x, long stride, long n, long keep) {
+  for (long i = 0; i < keep; ++i) a[i] = PACK(key_of(READ(IN, x, i * stride)), i);
+  insertion_sort(a, keep);
+  KEY worst = KEY_OF(a[keep - 1]);
+  for (long i = keep; i < n; ++i) {
+    const KEY key = key_of(READ(IN, x, i * stride));
+    if (key >= worst) continue;
+    const ELEMENT e = PACK(key, i);
+    long j = keep - 1;
+    for (; j > 0 && LESS(e, a[j - 1]); --j) a[j] = a[j - 1];
+    a[j] = e;
+    worst = KEY_OF(a[keep - 1]);
+  }
+}
+
 // A task is one block of one row; a[row][n] and b[row][n]. With keep < n there is one block, and only the first `keep` elements of a are wanted.
 FAT_KERNEL void sort_blocks(TENSOR(const STORAGE(IN), x), TENSOR(ELEMENT, a), TENSOR(ELEMENT, b), Shape shape) {
   OPEN(const STORAGE(IN), x);
@@ -162,6 +180,10 @@ FAT_KERNEL void sort_blocks(TENSOR(const STORAGE(IN), x), TENSOR(ELEMENT, a), TE
   a += row * shape.n + begin;
   b += row * shape.n + begin;
   long m = end - begin;
+  if (shape.blocks == 1 && shape.keep <= MOST_INSERTED && shape.keep <= m / 8) {
+    insert_first(a, p, shape.x_stride, m, shape.keep);
+    return;
+  }
   if (shape.blocks == 1 && m >= 4096 && shape.keep <= m / 8)
     m = pack_candidates(a, p, shape.x_stride, m, shape.keep);
   else

@@ -31,7 +31,8 @@ inline std::string describe(const ConvAlgorithm& algorithm, const ConvProblem& p
   return std::string(algorithm.name) + " pass " + std::to_string(int(algorithm.pass)) + ": batch " + std::to_string(p.batch) + ", " +
          std::to_string(p.in_channels) + " -> " + std::to_string(p.out_channels) + ", " + std::to_string(p.input[1]) + "x" +
          std::to_string(p.input[2]) + ", kernel " + std::to_string(p.kernel[1]) + ", stride " + std::to_string(p.stride[1]) + ", padding " +
-         std::to_string(p.padding[1]) + "," + std::to_string(p.padding[2]);
+         std::to_string(p.padding[1]) + "," + std::to_string(p.padding[2]) +
+         (p.channels_last ? ", channels last" : "");
 }
 
 // Calls f(x index, w index, y index) for every product of the convolution.
@@ -104,18 +105,34 @@ inline void run(const ConvAlgorithm& algorithm, const ConvProblem& p, const Conv
   algorithm.run(queue(), p, operands, workspace.data());
 }
 
-// Largest error over rms of one pass; the result starts as NaN, every operand lies between infinities.
+// [batch, rows, columns] -> [batch, columns, rows]
+inline std::vector<float> transposed(const std::vector<float>& values, int64_t batch, int64_t rows, int64_t columns) {
+  std::vector<float> result(values.size());
+  for (int64_t n = 0; n < batch; ++n)
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t j = 0; j < columns; ++j) result[(n * columns + j) * rows + i] = values[(n * rows + i) * columns + j];
+  return result;
+}
+
+// Largest error over rms of one pass, in the memory order of the problem; the result starts as NaN, every operand lies between infinities.
 inline double error_of(const ConvAlgorithm& algorithm, const ConvProblem& p, bool with_bias = true) {
   const auto x = random_values<float>(p.x_numel(), 1), w = random_values<float>(p.w_numel(), 2), y = random_values<float>(p.y_numel(), 3);
   const auto bias = with_bias && algorithm.pass == ConvPass::forward ? random_values<float>(p.out_channels, 4) : std::vector<float>();
   const auto poison = [&](const std::vector<float>& values, ConvPass computed_by) {
     return Guarded(algorithm.pass == computed_by ? std::vector<float>(values.size(), NAN) : values);
   };
-  Guarded dx = poison(x, ConvPass::backward_data), dw = poison(w, ConvPass::backward_weight), dy = poison(y, ConvPass::forward), db(bias);
+  const auto stored = [&](const std::vector<float>& values, int64_t channels, int64_t pixels) {
+    return p.channels_last ? transposed(values, p.batch, channels, pixels) : values;
+  };
+  Guarded dx = poison(stored(x, p.in_channels, p.in_pixels()), ConvPass::backward_data), dw = poison(w, ConvPass::backward_weight),
+          dy = poison(stored(y, p.out_channels, p.out_pixels()), ConvPass::forward), db(bias);
   run(algorithm, p, {dx.data(), dw.data(), dy.data(), bias.empty() ? nullptr : db.data()});
   EXPECT_TRUE(dx.intact() && dw.intact() && dy.intact()) << algorithm.name;
-  const Guarded& result = algorithm.pass == ConvPass::forward ? dy : algorithm.pass == ConvPass::backward_data ? dx : dw;
-  return relative_error(result.host(), reference(algorithm.pass, p, x, w, y, bias));
+  std::vector<float> result = (algorithm.pass == ConvPass::forward ? dy : algorithm.pass == ConvPass::backward_data ? dx : dw).host();
+  if (p.channels_last && algorithm.pass != ConvPass::backward_weight)
+    result = algorithm.pass == ConvPass::forward ? transposed(result, p.batch, p.out_pixels(), p.out_channels)
+                                                 : transposed(result, p.batch, p.in_pixels(), p.in_channels);
+  return relative_error(result, reference(algorithm.pass, p, x, w, y, bias));
 }
 
 // bfloat16 numbers: `values` is rounded in place and returned as stored.

@@ -37,9 +37,12 @@ TEST(ConvWinograd, MatchesDirectSums) {
   if (!fat()) GTEST_SKIP() << "needs a CPU device";
   for (const ConvAlgorithm& algorithm : winograd_algorithms())
     for (const ConvShape& shape : shapes) {
-      const ConvProblem p = problem_of(shape, taps_of(algorithm));
+      ConvProblem p = problem_of(shape, taps_of(algorithm));
       if (!can_run(algorithm, p)) continue;
-      EXPECT_LE(error_of(algorithm, p), tolerance(algorithm)) << describe(algorithm, p);
+      for (bool channels_last : {false, true}) {
+        p.channels_last = channels_last;
+        EXPECT_LE(error_of(algorithm, p), tolerance(algorithm)) << describe(algorithm, p);
+      }
     }
 }
 
@@ -70,7 +73,10 @@ TEST(ConvWinograd, PartsOfABatchAddUp) {
     if (device().capabilities().compute_units == 2) {
       EXPECT_LT(plan.images, p.batch);
     }
-    EXPECT_LE(error_of(algorithm, p), 5e-5) << int(algorithm.pass);
+    for (bool channels_last : {false, true}) {
+      p.channels_last = channels_last;
+      EXPECT_LE(error_of(algorithm, p), 5e-5) << describe(algorithm, p);
+    }
   }
 }
 

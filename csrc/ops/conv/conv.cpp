@@ -3,13 +3,13 @@
 #include "opencl/environment.h"
 #include "ops/conv/depthwise.h"
 #include "ops/conv/implicit_gemm.h"
-#include "ops/conv/layout.h"
 #include "ops/conv/pointwise.h"
 #include "ops/conv/reference.h"
 #include "ops/conv/simt.h"
 #include "ops/conv/stem.h"
 #include "ops/conv/strided_backward_data.h"
 #include "ops/conv/winograd.h"
+#include "ops/elementwise/permute.h"
 
 #include <limits>
 #include <optional>

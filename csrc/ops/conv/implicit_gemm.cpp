@@ -1,6 +1,7 @@
 #include "ops/conv/implicit_gemm.h"
 
 #include "ops/conv/gather.h"
+#include "ops/elementwise/elementwise.h"
 
 namespace ocl::ops {
 namespace {
@@ -11,33 +12,66 @@ constexpr int64_t static_local_bytes = 28 << 10;      // pieces, taps and edge t
 // Pixels and channels of one task, rows of one slab, bytes of local memory.
 struct Tiles {
   int64_t pixels, channels, depth, pixel_tasks, channel_tasks;
+  int64_t phase_line, phase_at;  // floats of a phase (0: no phases), of local memory before them
   size_t local_bytes;
 };
 
 // Enough tasks for every core to be busy to the end, and a multiple of the cores when tasks are few.
 bool balanced(int64_t tasks, int64_t cores) { return tasks >= 4 * cores && (tasks % cores == 0 || tasks >= 8 * cores); }
 
+// Whether taps are read from phases of the image (conv_gather.clh) rather than piece by piece.
+bool takes_phases(const Gather& g) {
+  const GatherShape& s = g.shape;
+  if (s.kernel[0] != 1 || s.input[0] != 1 || s.output[0] != 1 || s.padding[0] != 0) return false;
+  if ((s.stride[2] != 1 && s.stride[2] != 2) || s.stride[1] != s.stride[2] || g.taps() < 4 || g.taps() > 25) return false;
+  for (int d : {1, 2})
+    if (s.input[d] != s.output[d] * s.stride[d] || s.padding[d] < 0 || s.dilation[d] * (s.kernel[d] - 1) - s.padding[d] < 0) return false;
+  return s.padding[2] <= 8 && s.dilation[2] * (s.kernel[2] - 1) <= 16;  // columns stay within the slack around the rows
+}
+
+// Rows of the result that the taps of `pixels` pixels reach, and space for vectors that reach over their end.
+int64_t phase_line(const Gather& g, int64_t pixels) {
+  const GatherShape& s = g.shape;
+  const int64_t reach = (int64_t{s.dilation[1]} * (s.kernel[1] - 1)) / s.stride[1] + 1;
+  return round_up(pixels + (reach + 3) * s.output[2] + 64, 16) + 16;
+}
+
+// Local memory of phases and masks in floats.
+int64_t phase_floats(const Gather& g, int64_t pixels) {
+  return takes_phases(g) ? pixels * g.taps() + g.shape.stride[1] * g.shape.stride[2] * phase_line(g, pixels) : 0;
+}
+
 // A slab of 32 pixels should stay in a 32 KiB L1 cache: depth <= 256; slabs of equal depth. Sums between slabs are kept in local
 // memory, which bounds channels. Short of tasks, channels are split before pixels: pixels would be gathered no less often.
 Tiles choose_tiles(const Gather& g, const Device& device) {
   const int64_t cores = device.capabilities().compute_units;
-  const int64_t budget = (static_cast<int64_t>(std::min<uint64_t>(device.capabilities().local_memory, 768 << 10)) - static_local_bytes) / 4;
+  int64_t budget = (static_cast<int64_t>(std::min<uint64_t>(device.capabilities().local_memory, 768 << 10)) - static_local_bytes) / 4;
   const bool roomy = budget > 100'000;
   Tiles t{};
-  const int64_t slabs = ceil_div(g.depth(), g.depth() <= 256 || roomy ? 256 : 128);
-  t.depth = ceil_div(g.depth(), slabs);
+  const bool phases = takes_phases(g);
+  const int64_t unit = phases ? g.taps() : 1;  // phases serve all taps of a channel
+  const int64_t slabs = ceil_div(g.depth() / unit, (g.depth() <= 256 || roomy ? 256 : 128) / unit);
+  t.depth = ceil_div(g.depth() / unit, slabs) * unit;
+  budget -= phase_floats(g, slabs > 1 ? 224 : max_pixels);
   const int64_t total = g.shape.batch * g.plane();
   t.pixels = std::min<int64_t>(slabs > 1 ? 224 : max_pixels, budget / t.depth / 32 * 32);
+  auto channels_beside = [&](int64_t pixels) { return (budget - pixels * t.depth) / (pixels * 8) * 8; };
+  // What is gathered should serve 128 channels.
+  const int64_t worthwhile = std::min<int64_t>(round_up(g.shape.out_channels, 8), 128);
+  while (slabs > 1 && t.pixels > 128 && channels_beside(t.pixels) < worthwhile) t.pixels -= 32;
   t.pixel_tasks = ceil_div(total, t.pixels);
   t.pixels = std::min(t.pixels, round_up(ceil_div(total, t.pixel_tasks), 32));
   t.pixel_tasks = ceil_div(total, t.pixels);
   int64_t limit = round_up(g.shape.out_channels, 8);
-  if (slabs > 1) limit = std::min(limit, (budget - t.pixels * t.depth) / (t.pixels * 8) * 8);
+  if (slabs > 1) limit = std::min(limit, channels_beside(t.pixels));
   for (t.channel_tasks = ceil_div(g.shape.out_channels, limit); t.channel_tasks < ceil_div(g.shape.out_channels, 8); ++t.channel_tasks)
     if (balanced(t.pixel_tasks * t.channel_tasks * g.groups, cores)) break;
   t.channels = round_up(ceil_div(g.shape.out_channels, t.channel_tasks), 8);
   t.channel_tasks = ceil_div(g.shape.out_channels, t.channels);
   t.local_bytes = 4 * (t.pixels * t.depth + (slabs > 1 ? t.pixels * t.channels : 0));
+  t.phase_line = phases ? phase_line(g, t.pixels) : 0;
+  t.phase_at = static_cast<int64_t>(t.local_bytes) / 4;
+  t.local_bytes += 4 * static_cast<size_t>(phase_floats(g, t.pixels));
   return t;
 }
 
@@ -65,7 +99,8 @@ void multiply(Queue& queue, DType type, const Gather& g, const void* x, const vo
          w, packed, g.shape, g.weights);
   const Tiles t = choose_tiles(g, device);
   launch(queue, specialise(multiply_site, device, type, stride, volume), Range(t.pixel_tasks, t.channel_tasks, g.groups), Range(1, 1, 1), x, packed, bias, y, g.shape,
-         int32_t{bias != nullptr}, static_cast<int32_t>(t.channels), static_cast<int32_t>(t.pixels), static_cast<int32_t>(t.depth), LocalMemory{t.local_bytes});
+         int32_t{bias != nullptr}, static_cast<int32_t>(t.channels), static_cast<int32_t>(t.pixels), static_cast<int32_t>(t.depth),
+         static_cast<int32_t>(t.phase_line), static_cast<int32_t>(t.phase_at), LocalMemory{t.local_bytes});
 }
 
 const char* refuses_common(const ConvProblem& p, const Device& device) {
@@ -81,10 +116,38 @@ const char* refuses_common(const ConvProblem& p, const Device& device) {
 
 const char* forward_refuses(const ConvProblem& p, const Device& device) { return refuses_common(p, device); }
 
-size_t forward_workspace(const ConvProblem& p, const Device&) { return 4 * packed_floats(flatten_pointwise(forward_gather(p))); }
+// Kernels of one tap with a stride: the pixels under the taps are packed first, then it is a plain product.
+bool skips_pixels(const ConvProblem& p) {
+  return p.taps() == 1 && p.stride != std::array<int64_t, 3>{1, 1, 1} && p.padding == std::array<int64_t, 3>{0, 0, 0};
+}
+
+Gather forward_plan(const ConvProblem& p) {
+  if (!skips_pixels(p)) return flatten_pointwise(forward_gather(p));
+  ConvProblem packed = p;
+  packed.input = p.output;
+  packed.stride = {1, 1, 1};
+  return flatten_pointwise(forward_gather(packed));
+}
+
+size_t skipped_bytes(const ConvProblem& p) {
+  return skips_pixels(p) ? 256 + round_up(p.batch * p.in_channels * p.out_pixels() * static_cast<int64_t>(size_of(p.dtype)), 256) : 0;
+}
+
+// x as forward_plan reads it; `memory` has room for skipped_bytes.
+const void* forward_source(Queue& queue, const ConvProblem& p, void* x, void* memory) {
+  if (!skips_pixels(p)) return x;
+  const int64_t sizes[] = {p.batch, p.in_channels, p.output[0], p.output[1], p.output[2]};
+  const int64_t row = p.input[2], plane = p.input[1] * row, strides[] = {p.in_channels * p.in_pixels(), p.in_pixels(), p.stride[0] * plane, p.stride[1] * row, p.stride[2]};
+  elementwise(queue, elementwise_row("copy"), compute_type(p.dtype), TensorView::contiguous(memory, p.dtype, sizes), {TensorView::strided(x, p.dtype, sizes, strides)});
+  return memory;
+}
+
+size_t forward_workspace(const ConvProblem& p, const Device&) { return 4 * round_up(packed_floats(forward_plan(p)), 64) + 256 + skipped_bytes(p); }
 
 void forward(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace) {
-  multiply(queue, p.dtype, flatten_pointwise(forward_gather(p)), t.x, t.w, t.bias, t.y, static_cast<float*>(workspace));
+  const Gather g = forward_plan(p);
+  float* packed = static_cast<float*>(workspace);
+  multiply(queue, p.dtype, g, forward_source(queue, p, t.x, packed + round_up(packed_floats(g), 64) + 64), t.w, t.bias, t.y, packed);
 }
 
 // ---- backward-data: one sub-grid of dx per residue of the stride, each a stride-1 product, then interleaved.
@@ -167,23 +230,25 @@ const char* backward_weight_refuses(const ConvProblem& p, const Device& device) 
   return refuses_common(p, device);
 }
 
+size_t partial_bytes(const ConvProblem& p, int64_t parts) { return parts > 1 ? static_cast<size_t>(round_up(4 * parts * p.w_numel(), 256)) : 0; }
+
 size_t backward_weight_workspace(const ConvProblem& p, const Device& device) {
-  const int64_t parts = choose_weight_tiles(flatten_pointwise(forward_gather(p)), device).parts;
-  return parts > 1 ? 4 * parts * p.w_numel() : 0;
+  return partial_bytes(p, choose_weight_tiles(forward_plan(p), device).parts) + 256 + skipped_bytes(p);
 }
 
 void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace) {
   static KernelSite site("conv_backward_weight.cl", "conv_backward_weight"), sum_site("conv_backward_weight.cl", "conv_sum_shares");
   Device& device = queue.device();
-  const Gather g = flatten_pointwise(forward_gather(p));
+  const Gather g = forward_plan(p);
   const WeightTiles tiles = choose_weight_tiles(g, device);
+  const void* x = forward_source(queue, p, t.x, static_cast<char*>(workspace) + partial_bytes(p, tiles.parts) + 256);
   const int stride = stride_class(g.shape);
   const bool volume = is_volume(g.shape);
   const DType result = tiles.parts > 1 ? DType::float32 : p.dtype;
   Kernel& kernel = site.get(device, Variant().add(p.dtype).add(result).add(stride, 3).add(volume, 1), [&] {
     return gather_defines(p.dtype, stride, volume).add("RESULT", name_of(result));
   });
-  launch(queue, kernel, Range(ceil_div(g.shape.out_channels, tiles.channels), ceil_div(g.depth(), tiles.columns), g.groups * tiles.parts), Range(1, 1, 1), t.x, t.y,
+  launch(queue, kernel, Range(ceil_div(g.shape.out_channels, tiles.channels), ceil_div(g.depth(), tiles.columns), g.groups * tiles.parts), Range(1, 1, 1), x, t.y,
          tiles.parts > 1 ? workspace : t.w, g.shape, static_cast<int32_t>(g.groups), static_cast<int32_t>(tiles.channels), static_cast<int32_t>(tiles.columns),
          static_cast<int32_t>(tiles.share), LocalMemory{tiles.local_bytes});
   if (tiles.parts > 1)

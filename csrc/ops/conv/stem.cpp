@@ -8,7 +8,7 @@ namespace {
 
 // As in kernels_cl/conv_stem.cl.
 struct Geometry {
-  int32_t height, width, out_height, out_width, pad_h, pad_w, band, pitch, plane, line;
+  int32_t height, width, out_height, out_width, pad_h, pad_w, band, pitch, plane, line, row_chunks;
 };
 
 constexpr int64_t out_block = 32, largest_band = 14;
@@ -24,9 +24,12 @@ Geometry geometry_of(const ConvProblem& p, int64_t band) {
   const int64_t stride = p.stride[2], reach = (p.kernel[2] - 1) / stride, pitch = p.output[2] + reach;
   const int64_t plane = (ceil_div((band + reach) * pitch + 32, 16) | 1) * 16;  // odd number of cache lines
   const int64_t line = round_up(std::max(p.padding[2] + p.input[2] + 16, round_up(pitch, 16) * stride), 16);
+  // Whole vectors of each row, unless running on over the gaps between rows takes fewer.
+  const int64_t width = p.output[2], row_chunks = width >= 16 && round_up(width, 16) <= pitch ? ceil_div(width, 16) : 0;
   const auto narrow = [](int64_t value) { return static_cast<int32_t>(value); };
   return {narrow(p.input[1]),   narrow(p.input[2]), narrow(p.output[1]), narrow(p.output[2]), narrow(p.padding[1]),
-          narrow(p.padding[2]), narrow(band),       narrow(pitch),       narrow(plane),       narrow(line)};
+          narrow(p.padding[2]), narrow(band),       narrow(pitch),       narrow(plane),       narrow(line),
+          narrow(row_chunks)};
 }
 
 size_t local_bytes(ConvPass pass, const ConvProblem& p, const Geometry& g) {

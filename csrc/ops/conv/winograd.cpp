@@ -69,13 +69,14 @@ void transform_input(Queue& queue, const WinogradPlan& plan, DType type, const v
   Kernel& kernel = kernel_of(queue.device(), Step::transform_input, type, plan);
   launch(queue, kernel, Range(images * ceil_div(plan.source_channels, 16), ceil_div(plan.tiles_h, 4)), Range(1, 1), x, v, narrow(images),
          narrow(plan.source_channels), narrow(plan.source_height), narrow(plan.source_width), narrow(plan.tiles_h), narrow(plan.tiles_w),
-         narrow(plan.pad_h), narrow(plan.pad_w));
+         narrow(plan.pad_h), narrow(plan.pad_w), int32_t{plan.channels_last});
 }
 
 void transform_gradient(Queue& queue, const WinogradPlan& plan, DType type, const void* dy, float* d, int64_t images) {
   Kernel& kernel = kernel_of(queue.device(), Step::transform_gradient, type, plan);
   launch(queue, kernel, Range(images * ceil_div(plan.result_channels, 16), ceil_div(plan.tiles_h, 4)), Range(1, 1), dy, d, narrow(images),
-         narrow(plan.result_channels), narrow(plan.result_height), narrow(plan.result_width), narrow(plan.tiles_h), narrow(plan.tiles_w));
+         narrow(plan.result_channels), narrow(plan.result_height), narrow(plan.result_width), narrow(plan.tiles_h), narrow(plan.tiles_w),
+         int32_t{plan.channels_last});
 }
 
 void transform_weight(Queue& queue, const WinogradPlan& plan, DType type, const void* w, float* u, bool flip) {
@@ -90,7 +91,7 @@ void multiply(Queue& queue, const WinogradPlan& plan, DType type, const float* v
   const int64_t tiles = images * plan.tiles_h * plan.tiles_w;
   launch(queue, kernel, Range(ceil_div(tiles, plan.tile_block), ceil_div(plan.result_channels, 32)), Range(1, 1), v, weight, bias ? bias : y, y,
          narrow(plan.source_channels), narrow(plan.result_channels), narrow(plan.result_height), narrow(plan.result_width), narrow(plan.tiles_h),
-         narrow(plan.tiles_w), narrow(tiles), int32_t{flip}, int32_t{bias != nullptr});
+         narrow(plan.tiles_w), narrow(tiles), int32_t{flip}, int32_t{bias != nullptr}, int32_t{plan.channels_last});
 }
 
 void weight_gradient(Queue& queue, const WinogradPlan& plan, DType type, const float* d, const float* v, void* w, float* partial, int64_t images,
@@ -103,7 +104,7 @@ void weight_gradient(Queue& queue, const WinogradPlan& plan, DType type, const f
 
 // ---- passes
 
-// The images from `first` on of a dense [N, channels, height, width] tensor.
+// The images from `first` on of a dense tensor.
 template <class Pointer>
 Pointer images_from(Pointer data, int64_t first, int64_t image_numel, DType type) {
   using Byte = std::conditional_t<std::is_const_v<std::remove_pointer_t<Pointer>>, const char, char>;
@@ -158,7 +159,6 @@ double direct_cost(const ConvProblem& problem) {
 
 const char* refuse(ConvPass pass, const ConvProblem& problem, const Device& device, int tile, int taps) {
   if (!device.fat()) return "written for CPU devices";
-  if (problem.channels_last) return "needs the contiguous memory format";
   if (problem.dtype != DType::float32 && !is_half(problem.dtype)) return "computes in float32";
   if (problem.input[0] != 1 || problem.kernel[0] != 1 || problem.padding[0] != 0) return "two-dimensional only";
   if (problem.kernel[1] != taps || problem.kernel[2] != taps) return "another kernel size";

@@ -38,6 +38,7 @@ WinogradPlan winograd_plan(ConvPass pass, const ConvProblem& problem, int tile, 
   WinogradPlan plan;
   plan.tile = tile;
   plan.taps = taps;
+  plan.channels_last = problem.channels_last;
   plan.batch = problem.batch;
   plan.source_channels = problem.in_channels;
   plan.result_channels = problem.out_channels;

@@ -1,5 +1,7 @@
 #include "ops/elementwise/elementwise.h"
 
+#include "ops/elementwise/permute.h"
+
 #include <algorithm>
 #include <cstring>
 #include <deque>
@@ -175,9 +177,23 @@ void launch_strided(Queue& queue, const ElementwiseRow& row, const ElementwiseCa
   }
 }
 
-// More dimensions than the kernel knows: one launch per index of the slowest one.
+// A copy of bits between two memory orders has kernels of its own. Returns false, having done nothing, for anything else.
+bool launch_permuted(Queue& queue, const ElementwiseRow& row, const ElementwiseCall& call) {
+  static const ElementwiseRow* copy = &elementwise_row("copy");
+  const auto& input = call.inputs[0];
+  if (&row != copy || input.is_scalar || input.dtype != call.output.dtype) return false;
+  if (call.compute != input.dtype && !is_half(input.dtype)) return false;  // half types pass through float32 unchanged
+  std::array<PermuteDimension, kernel_dims> dimensions;
+  for (int d = 0; d < call.dims; ++d) dimensions[d] = {call.sizes[d], input.strides[d], call.output.strides[d]};
+  return permute(queue, size_of(input.dtype), input.data, call.output.data, std::span(dimensions.data(), static_cast<size_t>(call.dims)));
+}
+
+// More dimensions than the kernels know: one launch per index of the slowest one.
 void launch_sliced(Queue& queue, const ElementwiseRow& row, ElementwiseCall call) {
-  if (call.dims <= kernel_dims) return launch_strided(queue, row, call);
+  if (call.dims <= kernel_dims) {
+    if (!launch_permuted(queue, row, call)) launch_strided(queue, row, call);
+    return;
+  }
   const int d = --call.dims;
   for (int64_t i = 0; i < call.sizes[d]; ++i) {
     ElementwiseCall slice = call;

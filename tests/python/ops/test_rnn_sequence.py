@@ -1,0 +1,126 @@
+"""nn.LSTM with whole layers in one kernel, against the CPU in float64 and against the same module made of cells."""
+
+import pytest
+import torch
+from torch import nn
+
+CASES = [  # features, hidden, layers, options
+    (5, 16, 1, {}),
+    (8, 61, 2, {"batch_first": True}),
+    (7, 130, 2, {"bidirectional": True, "bias": False}),
+    (3, 1, 3, {"bidirectional": True, "batch_first": True}),
+]
+
+
+def kernels_of(run):
+    activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.PrivateUse1]
+    with torch.profiler.profile(activities=activities) as profile:
+        run()
+        torch.ocl.synchronize()
+    return {event.name for event in profile.events()}
+
+
+def run(module, sequence, states, weigh_states=True):
+    """Outputs and all gradients."""
+    leaves = [sequence, *states, *module.parameters()]
+    for leaf in leaves:
+        leaf.grad = None
+        leaf.requires_grad_()
+    output, (hn, cn) = module(sequence, states)
+    weights = torch.linspace(-1, 1, output.numel(), dtype=output.dtype).view(output.shape).to(output.device)
+    loss = (output * weights).sum()
+    if weigh_states:
+        loss = loss + (hn * 0.5).sum() + (cn * cn).sum()
+    loss.backward()
+    return [value.detach().clone() for value in (output, hn, cn, *(leaf.grad for leaf in leaves))]
+
+
+@pytest.mark.parametrize("weigh_states", [False, True])
+@pytest.mark.parametrize("features, hidden, layers, options", CASES)
+def test_lstm_layers(features, hidden, layers, options, weigh_states, device, no_fallback):
+    rows, steps = 6, 5
+    module = nn.LSTM(features, hidden, layers, **options).double()
+    sequence = torch.randn((rows, steps, features) if options.get("batch_first") else (steps, rows, features), dtype=torch.float64)
+    count = layers * (2 if options.get("bidirectional") else 1)
+    states = tuple(torch.randn(count, rows, hidden, dtype=torch.float64) for _ in range(2))
+    expected = run(module, sequence, states, weigh_states)
+    inputs = sequence.detach().to(device, torch.float32), tuple(state.detach().to(device, torch.float32) for state in states)
+    module = module.to(device, torch.float32)
+    results = []
+    names = kernels_of(lambda: results.extend(run(module, *inputs, weigh_states)))
+    assert "lstm_sequence" in names and "lstm_sequence_backward" in names
+    for actual, truth in zip(results, expected):
+        assert actual.device.type == device and actual.shape == truth.shape
+        torch.testing.assert_close(actual.cpu().double(), truth, rtol=1e-4, atol=1e-4)
+
+
+def test_layouts_are_the_composites(device):
+    module, sequence = nn.LSTM(4, 8, batch_first=True).to(device), torch.randn(3, 5, 4, device=device)
+    output, (hn, cn) = module(sequence)
+    reference, (reference_hn, reference_cn) = module.double()(sequence.double())  # by cells
+    assert output.stride() == reference.stride() and hn.stride() == reference_hn.stride() and cn.stride() == reference_cn.stride()
+
+
+def test_dropout_between_layers(device):
+    module = nn.LSTM(4, 8, num_layers=2, dropout=1.0).to(device)
+    sequence = torch.randn(5, 3, 4, device=device)
+    first, _ = module(sequence)
+    second, _ = module(sequence * 2)
+    torch.testing.assert_close(first, second)  # nothing of the first layer's output reaches the second layer
+    assert not torch.equal(module.eval()(sequence)[0], first)
+
+
+def test_frozen_weights_and_no_gradient(device):
+    module, sequence = nn.LSTM(4, 8).to(device), torch.randn(5, 3, 4, device=device)
+    expected, _ = module(sequence)
+    with torch.inference_mode():
+        torch.testing.assert_close(module(sequence)[0].clone(), expected.detach())
+    module.weight_hh_l0.requires_grad_(False)
+    module(sequence)[0].sum().backward()
+    assert module.weight_hh_l0.grad is None and module.weight_ih_l0.grad is not None and sequence.grad is None
+
+
+def test_second_derivatives(device):
+    def second(module, sequence):
+        output, (_, cn) = module(sequence)
+        (first,) = torch.autograd.grad((output**2).sum() + cn.sum(), sequence, create_graph=True)
+        return torch.autograd.grad((first**2).sum(), [sequence, *module.parameters()])
+
+    module, sequence = nn.LSTM(3, 5, bidirectional=True), torch.randn(4, 2, 3, requires_grad=True)
+    expected = second(module, sequence)
+    actual = second(module.to(device), sequence.detach().to(device).requires_grad_())
+    for ours, truth in zip(actual, expected):
+        torch.testing.assert_close(ours.cpu(), truth, rtol=1e-3, atol=1e-5)
+
+
+def test_transforms_take_the_cells(device):
+    module, sequence = nn.LSTM(3, 5).to(device), torch.randn(4, 2, 3, device=device)
+
+    def total(x):
+        return module(x)[0].sum()
+
+    (expected,) = torch.autograd.grad(total(sequence.requires_grad_()), sequence)
+    sequence = sequence.detach()
+    torch.testing.assert_close(torch.func.grad(total)(sequence), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_projections_autocast_and_packed_sequences(device):
+    sequence = torch.randn(4, 2, 3, device=device)
+    assert nn.LSTM(3, 8, proj_size=5).to(device)(sequence)[0].shape == (4, 2, 5)
+    module = nn.LSTM(3, 8).to(device)
+    with torch.autocast(device, torch.bfloat16):
+        half = module(sequence)[0]
+    torch.testing.assert_close(half.float(), module(sequence)[0], rtol=0.05, atol=0.05)
+    packed = nn.utils.rnn.pack_padded_sequence(sequence, [4, 2])
+    output, _ = nn.utils.rnn.pad_packed_sequence(module(packed)[0])
+    torch.testing.assert_close(output[:, 0], module(sequence)[0][:, 0])
+
+
+def test_bad_input_gets_the_cpus_error(device):
+    module = nn.LSTM(3, 8)
+    messages = []
+    for where in ("cpu", device):
+        with pytest.raises(RuntimeError) as error:
+            module.to(where)(torch.randn(4, 2, 3, device=where), (torch.zeros(1, 3, 8, device=where), torch.zeros(1, 2, 8, device=where)))
+        messages.append(str(error.value))
+    assert messages[0] == messages[1]
