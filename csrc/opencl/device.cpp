@@ -284,16 +284,4 @@ void Device::synchronize() {
   for (Queue* queue : queues) queue->finish();
 }
 
-bool Device::compiles(const std::string& source) {
-  std::lock_guard lock(probes_mutex_);
-  auto it = probes_.find(source);
-  if (it != probes_.end()) return it->second;
-  const char* text = source.c_str();
-  cl_int code = CL_SUCCESS;
-  cl_program program = clCreateProgramWithSource(context_, 1, &text, nullptr, &code);
-  bool ok = code == CL_SUCCESS && clBuildProgram(program, 1, &id_, "", nullptr, nullptr) == CL_SUCCESS;
-  if (program) clReleaseProgram(program);
-  return probes_[source] = ok;
-}
-
 }  // namespace ocl

@@ -5,7 +5,6 @@
 #include "opencl/capabilities.h"
 #include "opencl/error.h"
 
-#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -43,8 +42,6 @@ class Device {
   // One of a fixed pool of queues in turn, created at first use; ids 1 to pool_size.
   Queue& pooled_queue();
   static constexpr int pool_size = 32;
-  // Whether the driver's compiler takes this program (inline assembly, say). Tried once per distinct source and kept.
-  bool compiles(const std::string& source);
   // Waits for every queue of the device.
   void synchronize();
 
@@ -60,8 +57,7 @@ class Device {
   KernelStyle style_ = KernelStyle::fat;
   std::unique_ptr<CachingAllocator> allocator_;
   Queue* default_queue_ = nullptr;
-  std::mutex queues_mutex_, probes_mutex_;
-  std::map<std::string, bool> probes_;
+  std::mutex queues_mutex_;
   std::vector<std::unique_ptr<Queue>> queues_;
   int next_pooled_ = 0;
 };
