@@ -48,32 +48,30 @@ OCL_BINARY(igamma_out, igamma, "igamma")
 OCL_BINARY(igammac_out, igammac, "igammac")
 
 // For these PyTorch has no half types, on any device.
-void require_wide(const char *name, at::ScalarType type) {
-  if (type == at::kHalf || type == at::kBFloat16)
-    not_implemented_for(name, type);
+void require_wide(const char* name, at::ScalarType type) {
+  if (type == at::kHalf || type == at::kBFloat16) not_implemented_for(name, type);
 }
-#define OCL_WIDE_UNARY(op, row)                                                \
-  struct op##_unary final : Out<at::meta::structured_##op, 1> {                \
-    using Out::Out;                                                            \
-  };                                                                           \
-  at::Tensor &op##_out(const at::Tensor &self, at::Tensor &out) {              \
-    op##_unary kernel(out);                                                    \
-    kernel.meta(self);                                                         \
-    require_wide(row, kernel.common_dtype());                                  \
-    run(OCL_ROW(row), kernel);                                                 \
-    return out;                                                                \
+#define OCL_WIDE_UNARY(op, row)                                   \
+  struct op##_unary final : Out<at::meta::structured_##op, 1> {   \
+    using Out::Out;                                               \
+  };                                                              \
+  at::Tensor& op##_out(const at::Tensor& self, at::Tensor& out) { \
+    op##_unary kernel(out);                                       \
+    kernel.meta(self);                                            \
+    require_wide(row, kernel.common_dtype());                     \
+    run(OCL_ROW(row), kernel);                                    \
+    return out;                                                   \
   }
-#define OCL_WIDE_BINARY(op, row)                                               \
-  struct op##_binary final : Out<at::meta::structured_##op, 1> {               \
-    using Out::Out;                                                            \
-  };                                                                           \
-  at::Tensor &op##_out(const at::Tensor &self, const at::Tensor &other,        \
-                       at::Tensor &out) {                                      \
-    op##_binary kernel(out);                                                   \
-    kernel.meta(self, other);                                                  \
-    require_wide(row, kernel.common_dtype());                                  \
-    run(OCL_ROW(row), kernel);                                                 \
-    return out;                                                                \
+#define OCL_WIDE_BINARY(op, row)                                                           \
+  struct op##_binary final : Out<at::meta::structured_##op, 1> {                           \
+    using Out::Out;                                                                        \
+  };                                                                                       \
+  at::Tensor& op##_out(const at::Tensor& self, const at::Tensor& other, at::Tensor& out) { \
+    op##_binary kernel(out);                                                               \
+    kernel.meta(self, other);                                                              \
+    require_wide(row, kernel.common_dtype());                                              \
+    run(OCL_ROW(row), kernel);                                                             \
+    return out;                                                                            \
   }
 OCL_WIDE_UNARY(special_bessel_j0, "bessel_j0")
 OCL_WIDE_UNARY(special_bessel_j1, "bessel_j1")
@@ -94,37 +92,22 @@ OCL_WIDE_BINARY(special_chebyshev_polynomial_t, "chebyshev_polynomial_t")
 OCL_WIDE_BINARY(special_chebyshev_polynomial_u, "chebyshev_polynomial_u")
 OCL_WIDE_BINARY(special_chebyshev_polynomial_v, "chebyshev_polynomial_v")
 OCL_WIDE_BINARY(special_chebyshev_polynomial_w, "chebyshev_polynomial_w")
-OCL_WIDE_BINARY(special_shifted_chebyshev_polynomial_t,
-                "shifted_chebyshev_polynomial_t")
-OCL_WIDE_BINARY(special_shifted_chebyshev_polynomial_u,
-                "shifted_chebyshev_polynomial_u")
-OCL_WIDE_BINARY(special_shifted_chebyshev_polynomial_v,
-                "shifted_chebyshev_polynomial_v")
-OCL_WIDE_BINARY(special_shifted_chebyshev_polynomial_w,
-                "shifted_chebyshev_polynomial_w")
+OCL_WIDE_BINARY(special_shifted_chebyshev_polynomial_t, "shifted_chebyshev_polynomial_t")
+OCL_WIDE_BINARY(special_shifted_chebyshev_polynomial_u, "shifted_chebyshev_polynomial_u")
+OCL_WIDE_BINARY(special_shifted_chebyshev_polynomial_v, "shifted_chebyshev_polynomial_v")
+OCL_WIDE_BINARY(special_shifted_chebyshev_polynomial_w, "shifted_chebyshev_polynomial_w")
 OCL_WIDE_BINARY(special_hermite_polynomial_h, "hermite_polynomial_h")
 OCL_WIDE_BINARY(special_hermite_polynomial_he, "hermite_polynomial_he")
 OCL_WIDE_BINARY(special_laguerre_polynomial_l, "laguerre_polynomial_l")
 OCL_WIDE_BINARY(special_legendre_polynomial_p, "legendre_polynomial_p")
 OCL_WIDE_BINARY(special_zeta, "zeta")
 
-std::tuple<at::Tensor &, at::Tensor &>
-frexp_out(const at::Tensor &self, at::Tensor &mantissa, at::Tensor &exponent) {
-  TORCH_CHECK(at::isFloatingType(self.scalar_type()),
-              "torch.frexp() only supports floating-point dtypes");
-  TORCH_CHECK(mantissa.dtype() == self.dtype(),
-              "torch.frexp() expects mantissa to have dtype ", self.dtype(),
-              " but got ", mantissa.dtype());
-  TORCH_CHECK(exponent.dtype() == at::kInt,
-              "torch.frexp() expects exponent to have int dtype but got ",
-              exponent.dtype());
-  const auto into = [&](const ops::ElementwiseRow &row, at::Tensor &out) {
-    auto iterator = at::TensorIteratorConfig()
-                        .add_output(out)
-                        .add_const_input(self)
-                        .check_all_same_dtype(false)
-                        .set_check_mem_overlap(true)
-                        .build();
+std::tuple<at::Tensor&, at::Tensor&> frexp_out(const at::Tensor& self, at::Tensor& mantissa, at::Tensor& exponent) {
+  TORCH_CHECK(at::isFloatingType(self.scalar_type()), "torch.frexp() only supports floating-point dtypes");
+  TORCH_CHECK(mantissa.dtype() == self.dtype(), "torch.frexp() expects mantissa to have dtype ", self.dtype(), " but got ", mantissa.dtype());
+  TORCH_CHECK(exponent.dtype() == at::kInt, "torch.frexp() expects exponent to have int dtype but got ", exponent.dtype());
+  const auto into = [&](const ops::ElementwiseRow& row, at::Tensor& out) {
+    auto iterator = at::TensorIteratorConfig().add_output(out).add_const_input(self).check_all_same_dtype(false).set_check_mem_overlap(true).build();
     run(row, iterator, {}, self.scalar_type());
   };
   into(OCL_ROW("frexp_exponent"), exponent);
@@ -132,7 +115,7 @@ frexp_out(const at::Tensor &self, at::Tensor &mantissa, at::Tensor &exponent) {
   return {mantissa, exponent};
 }
 
-} // namespace
+}  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("i0.out", i0_out);
@@ -150,39 +133,26 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("special_modified_bessel_i1.out", special_modified_bessel_i1_out);
   m.impl("special_modified_bessel_k0.out", special_modified_bessel_k0_out);
   m.impl("special_modified_bessel_k1.out", special_modified_bessel_k1_out);
-  m.impl("special_scaled_modified_bessel_k0.out",
-         special_scaled_modified_bessel_k0_out);
-  m.impl("special_scaled_modified_bessel_k1.out",
-         special_scaled_modified_bessel_k1_out);
+  m.impl("special_scaled_modified_bessel_k0.out", special_scaled_modified_bessel_k0_out);
+  m.impl("special_scaled_modified_bessel_k1.out", special_scaled_modified_bessel_k1_out);
   m.impl("special_spherical_bessel_j0.out", special_spherical_bessel_j0_out);
   m.impl("special_airy_ai.out", special_airy_ai_out);
   m.impl("special_erfcx.out", special_erfcx_out);
   m.impl("special_log_ndtr.out", special_log_ndtr_out);
   m.impl("special_ndtri.out", special_ndtri_out);
-  m.impl("special_chebyshev_polynomial_t.out",
-         special_chebyshev_polynomial_t_out);
-  m.impl("special_chebyshev_polynomial_u.out",
-         special_chebyshev_polynomial_u_out);
-  m.impl("special_chebyshev_polynomial_v.out",
-         special_chebyshev_polynomial_v_out);
-  m.impl("special_chebyshev_polynomial_w.out",
-         special_chebyshev_polynomial_w_out);
-  m.impl("special_shifted_chebyshev_polynomial_t.out",
-         special_shifted_chebyshev_polynomial_t_out);
-  m.impl("special_shifted_chebyshev_polynomial_u.out",
-         special_shifted_chebyshev_polynomial_u_out);
-  m.impl("special_shifted_chebyshev_polynomial_v.out",
-         special_shifted_chebyshev_polynomial_v_out);
-  m.impl("special_shifted_chebyshev_polynomial_w.out",
-         special_shifted_chebyshev_polynomial_w_out);
+  m.impl("special_chebyshev_polynomial_t.out", special_chebyshev_polynomial_t_out);
+  m.impl("special_chebyshev_polynomial_u.out", special_chebyshev_polynomial_u_out);
+  m.impl("special_chebyshev_polynomial_v.out", special_chebyshev_polynomial_v_out);
+  m.impl("special_chebyshev_polynomial_w.out", special_chebyshev_polynomial_w_out);
+  m.impl("special_shifted_chebyshev_polynomial_t.out", special_shifted_chebyshev_polynomial_t_out);
+  m.impl("special_shifted_chebyshev_polynomial_u.out", special_shifted_chebyshev_polynomial_u_out);
+  m.impl("special_shifted_chebyshev_polynomial_v.out", special_shifted_chebyshev_polynomial_v_out);
+  m.impl("special_shifted_chebyshev_polynomial_w.out", special_shifted_chebyshev_polynomial_w_out);
   m.impl("special_hermite_polynomial_h.out", special_hermite_polynomial_h_out);
-  m.impl("special_hermite_polynomial_he.out",
-         special_hermite_polynomial_he_out);
-  m.impl("special_laguerre_polynomial_l.out",
-         special_laguerre_polynomial_l_out);
-  m.impl("special_legendre_polynomial_p.out",
-         special_legendre_polynomial_p_out);
+  m.impl("special_hermite_polynomial_he.out", special_hermite_polynomial_he_out);
+  m.impl("special_laguerre_polynomial_l.out", special_laguerre_polynomial_l_out);
+  m.impl("special_legendre_polynomial_p.out", special_legendre_polynomial_p_out);
   m.impl("special_zeta.out", special_zeta_out);
 }
 
-} // namespace ocl::aten
+}  // namespace ocl::aten

@@ -11,8 +11,7 @@
 namespace ocl {
 namespace {
 
-// A device that is a CPU is this processor: running an instruction that it
-// lacks would end the process.
+// A device that is a CPU is this processor: running an instruction that it lacks would end the process.
 bool processor_has_instruction() {
 #if defined(__x86_64__) && defined(__GNUC__)
   return __builtin_cpu_supports("avx512bf16");
@@ -22,14 +21,10 @@ bool processor_has_instruction() {
 }
 
 // The upper halves, two elements in one word: `low` is the first of the pair.
-uint32_t pair_of(float low, float high) {
-  return std::bit_cast<uint32_t>(low) >> 16 |
-         (std::bit_cast<uint32_t>(high) & 0xffff0000u);
-}
+uint32_t pair_of(float low, float high) { return std::bit_cast<uint32_t>(low) >> 16 | (std::bit_cast<uint32_t>(high) & 0xffff0000u); }
 
-// Mirrors kernels_cl/selftest_bfloat16.cl: words [0, 16) a, [16, 32) b, [32,
-// 64) two vectors of sums, [64, 72) rounded sums.
-bool probe(Device &device) {
+// Mirrors kernels_cl/selftest_bfloat16.cl: words [0, 16) a, [16, 32) b, [32, 64) two vectors of sums, [64, 72) rounded sums.
+bool probe(Device& device) {
   constexpr int lanes = 16, words = 72;
   union {
     uint32_t word[words];
@@ -37,77 +32,59 @@ bool probe(Device &device) {
   } data{};
   float expected[2][lanes];
   for (int i = 0; i < lanes; ++i) {
-    const float a[] = {1.0f + static_cast<float>(i),
-                       -2.0f * static_cast<float>(i)},
-                b[] = {3.0f, 0.5f + static_cast<float>(i % 5)};
+    const float a[] = {1.0f + static_cast<float>(i), -2.0f * static_cast<float>(i)}, b[] = {3.0f, 0.5f + static_cast<float>(i % 5)};
     data.word[i] = pair_of(a[0], a[1]);
     data.word[16 + i] = pair_of(b[0], b[1]);
     for (int v = 0; v < 2; ++v) {
       data.number[32 + 16 * v + i] = static_cast<float>(100 * v + i);
-      const float *second = v ? a : b;
-      expected[v][i] =
-          data.number[32 + 16 * v + i] +
-          2 * (a[0] * second[0] +
-               a[1] * second[1]); // whole numbers and halves: exact
+      const float* second = v ? a : b;
+      expected[v][i] = data.number[32 + 16 * v + i] + 2 * (a[0] * second[0] + a[1] * second[1]);  // whole numbers and halves: exact
     }
   }
   data.number[32] = expected[0][0] = std::nanf("");
   cl_int code = CL_SUCCESS;
-  cl_mem buffer =
-      clCreateBuffer(device.context(), CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR,
-                     sizeof data, &data, &code);
-  if (code != CL_SUCCESS)
-    return false;
+  cl_mem buffer = clCreateBuffer(device.context(), CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, sizeof data, &data, &code);
+  if (code != CL_SUCCESS) return false;
   bool right = false;
   try {
-    Kernel &kernel =
-        get_kernel(device, "selftest_bfloat16.cl", "multiply_pairs", Defines());
+    Kernel& kernel = get_kernel(device, "selftest_bfloat16.cl", "multiply_pairs", Defines());
     const cl_ulong offset = 0;
     std::lock_guard lock(kernel.mutex());
     detail::set_argument(kernel, 0, sizeof buffer, &buffer);
     detail::set_argument(kernel, 1, sizeof offset, &offset);
-    Queue &queue = device.default_queue();
+    Queue& queue = device.default_queue();
     detail::enqueue(queue, kernel, Range(1), Range(1));
-    right = clEnqueueReadBuffer(queue.handle(), buffer, CL_TRUE, 0, sizeof data,
-                                &data, 0, nullptr, nullptr) == CL_SUCCESS;
+    right = clEnqueueReadBuffer(queue.handle(), buffer, CL_TRUE, 0, sizeof data, &data, 0, nullptr, nullptr) == CL_SUCCESS;
     for (int v = 0; v < 2; ++v)
       for (int i = 0; i < lanes; ++i) {
         const float sum = data.number[32 + 16 * v + i], wanted = expected[v][i];
-        right =
-            right && (sum == wanted || (std::isnan(sum) && std::isnan(wanted)));
+        right = right && (sum == wanted || (std::isnan(sum) && std::isnan(wanted)));
       }
     // The first vector rounded to bfloat16, halves to even; a NaN stays one.
     for (int i = 0; i < lanes; ++i) {
-      const uint16_t rounded =
-          static_cast<uint16_t>(data.word[64 + i / 2] >> (i % 2 * 16));
+      const uint16_t rounded = static_cast<uint16_t>(data.word[64 + i / 2] >> (i % 2 * 16));
       const auto bits = std::bit_cast<uint32_t>(expected[0][i]);
-      const uint16_t wanted =
-          static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-      right = right && (std::isnan(expected[0][i]) ? (rounded & 0x7fff) > 0x7f80
-                                                   : rounded == wanted);
+      const uint16_t wanted = static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+      right = right && (std::isnan(expected[0][i]) ? (rounded & 0x7fff) > 0x7f80 : rounded == wanted);
     }
-  } catch (const Error &) {
+  } catch (const Error&) {
     right = false;
   }
   clReleaseMemObject(buffer);
   return right;
 }
 
-} // namespace
+}  // namespace
 
-bool has_bfloat16_pairs(const Device &device) {
+bool has_bfloat16_pairs(const Device& device) {
   static std::mutex mutex;
-  static auto &answers = *new std::map<int, bool>;
-  static const bool possible =
-      environment::flag("TORCH_OCL_BFLOAT16_PAIRS", true) &&
-      processor_has_instruction();
-  if (!possible || !device.capabilities().is_cpu || !device.fat())
-    return false;
+  static auto& answers = *new std::map<int, bool>;
+  static const bool possible = environment::flag("TORCH_OCL_BFLOAT16_PAIRS", true) && processor_has_instruction();
+  if (!possible || !device.capabilities().is_cpu || !device.fat()) return false;
   std::lock_guard lock(mutex);
   const auto known = answers.find(device.index());
-  if (known != answers.end())
-    return known->second;
-  return answers[device.index()] = probe(const_cast<Device &>(device));
+  if (known != answers.end()) return known->second;
+  return answers[device.index()] = probe(const_cast<Device&>(device));
 }
 
-} // namespace ocl
+}  // namespace ocl

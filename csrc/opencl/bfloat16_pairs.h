@@ -1,15 +1,13 @@
-// Whether kernels of this device may multiply pairs of bfloat16 by the
-// processor's vdpbf16ps (kernels_cl/common/bfloat16_pairs.clh). OpenCL C has no
-// name for the instruction: it is written as inline assembly, which some
-// compilers refuse and some misread. So the processor is asked, then a small
-// kernel is built and its results are compared; once per device, at the first
-// use, because building takes a while. TORCH_OCL_BFLOAT16_PAIRS=0 says no.
+// Whether kernels of this device may multiply pairs of bfloat16 by the processor's vdpbf16ps (kernels_cl/common/bfloat16_pairs.clh).
+// OpenCL C has no name for the instruction: it is written as inline assembly, which some compilers refuse and some misread. So the
+// processor is asked, then a small kernel is built and its results are compared; once per device, at the first use, because building
+// takes a while. TORCH_OCL_BFLOAT16_PAIRS=0 says no.
 #pragma once
 
 namespace ocl {
 
 class Device;
 
-bool has_bfloat16_pairs(const Device &device);
+bool has_bfloat16_pairs(const Device& device);
 
-} // namespace ocl
+}  // namespace ocl

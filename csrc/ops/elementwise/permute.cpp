@@ -22,69 +22,44 @@ struct Plan {
 };
 
 // Short runs that stay together become one wider element.
-void widen(size_t &bytes, std::vector<PermuteDimension> &dimensions,
-           uint64_t addresses) {
+void widen(size_t& bytes, std::vector<PermuteDimension>& dimensions, uint64_t addresses) {
   for (auto run = dimensions.begin(); run != dimensions.end(); ++run) {
-    if (run->from != 1 || run->to != 1)
-      continue;
-    const size_t wide =
-        bytes * static_cast<size_t>(std::min<int64_t>(run->size, 16));
-    if (run->size > 16 || wide > 16 || !std::has_single_bit(wide) ||
-        addresses % wide != 0)
-      return;
+    if (run->from != 1 || run->to != 1) continue;
+    const size_t wide = bytes * static_cast<size_t>(std::min<int64_t>(run->size, 16));
+    if (run->size > 16 || wide > 16 || !std::has_single_bit(wide) || addresses % wide != 0) return;
     const int64_t size = run->size;
-    for (const PermuteDimension &d : dimensions)
-      if (&d != &*run && (d.from % size != 0 || d.to % size != 0))
-        return;
+    for (const PermuteDimension& d : dimensions)
+      if (&d != &*run && (d.from % size != 0 || d.to % size != 0)) return;
     dimensions.erase(run);
-    for (PermuteDimension &d : dimensions)
-      d.from /= size, d.to /= size;
+    for (PermuteDimension& d : dimensions) d.from /= size, d.to /= size;
     bytes = wide;
     return;
   }
 }
 
-bool make_plan(size_t element_bytes, const void *from, const void *to,
-               std::span<const PermuteDimension> given, Plan &plan) {
+bool make_plan(size_t element_bytes, const void* from, const void* to, std::span<const PermuteDimension> given, Plan& plan) {
   std::vector<PermuteDimension> dimensions;
-  for (const PermuteDimension &d : given)
-    if (d.size != 1)
-      dimensions.push_back(d);
-  widen(element_bytes, dimensions,
-        reinterpret_cast<uint64_t>(from) | reinterpret_cast<uint64_t>(to));
-  auto take = [&](auto &&fits, PermuteDimension &taken) {
+  for (const PermuteDimension& d : given)
+    if (d.size != 1) dimensions.push_back(d);
+  widen(element_bytes, dimensions, reinterpret_cast<uint64_t>(from) | reinterpret_cast<uint64_t>(to));
+  auto take = [&](auto&& fits, PermuteDimension& taken) {
     const auto found = std::find_if(dimensions.begin(), dimensions.end(), fits);
-    if (found == dimensions.end())
-      return false;
+    if (found == dimensions.end()) return false;
     taken = *found;
     dimensions.erase(found);
     return true;
   };
   PermuteDimension result, source;
-  if (!take(
-          [](const PermuteDimension &d) {
-            return d.to == 1 && d.from != 1 && d.from != 0;
-          },
-          result))
-    return false;
-  if (!take([](const PermuteDimension &d) { return d.from == 1 && d.to != 0; },
-            source))
-    return false;
-  if (dimensions.size() > batch_dims)
-    return false;
-  plan = {element_bytes,
-          {result.size, result.from, source.size, source.to, {}, {}, {}},
-          1};
+  if (!take([](const PermuteDimension& d) { return d.to == 1 && d.from != 1 && d.from != 0; }, result)) return false;
+  if (!take([](const PermuteDimension& d) { return d.from == 1 && d.to != 0; }, source)) return false;
+  if (dimensions.size() > batch_dims) return false;
+  plan = {element_bytes, {result.size, result.from, source.size, source.to, {}, {}, {}}, 1};
   // Neighbours in memory run one after the other.
   std::sort(dimensions.begin(), dimensions.end(),
-            [](const PermuteDimension &a, const PermuteDimension &b) {
-              return std::abs(a.to) < std::abs(b.to);
-            });
+            [](const PermuteDimension& a, const PermuteDimension& b) { return std::abs(a.to) < std::abs(b.to); });
   for (size_t d = 0; d < batch_dims; ++d) {
-    const PermuteDimension dimension =
-        d < dimensions.size() ? dimensions[d] : PermuteDimension{1, 0, 0};
-    plan.geometry.sizes[d] = dimension.size,
-    plan.geometry.from[d] = dimension.from, plan.geometry.to[d] = dimension.to;
+    const PermuteDimension dimension = d < dimensions.size() ? dimensions[d] : PermuteDimension{1, 0, 0};
+    plan.geometry.sizes[d] = dimension.size, plan.geometry.from[d] = dimension.from, plan.geometry.to[d] = dimension.to;
     plan.batches *= dimension.size;
   }
   return true;
@@ -92,74 +67,45 @@ bool make_plan(size_t element_bytes, const void *from, const void *to,
 
 // Equal parts of at most `limit`, whole cache lines each.
 int64_t even_block(int64_t size, int64_t limit, int64_t line) {
-  return size <= limit
-             ? size
-             : std::min(limit,
-                        round_up(ceil_div(size, ceil_div(size, limit)), line));
+  return size <= limit ? size : std::min(limit, round_up(ceil_div(size, ceil_div(size, limit)), line));
 }
 
-void launch_plan(Queue &queue, const Plan &plan, const void *from, void *to) {
-  static KernelSite fat_site("permute.cl", "permute_fat"),
-      simt_site("permute.cl", "permute_simt");
-  Device &device = queue.device();
+void launch_plan(Queue& queue, const Plan& plan, const void* from, void* to) {
+  static KernelSite fat_site("permute.cl", "permute_fat"), simt_site("permute.cl", "permute_simt");
+  Device& device = queue.device();
   const bool fat = device.fat();
-  Kernel &kernel =
-      (fat ? fat_site : simt_site).get(device, plan.element_bytes, [&] {
-        return Defines()
-            .add("E", static_cast<int64_t>(plan.element_bytes))
-            .add("FAT", fat);
-      });
-  const Geometry &g = plan.geometry;
+  Kernel& kernel = (fat ? fat_site : simt_site).get(device, plan.element_bytes, [&] {
+    return Defines().add("E", static_cast<int64_t>(plan.element_bytes)).add("FAT", fat);
+  });
+  const Geometry& g = plan.geometry;
   if (!fat) {
-    launch(queue, kernel,
-           Range(round_up(g.size0, 16), round_up(g.size1, 16), plan.batches),
-           Range(16, 16, 1), from, to, g);
+    launch(queue, kernel, Range(round_up(g.size0, 16), round_up(g.size1, 16), plan.batches), Range(16, 16, 1), from, to, g);
     return;
   }
-  // Blocks of 64 lines or so on both sides: their pages stay in the first-level
-  // TLB.
-  const int64_t line =
-      std::max<int64_t>(1, 64 / static_cast<int64_t>(plan.element_bytes));
-  const int64_t block0 = even_block(
-      g.size0, std::max<int64_t>(64, 4096 / std::min<int64_t>(g.size1, 4096)),
-      std::max<int64_t>(line, 16));
-  const int64_t block1 =
-      even_block(g.size1, std::max<int64_t>(64, 4096 / block0),
-                 std::max<int64_t>(line, 16));
+  // Blocks of 64 lines or so on both sides: their pages stay in the first-level TLB.
+  const int64_t line = std::max<int64_t>(1, 64 / static_cast<int64_t>(plan.element_bytes));
+  const int64_t block0 = even_block(g.size0, std::max<int64_t>(64, 4096 / std::min<int64_t>(g.size1, 4096)), std::max<int64_t>(line, 16));
+  const int64_t block1 = even_block(g.size1, std::max<int64_t>(64, 4096 / block0), std::max<int64_t>(line, 16));
   const int64_t blocks = ceil_div(g.size0, block0) * ceil_div(g.size1, block1);
-  const int64_t share = std::max<int64_t>(
-      1, std::min(4096 / (block0 * block1),
-                  blocks * plan.batches /
-                      (4 * device.capabilities().compute_units)));
-  launch(queue, kernel,
-         Range(ceil_div(g.size0, block0), ceil_div(g.size1, block1),
-               ceil_div(plan.batches, share)),
-         Range(1, 1, 1), from, to, g, block0, block1, share, plan.batches);
+  const int64_t share = std::max<int64_t>(1, std::min(4096 / (block0 * block1), blocks * plan.batches / (4 * device.capabilities().compute_units)));
+  launch(queue, kernel, Range(ceil_div(g.size0, block0), ceil_div(g.size1, block1), ceil_div(plan.batches, share)), Range(1, 1, 1), from, to, g,
+         block0, block1, share, plan.batches);
 }
 
-} // namespace
+}  // namespace
 
-bool permute(Queue &queue, size_t element_bytes, const void *from, void *to,
-             std::span<const PermuteDimension> dimensions) {
+bool permute(Queue& queue, size_t element_bytes, const void* from, void* to, std::span<const PermuteDimension> dimensions) {
   Plan plan;
-  if (!make_plan(element_bytes, from, to, dimensions, plan))
-    return false;
+  if (!make_plan(element_bytes, from, to, dimensions, plan)) return false;
   launch_plan(queue, plan, from, to);
   return true;
 }
 
-void transpose_planes(Queue &queue, size_t element_bytes, int64_t batch,
-                      int64_t rows, int64_t columns, const void *x, void *y) {
-  if (batch * rows * columns == 0)
-    return;
-  const PermuteDimension dimensions[] = {
-      {rows, columns, 1},
-      {columns, 1, rows},
-      {batch, rows * columns, rows * columns}};
-  if (rows == 1 || columns == 1)
-    return queue.copy(
-        y, x, static_cast<size_t>(batch * rows * columns) * element_bytes);
+void transpose_planes(Queue& queue, size_t element_bytes, int64_t batch, int64_t rows, int64_t columns, const void* x, void* y) {
+  if (batch * rows * columns == 0) return;
+  const PermuteDimension dimensions[] = {{rows, columns, 1}, {columns, 1, rows}, {batch, rows * columns, rows * columns}};
+  if (rows == 1 || columns == 1) return queue.copy(y, x, static_cast<size_t>(batch * rows * columns) * element_bytes);
   permute(queue, element_bytes, x, y, dimensions);
 }
 
-} // namespace ocl::ops
+}  // namespace ocl::ops
