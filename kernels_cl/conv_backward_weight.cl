@@ -1,7 +1,7 @@
 // Weight gradient as a matrix product, fat style: dw[o, k] = sum_p dy[o, p] im2col(x)[k, p] over the pixels p of all images,
 // k = (channel, tap). One work-item: `channels` output channels x `columns` of k of one conv group over `share` pixels. Slabs of
 // PIXELS pixels of both operands are loaded as pixel vectors and transposed 16 x 16 into local memory; the tile of dw stays
-// there. Shares leave partial sums, which conv_sum_shares adds up in order (deterministic).
+// there. Shares leave partial sums, which conv_sum_shares (conv_combine.cl) adds up in order (deterministic).
 // Grid: (channels, columns, groups * shares).
 #include "common/types.clh"
 #include "common/transpose16.clh"
@@ -130,17 +130,4 @@ FAT_KERNEL void conv_backward_weight(TENSOR(const T, x), TENSOR(const T, dy), TE
       if (k + 16 <= width) STOREV(RESULT, float32, 16, dw, (long)o * size + k, *(__local const float16*)from);
       else for (int l = 0; l < width - k; l++) STORE(RESULT, float32, dw, (long)o * size + k + l, from[l]);
     }
-}
-
-// dw[i] = sum over parts of shares[part][i]. One task: 4096 elements.
-FAT_KERNEL void conv_sum_shares(TENSOR(const float, shares), TENSOR(T, dw), long size, int parts) {
-  OPEN_RESTRICT(const float, shares); OPEN_RESTRICT(T, dw);
-  long i = get_group_id(0) * 4096L;
-  const long end = MIN_OF(size, i + 4096);
-  for (; i < end; i += 16) {
-    float16 sum = vload16(0, shares + i);
-    for (int p = 1; p < parts; p++) sum += vload16(0, shares + p * size + i);
-    if (i + 16 <= end) STOREV(DTYPE, float32, 16, dw, i, sum);
-    else for (int l = 0; l < end - i; l++) STORE(DTYPE, float32, dw, i + l, ((float*)&sum)[l]);
-  }
 }

@@ -2,20 +2,11 @@
 // and k over (channel, tap). im2col exists only as slabs of KC rows in local memory.
 //   conv_pack_weights  w -> packed[group][o / 8][k][8]; any strides and tap order, so that it also serves backward-data
 //   conv_multiply      one work-item: `pixels` pixels x `channels` output channels of one group
-//   conv_interleave    puts together the sub-grids that backward-data of a strided convolution computes one by one
 // phase_line, phase_at: 0, or the length of a phase and where masks and phases begin in `memory`, when x is gathered by way of phases (conv_gather.clh; `depth` is then a multiple of the taps).
 // Register tile 8 channels x 32 pixels. Groups of the grid: (pixels, channels, conv groups).
 #include "common/types.clh"
 #include "common/transpose16.clh"
 #include "common/conv_gather.clh"
-
-#define MAX_STRIDE 64
-// Moving elements without looking at them.
-#define ELEMENT CAT(ELEMENT_, DTYPE)
-#define ELEMENT16 CAT(ELEMENT, 16)
-#define ELEMENT_float32 uint
-#define ELEMENT_float16 ushort
-#define ELEMENT_bfloat16 ushort
 
 typedef struct {
   long group, out, in;  // strides of w in elements: conv group, output channel, input channel
@@ -142,35 +133,4 @@ FAT_KERNEL void conv_multiply(TENSOR(const T, x), TENSOR(const float, packed), T
       }
     }
   }
-}
-
-// One row of x from rows of sub-grids: x[i] = parts[i % stride][i / stride], 0 where the part is null.
-inline void interleave_row(__global T* x, int width, int stride, __global const T* const* parts) {
-  int i = 0;
-  if (stride == 2 && parts[0] && parts[1])
-    for (; i + 32 <= width; i += 32) {
-      const ELEMENT16 a = vload16(0, (__global const ELEMENT*)parts[0] + i / 2), b = vload16(0, (__global const ELEMENT*)parts[1] + i / 2);
-      vstore16(SHUFFLE16(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23), 0, (__global ELEMENT*)x + i);
-      vstore16(SHUFFLE16(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31), 0, (__global ELEMENT*)x + i + 16);
-    }
-  for (int r = 0; r < stride; r++)
-    for (int j = i + r; j < width; j += stride) ((__global ELEMENT*)x)[j] = parts[r] ? ((__global const ELEMENT*)parts[r])[j / stride] : 0;
-}
-
-// x [planes, D, H, W]. Sub-grid r = (rz * stride[1] + ry) * stride[2] + rx lies at parts + r * slot; bit r of `present` is clear
-// where no tap reaches it. One task: `per_task` planes.
-FAT_KERNEL void conv_interleave(TENSOR(const T, parts), TENSOR(T, x), const int3 size, const int3 stride, long slot, ulong present, long planes, long per_task) {
-  OPEN_RESTRICT(const T, parts); OPEN_RESTRICT(T, x);
-  const long begin = get_group_id(0) * per_task, end = MIN_OF(planes, begin + per_task);
-  for (long plane = begin; plane < end; plane++)
-    for (int z = 0; z < size.x; z++)
-      for (int y = 0; y < size.y; y++) {
-        const int rz = z % stride.x, ry = y % stride.y, d = (size.x - rz + stride.x - 1) / stride.x, h = (size.y - ry + stride.y - 1) / stride.y;
-        __global const T* row[MAX_STRIDE];
-        for (int rx = 0; rx < stride.z; rx++) {
-          const int r = (rz * stride.y + ry) * stride.z + rx, w = (size.z - rx + stride.z - 1) / stride.z;
-          row[rx] = present >> r & 1 ? parts + r * slot + ((plane * d + z / stride.x) * h + y / stride.y) * w : 0;
-        }
-        interleave_row(x + ((plane * size.x + z) * size.y + y) * size.z, size.z, stride.z, row);
-      }
 }

@@ -1,35 +1,19 @@
-// Implicit matrix product, fat style: y[o, p] = bias[o] + sum_k w[o, k] im2col(x)[k, p], where p runs over all pixels of all images
+// Implicit matrix product of bfloat16 pairs, fat style: y[o, p] = bias[o] + sum_k w[o, k] im2col(x)[k, p], where p runs over all pixels of all images
 // and k over (channel, tap). im2col exists only as slabs of KC rows in local memory.
 //   conv_pack_weights  w -> packed[group][o / 8][k][8]; any strides and tap order, so that it also serves backward-data
-//                      (PAIRS: two steps of k in one word, an odd last one beside a zero; slabs are even then)
+//                      two steps of k in one word, an odd last one beside a zero; slabs are even
 //   conv_multiply      one work-item: `pixels` pixels x `channels` output channels of one group
-//   conv_interleave    puts together the sub-grids that backward-data of a strided convolution computes one by one
 // Register tile 8 channels x 32 pixels. Groups of the grid: (pixels, channels, conv groups).
 #include "common/types.clh"
 #include "common/transpose16.clh"
 #include "common/conv_gather_pairs.clh"
 
-#define MAX_STRIDE 64
-// Moving elements without looking at them.
-#define ELEMENT CAT(ELEMENT_, DTYPE)
-#define ELEMENT4 CAT(ELEMENT, 4)
-#define ELEMENT16 CAT(ELEMENT, 16)
-#define ELEMENT_float32 uint
-#define ELEMENT_float16 ushort
-#define ELEMENT_bfloat16 ushort
-
-#if PAIRS
-#define MULTIPLY_ADD(c, w, b) ADD_PRODUCTS(c, w, b)
 inline ushort16 round16(float16 v) {
   ushort16 rounded;
   ROUND_PAIRS(rounded, v);
   return rounded;
 }
 #define STORE16(to, v) vstore16(round16(v), 0, to)
-#else
-#define MULTIPLY_ADD(c, w, b) c = fma(w, b, c)
-#define STORE16(to, v) STOREV(DTYPE, float32, 16, to, 0, v)
-#endif
 
 typedef struct {
   long group, out, in;  // strides of w in elements: conv group, output channel, input channel
@@ -61,7 +45,6 @@ FAT_KERNEL void conv_pack_weights(TENSOR(const T, w), TENSOR(packed_t, packed), 
   int k = get_group_id(1) * 512;
   const int end = MIN_OF(size, k + 512), rows = MIN_OF(8, s.out_channels - o);
   const int in_order = m.base == 0 && m.tap[2] == 1 && m.tap[1] == s.kernel_size[2] && m.tap[0] == s.kernel_size[1] * s.kernel_size[2] && m.in == taps;
-#if PAIRS
   if (in_order && rows == 8)
     for (; k + 32 <= end; k += 32) {
       uint16 r[16];
@@ -79,28 +62,8 @@ FAT_KERNEL void conv_pack_weights(TENSOR(const T, w), TENSOR(packed_t, packed), 
     }
     return;
   }
-#else
-  if (in_order && rows == 8)
-    for (; k + 16 <= end; k += 16) {
-      float16 r[16];
-      _Pragma("unroll") for (int l = 0; l < 16; l++) r[l] = l < 8 ? LOADV(DTYPE, float32, 16, from, l * m.out + k) : (float16)0;
-      TRANSPOSE16(float16, r)
-      _Pragma("unroll") for (int l = 0; l < 16; l++) vstore8(r[l].lo, k + l, to);
-    }
-  if (taps == 1 && m.out == 1 && rows == 8) {  // whole cache lines: an even block does its neighbour's work too
-    if (get_group_id(0) & 1) return;
-    const int both = o + 16 <= s.out_channels;
-    for (; k < end; k++) {
-      const float16 v = LOADV(DTYPE, float32, 16, from, k * m.in);
-      vstore8(v.lo, k, to);
-      if (both) vstore8(v.hi, k, to + (long)size * 8);
-    }
-    return;
-  }
-#endif
   const int kd = s.kernel_size[0], kh = s.kernel_size[1], kw = s.kernel_size[2];
   TapWalk t = {k / taps, k / (kh * kw) % kd, k / kw % kh, k % kw};
-#if PAIRS
   for (; k < end; k += 2) {
     __global const T* low = from + tap_element(m, t);
     t = next_tap(t, kd, kh, kw);
@@ -112,12 +75,6 @@ FAT_KERNEL void conv_pack_weights(TENSOR(const T, w), TENSOR(packed_t, packed), 
       for (int l = 0; l < 8; l++) to[k * 4 + l] = l < rows ? low[l * m.out] | (high ? (uint)high[l * m.out] << 16 : 0) : 0;
     }
   }
-#else
-  for (; k < end; k++, t = next_tap(t, kd, kh, kw)) {
-    __global const T* at = from + tap_element(m, t);
-    for (int l = 0; l < 8; l++) to[k * 8 + l] = l < rows ? LOAD(DTYPE, float32, at, l * m.out) : 0;
-  }
-#endif
 }
 
 // Stores columns [0, count) of an 8 x 32 tile whose pixels continue over image borders. y: channel 0 of the tile, image 0.
@@ -126,8 +83,8 @@ inline void store_pieces(__global T* y, __local const T* tile, int rows, long pi
     const long n = (pixel + l) / plane;
     const int at = pixel + l - n * plane, length = MIN_OF(count - l, plane - at);
     for (int i = 0; i < rows; i++) {
-      __global ELEMENT* to = (__global ELEMENT*)(y + n * image + (long)i * plane + at);
-      __local const ELEMENT* from = (__local const ELEMENT*)(tile + i * 32 + l);
+      __global T* to = (y + n * image + (long)i * plane + at);
+      __local const T* from = (tile + i * 32 + l);
       if (length >= 8)
         for (int t = 0; t < length; t += 8) {
           const int u = MIN_OF(t, length - 8);  // the last eight may come twice
@@ -180,12 +137,12 @@ FAT_KERNEL void conv_multiply(TENSOR(const T, x), TENSOR(const packed_t, packed)
         if (width > 16)
           for (int k = 0; k < steps; k++, a += 8, b += 32) {
             const packed16_t b0 = *(__local const packed16_t*)b, b1 = *(__local const packed16_t*)(b + 16);
-            EACH_ROW { const packed16_t w = (packed16_t)a[i]; MULTIPLY_ADD(c[i][0], w, b0); MULTIPLY_ADD(c[i][1], w, b1); }
+            EACH_ROW { const packed16_t w = (packed16_t)a[i]; ADD_PRODUCTS(c[i][0], w, b0); ADD_PRODUCTS(c[i][1], w, b1); }
           }
         else
           for (int k = 0; k < steps; k++, a += 8, b += 32) {
             const packed16_t b0 = *(__local const packed16_t*)b;
-            EACH_ROW MULTIPLY_ADD(c[i][0], (packed16_t)a[i], b0);
+            EACH_ROW ADD_PRODUCTS(c[i][0], (packed16_t)a[i], b0);
           }
         if (last && whole && rows == 8) {
           __global T* to = y + n * image + (long)o * plane + at;
@@ -199,45 +156,4 @@ FAT_KERNEL void conv_multiply(TENSOR(const T, x), TENSOR(const packed_t, packed)
       }
     }
   }
-}
-
-// One row of x from rows of sub-grids: x[i] = parts[i % stride][i / stride], 0 where the part is null.
-inline void interleave_row(__global T* x, int width, int stride, __global const T* const* parts) {
-  int i = 0;
-  if (stride == 2) {
-    __global const ELEMENT* even = (__global const ELEMENT*)parts[0];
-    __global const ELEMENT* odd = (__global const ELEMENT*)parts[1];
-    for (; i + 32 <= width; i += 32) {
-      const ELEMENT16 a = even ? vload16(0, even + i / 2) : (ELEMENT16)0, b = odd ? vload16(0, odd + i / 2) : (ELEMENT16)0;
-      vstore16(SHUFFLE16(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23), 0, (__global ELEMENT*)x + i);
-      vstore16(SHUFFLE16(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31), 0, (__global ELEMENT*)x + i + 16);
-    }
-    // Eight at a time, the last of them again where the row is even.
-    while (width >= 8 && i < width && (i + 8 <= width || width % 2 == 0)) {
-      i = MIN_OF(i, width - 8);
-      const ELEMENT4 a = even ? vload4(0, even + i / 2) : (ELEMENT4)0, b = odd ? vload4(0, odd + i / 2) : (ELEMENT4)0;
-      vstore8(SHUFFLE16(a, b, 0, 4, 1, 5, 2, 6, 3, 7), 0, (__global ELEMENT*)x + i);
-      i += 8;
-    }
-  }
-  for (int r = 0; r < stride; r++)
-    for (int j = i + r; j < width; j += stride) ((__global ELEMENT*)x)[j] = parts[r] ? ((__global const ELEMENT*)parts[r])[j / stride] : 0;
-}
-
-// x [planes, D, H, W]. Sub-grid r = (rz * stride[1] + ry) * stride[2] + rx lies at parts + r * slot; bit r of `present` is clear
-// where no tap reaches it. One task: `per_task` planes.
-FAT_KERNEL void conv_interleave(TENSOR(const T, parts), TENSOR(T, x), const int3 size, const int3 stride, long slot, ulong present, long planes, long per_task) {
-  OPEN_RESTRICT(const T, parts); OPEN_RESTRICT(T, x);
-  const long begin = get_group_id(0) * per_task, end = MIN_OF(planes, begin + per_task);
-  for (long plane = begin; plane < end; plane++)
-    for (int z = 0; z < size.x; z++)
-      for (int y = 0; y < size.y; y++) {
-        const int rz = z % stride.x, ry = y % stride.y, d = (size.x - rz + stride.x - 1) / stride.x, h = (size.y - ry + stride.y - 1) / stride.y;
-        __global const T* row[MAX_STRIDE];
-        for (int rx = 0; rx < stride.z; rx++) {
-          const int r = (rz * stride.y + ry) * stride.z + rx, w = (size.z - rx + stride.z - 1) / stride.z;
-          row[rx] = present >> r & 1 ? parts + r * slot + ((plane * d + z / stride.x) * h + y / stride.y) * w : 0;
-        }
-        interleave_row(x + ((plane * size.x + z) * size.y + y) * size.z, size.z, stride.z, row);
-      }
 }

@@ -1,7 +1,7 @@
 // Weight gradient as a matrix product, fat style: dw[o, k] = sum_p dy[o, p] im2col(x)[k, p] over the pixels p of all images,
 // k = (channel, tap). One work-item: `channels` output channels x `columns` of k of one conv group over `share` pixels. Slabs of
-// PIXELS pixels (PAIRS: two pixels in one word) of both operands are loaded as pixel vectors and transposed 16 x 16 into local memory; the tile of dw stays
-// there. Shares leave partial sums, which conv_sum_shares adds up in order (deterministic).
+// PIXELS pixels of both operands, two pixels in one word, are loaded as pixel vectors and transposed 16 x 16 into local memory; the tile of
+// dw stays there. Shares leave partial sums, which conv_sum_shares (conv_combine.cl) adds up in order (deterministic).
 // Grid: (channels, columns, groups * shares).
 #include "common/types.clh"
 #include "common/transpose16.clh"
@@ -12,15 +12,8 @@
 #endif
 #define RESULT_TYPE STORAGE(RESULT)
 #define ROWS 128  // of a slab
-#if PAIRS
 #define PIXELS (2 * ROWS)
 #define CHUNK 32  // pixels of one transpose
-#define MULTIPLY_ADD(c, v, b) ADD_PRODUCTS(c, v, b)
-#else
-#define PIXELS ROWS
-#define CHUNK 16
-#define MULTIPLY_ADD(c, v, b) c = fma(v, b, c)
-#endif
 #define MAX_COLUMNS 256
 #define EACH_ROW _Pragma("unroll") for (int i = 0; i < 8; i++)
 #define EACH_LANE _Pragma("unroll") for (int l = 0; l < 16; l++)
@@ -40,15 +33,10 @@ inline float16 load_pixels(__global const T* dy, long image, int plane, long pix
 }
 
 // CHUNK pixels of dy as they lie in memory, and with `count` of them valid.
-#if PAIRS
 inline packed16_t load_whole(__global const T* at) { return load_pairs(at); }
 inline packed16_t load_part(__global const T* dy, long image, int plane, long pixel, int count) {
   return join_halves(load_pixels(dy, image, plane, pixel, MIN_OF(16, count)), count > 16 ? load_pixels(dy, image, plane, pixel + 16, count - 16) : (float16)0);
 }
-#else
-inline packed16_t load_whole(__global const T* at) { return LOADV(DTYPE, float32, 16, at, 0); }
-inline packed16_t load_part(__global const T* dy, long image, int plane, long pixel, int count) { return load_pixels(dy, image, plane, pixel, count); }
-#endif
 
 // a[o / 16][row][16]
 inline void pack_gradient(__global const T* dy, long image, int plane, long pixel, int count, int channels, __local packed_t* a) {
@@ -74,11 +62,7 @@ inline void pack_gradient(__global const T* dy, long image, int plane, long pixe
 
 // CHUNK pixels from chunk j on of one tap.
 inline packed16_t load_columns(const GatherShape s, __global const T* x, __local const Piece* pieces, __local const int* first, int j, int chunks, __local const Tap* t) {
-#if PAIRS
   return join_halves(load_chunk(s, x, pieces, first[j], first[j + 1], t), j + 1 < chunks ? load_chunk(s, x, pieces, first[j + 1], first[j + 2], t) : (float16)0);
-#else
-  return load_chunk(s, x, pieces, first[j], first[j + 1], t);
-#endif
 }
 
 // b[k / 32][row][32]; columns are filled up to a multiple of 32 with zeros.
@@ -135,7 +119,7 @@ FAT_KERNEL void conv_backward_weight(TENSOR(const T, x), TENSOR(const T, dy), TE
         }
         for (int p = 0; p < STEPS(count); p++, a += 16, b += 32) {
           const packed16_t b0 = *(__local const packed16_t*)b, b1 = *(__local const packed16_t*)(b + 16);
-          EACH_ROW { const packed16_t v = (packed16_t)a[i]; MULTIPLY_ADD(c[i][0], v, b0); MULTIPLY_ADD(c[i][1], v, b1); }
+          EACH_ROW { const packed16_t v = (packed16_t)a[i]; ADD_PRODUCTS(c[i][0], v, b0); ADD_PRODUCTS(c[i][1], v, b1); }
         }
         EACH_ROW *(__local float16*)(sum + i * 32) = c[i][0], *(__local float16*)(sum + i * 32 + 16) = c[i][1];
       }
@@ -147,17 +131,4 @@ FAT_KERNEL void conv_backward_weight(TENSOR(const T, x), TENSOR(const T, dy), TE
       if (k + 16 <= width) STOREV(RESULT, float32, 16, dw, (long)o * size + k, *(__local const float16*)from);
       else for (int l = 0; l < width - k; l++) STORE(RESULT, float32, dw, (long)o * size + k + l, from[l]);
     }
-}
-
-// dw[i] = sum over parts of shares[part][i]. One task: 4096 elements.
-FAT_KERNEL void conv_sum_shares(TENSOR(const float, shares), TENSOR(T, dw), long size, int parts) {
-  OPEN_RESTRICT(const float, shares); OPEN_RESTRICT(T, dw);
-  long i = get_group_id(0) * 4096L;
-  const long end = MIN_OF(size, i + 4096);
-  for (; i < end; i += 16) {
-    float16 sum = vload16(0, shares + i);
-    for (int p = 1; p < parts; p++) sum += vload16(0, shares + p * size + i);
-    if (i + 16 <= end) STOREV(DTYPE, float32, 16, dw, i, sum);
-    else for (int l = 0; l < end - i; l++) STORE(DTYPE, float32, dw, i + l, ((float*)&sum)[l]);
-  }
 }

@@ -1,6 +1,7 @@
 #include "ops/conv/implicit_gemm.h"
 
 #include "opencl/bfloat16_pairs.h"
+#include "ops/conv/combine.h"
 #include "ops/conv/gather.h"
 
 namespace ocl::ops {
@@ -9,11 +10,8 @@ namespace {
 constexpr int64_t max_pixels = 384, max_words = 256;  // MAX_PIXELS and the words along a slab that MAX_DEPTH allows in conv_gather_pairs.clh
 constexpr int64_t static_local_bytes = 28 << 10;      // pieces, taps and edge tile of conv_multiply
 
-// What the operands are packed as: float32, or two bfloat16 of a sum in one word (csrc/opencl/bfloat16_pairs.h).
-enum class Packing { single, pairs };
-
-// Words along a sum of `length` steps.
-int64_t words(Packing packing, int64_t length) { return packing == Packing::pairs ? ceil_div(length, 2) : length; }
+// Words along a sum of `length` steps: two of them in each (csrc/opencl/bfloat16_pairs.h).
+int64_t words(int64_t length) { return ceil_div(length, 2); }
 
 // Pixels and channels of one task, rows of one slab, bytes of local memory.
 struct Tiles {
@@ -21,18 +19,15 @@ struct Tiles {
   size_t local_bytes;
 };
 
-// Enough tasks for every core to be busy to the end, and a multiple of the cores when tasks are few.
-bool balanced(int64_t tasks, int64_t cores) { return tasks >= 4 * cores && (tasks % cores == 0 || tasks >= 8 * cores); }
-
 // A slab of 32 pixels should stay in a 32 KiB L1 cache: at most max_words; slabs of equal depth, even for pairs. Sums between slabs are kept in local
 // memory, which bounds channels. Short of tasks, channels are split before pixels: pixels would be gathered no less often.
-Tiles choose_tiles(const Gather& g, const Device& device, Packing packing) {
+Tiles choose_tiles(const Gather& g, const Device& device) {
   const int64_t cores = device.capabilities().compute_units;
   const int64_t budget = (static_cast<int64_t>(std::min<uint64_t>(device.capabilities().local_memory, 768 << 10)) - static_local_bytes) / 4;
   const bool roomy = budget > 100'000;
   Tiles t{};
-  const int64_t size = words(packing, g.depth()), slabs = ceil_div(size, size <= max_words || roomy ? max_words : 128), depth = ceil_div(size, slabs);
-  t.depth = packing == Packing::pairs ? 2 * depth : depth;
+  const int64_t size = words(g.depth()), slabs = ceil_div(size, size <= max_words || roomy ? max_words : 128), depth = ceil_div(size, slabs);
+  t.depth = 2 * depth;
   const int64_t total = g.shape.batch * g.plane();
   t.pixels = std::min<int64_t>(slabs > 1 ? 224 : max_pixels, budget / depth / 32 * 32);
   t.pixel_tasks = ceil_div(total, t.pixels);
@@ -48,40 +43,33 @@ Tiles choose_tiles(const Gather& g, const Device& device, Packing packing) {
   return t;
 }
 
-int stride_class(const GatherShape& s) { return s.stride[2] == 1 || s.stride[2] == 2 || s.stride[2] == 4 ? s.stride[2] : 0; }
-
-bool is_volume(const GatherShape& s) { return s.input[0] > 1 || s.output[0] > 1 || s.kernel[0] > 1; }
-
-Defines gather_defines(DType type, int stride, bool volume, Packing packing) {
-  return Defines().add("DTYPE", name_of(type)).add("STRIDE", stride).add("VOLUME", volume).add("PAIRS", packing == Packing::pairs);
+Defines gather_defines(DType type, int stride, bool volume) {
+  return Defines().add("DTYPE", name_of(type)).add("STRIDE", stride).add("VOLUME", volume);
 }
 
-Kernel& specialise(KernelSite& site, Device& device, DType type, int stride, bool volume, Packing packing) {
-  return site.get(device, Variant().add(type).add(stride, 3).add(volume, 1).add(packing == Packing::pairs, 1),
-                  [&] { return gather_defines(type, stride, volume, packing); });
+Kernel& specialise(KernelSite& site, Device& device, DType type, int stride, bool volume) {
+  return site.get(device, Variant().add(type).add(stride, 3).add(volume, 1), [&] { return gather_defines(type, stride, volume); });
 }
 
-int64_t packed_words(const Gather& g, Packing packing) { return g.groups * round_up(g.shape.out_channels, 8) * words(packing, g.depth()); }
+int64_t packed_words(const Gather& g) { return g.groups * round_up(g.shape.out_channels, 8) * words(g.depth()); }
 
 // y [batch, groups * out_channels, output]; packed: room for packed_words.
-void multiply(Queue& queue, DType type, Packing packing, const Gather& g, const void* x, const void* w, const void* bias, void* y, uint32_t* packed) {
+void multiply(Queue& queue, DType type, const Gather& g, const void* x, const void* w, const void* bias, void* y, uint32_t* packed) {
   static KernelSite pack_site("conv_pairs.cl", "conv_pack_weights"), multiply_site("conv_pairs.cl", "conv_multiply");
   Device& device = queue.device();
   const int stride = stride_class(g.shape);
   const bool volume = is_volume(g.shape);
-  launch(queue, specialise(pack_site, device, type, stride, volume, packing),
-         Range(ceil_div(g.shape.out_channels, 8), ceil_div(g.depth(), 512), g.groups), Range(1, 1, 1), w, packed, g.shape, g.weights);
-  const Tiles t = choose_tiles(g, device, packing);
-  launch(queue, specialise(multiply_site, device, type, stride, volume, packing), Range(t.pixel_tasks, t.channel_tasks, g.groups), Range(1, 1, 1), x,
-         packed, bias, y, g.shape, int32_t{bias != nullptr}, static_cast<int32_t>(t.channels), static_cast<int32_t>(t.pixels),
-         static_cast<int32_t>(t.depth), LocalMemory{t.local_bytes});
+  launch(queue, specialise(pack_site, device, type, stride, volume), Range(ceil_div(g.shape.out_channels, 8), ceil_div(g.depth(), 512), g.groups),
+         Range(1, 1, 1), w, packed, g.shape, g.weights);
+  const Tiles t = choose_tiles(g, device);
+  launch(queue, specialise(multiply_site, device, type, stride, volume), Range(t.pixel_tasks, t.channel_tasks, g.groups), Range(1, 1, 1), x, packed,
+         bias, y, g.shape, int32_t{bias != nullptr}, static_cast<int32_t>(t.channels), static_cast<int32_t>(t.pixels), static_cast<int32_t>(t.depth),
+         LocalMemory{t.local_bytes});
 }
 
-template <Packing packing>
 const char* refuses_common(const ConvProblem& p, const Device& device) {
-  if (packing == Packing::pairs && (p.dtype != DType::bfloat16 || !has_bfloat16_pairs(device)))
-    return "needs bfloat16 and a processor that multiplies it";
-  if (packing == Packing::pairs && p.depthwise()) return "depthwise kernels are faster";
+  if ((p.dtype != DType::bfloat16 || !has_bfloat16_pairs(device))) return "needs bfloat16 and a processor that multiplies it";
+  if (p.depthwise()) return "depthwise kernels are faster";
   if (!device.fat()) return "made for CPU runtimes";
   if (p.channels_last) return "channels first only";
   if (p.dtype != DType::float32 && !is_half(p.dtype)) return "float32, float16 and bfloat16 only";
@@ -92,63 +80,32 @@ const char* refuses_common(const ConvProblem& p, const Device& device) {
 
 // ---- forward
 
-template <Packing packing>
-size_t forward_workspace(const ConvProblem& p, const Device&) {
-  return 4 * packed_words(flatten_pointwise(forward_gather(p)), packing);
-}
+size_t forward_workspace(const ConvProblem& p, const Device&) { return 4 * packed_words(flatten_pointwise(forward_gather(p))); }
 
-template <Packing packing>
 void forward(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace) {
-  multiply(queue, p.dtype, packing, flatten_pointwise(forward_gather(p)), t.x, t.w, t.bias, t.y, static_cast<uint32_t*>(workspace));
+  multiply(queue, p.dtype, flatten_pointwise(forward_gather(p)), t.x, t.w, t.bias, t.y, static_cast<uint32_t*>(workspace));
 }
 
 // ---- backward-data: one sub-grid of dx per residue of the stride, each a stride-1 product, then interleaved.
 
-int64_t residues(const ConvProblem& p) { return p.stride[0] * p.stride[1] * p.stride[2]; }
-
-// Bytes of one sub-grid in the workspace.
-int64_t slot_bytes(const ConvProblem& p) {
-  int64_t elements = p.batch * p.in_channels;
-  for (int d = 0; d < 3; ++d) elements *= ceil_div(p.input[d], p.stride[d]);
-  return round_up(elements * static_cast<int64_t>(size_of(p.dtype)), 64) + 256;
-}
-
 // All residues together have every tap once; pairs may add half a word to each.
-int64_t packed_bytes(const ConvProblem& p, Packing packing) {
-  return 4 * p.groups * round_up(p.in_per_group(), 8) * (words(packing, p.out_per_group() * p.taps()) + residues(p)) + 512;
+int64_t packed_bytes(const ConvProblem& p) {
+  return 4 * p.groups * round_up(p.in_per_group(), 8) * (words(p.out_per_group() * p.taps()) + residues(p)) + 512;
 }
 
-template <Packing packing>
 const char* backward_data_refuses(const ConvProblem& p, const Device& device) {
   if (residues(p) > 64) return "strides are too large";
-  return refuses_common<packing>(p, device);
+  return refuses_common(p, device);
 }
 
-template <Packing packing>
 size_t backward_data_workspace(const ConvProblem& p, const Device&) {
-  return packed_bytes(p, packing) + (residues(p) > 1 ? 256 + residues(p) * slot_bytes(p) : 0);
+  return packed_bytes(p) + (residues(p) > 1 ? 256 + residues(p) * slot_bytes(p) : 0);
 }
 
-void interleave(Queue& queue, const ConvProblem& p, const void* parts, uint64_t present, void* x) {
-  static KernelSite site("conv_pairs.cl", "conv_interleave");
-  struct alignas(16) Int3 {
-    int32_t d, h, w, unused;
-  };
-  auto triple = [](const std::array<int64_t, 3>& v) {
-    return Int3{static_cast<int32_t>(v[0]), static_cast<int32_t>(v[1]), static_cast<int32_t>(v[2]), 0};
-  };
-  const int64_t planes = p.batch * p.in_channels, tasks = std::min(planes, fat_tasks(queue.device(), planes * p.in_pixels()));
-  const int64_t per_task = ceil_div(planes, tasks);
-  launch(queue, specialise(site, queue.device(), p.dtype, 1, false, Packing::single), Range(ceil_div(planes, per_task)), Range(1), parts, x,
-         triple(p.input), triple(p.stride), slot_bytes(p) / static_cast<int64_t>(size_of(p.dtype)), present, planes, per_task);
-}
-
-template <Packing packing>
 void backward_data(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace) {
   uint32_t* packed = static_cast<uint32_t*>(workspace);
-  if (residues(p) == 1)
-    return multiply(queue, p.dtype, packing, flatten_pointwise(backward_data_gather(p, {0, 0, 0})), t.y, t.w, nullptr, t.x, packed);
-  char* parts = static_cast<char*>(workspace) + round_up(packed_bytes(p, packing), 64) + 256;
+  if (residues(p) == 1) return multiply(queue, p.dtype, flatten_pointwise(backward_data_gather(p, {0, 0, 0})), t.y, t.w, nullptr, t.x, packed);
+  char* parts = static_cast<char*>(workspace) + round_up(packed_bytes(p), 64) + 256;
   uint64_t present = 0;
   int residue = 0;
   for (int64_t z = 0; z < p.stride[0]; ++z)
@@ -157,8 +114,8 @@ void backward_data(Queue& queue, const ConvProblem& p, const ConvOperands& t, vo
         const Gather g = flatten_pointwise(backward_data_gather(p, {z, y, x}));
         if (g.taps() == 0 || g.plane() == 0) continue;
         present |= uint64_t{1} << residue;
-        multiply(queue, p.dtype, packing, g, t.y, t.w, nullptr, parts + residue * slot_bytes(p), packed);
-        packed += packed_words(g, packing);
+        multiply(queue, p.dtype, g, t.y, t.w, nullptr, parts + residue * slot_bytes(p), packed);
+        packed += packed_words(g);
       }
   interleave(queue, p, parts, present, t.x);
 }
@@ -170,10 +127,9 @@ struct WeightTiles {
   size_t local_bytes;
 };
 
-WeightTiles choose_weight_tiles(const Gather& g, const Device& device, Packing packing) {
+WeightTiles choose_weight_tiles(const Gather& g, const Device& device) {
   constexpr int64_t rows = 128;
-  const int64_t slab = packing == Packing::pairs ? 2 * rows : rows, cores = device.capabilities().compute_units, size = g.depth(),
-                pixels = g.shape.batch * g.plane();
+  const int64_t slab = 2 * rows, cores = device.capabilities().compute_units, size = g.depth(), pixels = g.shape.batch * g.plane();
   const bool roomy = device.capabilities().local_memory >= 512 << 10;
   auto even = [](int64_t total, int64_t limit, int64_t unit) { return round_up(ceil_div(total, ceil_div(total, limit)), unit); };
   WeightTiles t{};
@@ -187,51 +143,41 @@ WeightTiles choose_weight_tiles(const Gather& g, const Device& device, Packing p
   return t;
 }
 
-template <Packing packing>
 const char* backward_weight_refuses(const ConvProblem& p, const Device& device) {
   if (p.batch * p.out_pixels() > 1 << 30) return "too many pixels";
-  return refuses_common<packing>(p, device);
+  return refuses_common(p, device);
 }
 
-template <Packing packing>
 size_t backward_weight_workspace(const ConvProblem& p, const Device& device) {
-  const int64_t parts = choose_weight_tiles(flatten_pointwise(forward_gather(p)), device, packing).parts;
+  const int64_t parts = choose_weight_tiles(flatten_pointwise(forward_gather(p)), device).parts;
   return parts > 1 ? 4 * parts * p.w_numel() : 0;
 }
 
-template <Packing packing>
 void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace) {
-  static KernelSite site("conv_pairs_backward_weight.cl", "conv_backward_weight"), sum_site("conv_pairs_backward_weight.cl", "conv_sum_shares");
+  static KernelSite site("conv_pairs_backward_weight.cl", "conv_backward_weight");
   Device& device = queue.device();
   const Gather g = flatten_pointwise(forward_gather(p));
-  const WeightTiles tiles = choose_weight_tiles(g, device, packing);
+  const WeightTiles tiles = choose_weight_tiles(g, device);
   const int stride = stride_class(g.shape);
   const bool volume = is_volume(g.shape);
   const DType result = tiles.parts > 1 ? DType::float32 : p.dtype;
-  Kernel& kernel = site.get(device, Variant().add(p.dtype).add(result).add(stride, 3).add(volume, 1).add(packing == Packing::pairs, 1),
-                            [&] { return gather_defines(p.dtype, stride, volume, packing).add("RESULT", name_of(result)); });
+  Kernel& kernel = site.get(device, Variant().add(p.dtype).add(result).add(stride, 3).add(volume, 1),
+                            [&] { return gather_defines(p.dtype, stride, volume).add("RESULT", name_of(result)); });
   launch(queue, kernel, Range(ceil_div(g.shape.out_channels, tiles.channels), ceil_div(g.depth(), tiles.columns), g.groups * tiles.parts),
          Range(1, 1, 1), t.x, t.y, tiles.parts > 1 ? workspace : t.w, g.shape, static_cast<int32_t>(g.groups), static_cast<int32_t>(tiles.channels),
          static_cast<int32_t>(tiles.columns), static_cast<int32_t>(tiles.share), LocalMemory{tiles.local_bytes});
-  if (tiles.parts > 1)
-    launch(queue, specialise(sum_site, device, p.dtype, 1, false, Packing::single), Range(ceil_div(p.w_numel(), 4096)), Range(1), workspace, t.w,
-           p.w_numel(), static_cast<int32_t>(tiles.parts));
-}
-
-template <Packing packing>
-constexpr std::array<ConvAlgorithm, 3> algorithms(const char* name) {
-  return {{
-      {name, ConvPass::forward, refuses_common<packing>, forward_workspace<packing>, forward<packing>},
-      {name, ConvPass::backward_data, backward_data_refuses<packing>, backward_data_workspace<packing>, backward_data<packing>},
-      {name, ConvPass::backward_weight, backward_weight_refuses<packing>, backward_weight_workspace<packing>, backward_weight<packing>},
-  }};
+  if (tiles.parts > 1) sum_shares(queue, p, static_cast<const float*>(workspace), tiles.parts, t.w);
 }
 
 }  // namespace
 
 std::span<const ConvAlgorithm> bfloat16_pairs_algorithms() {
-  static constexpr auto table = algorithms<Packing::pairs>("bfloat16_pairs");
-  return table;
+  static const ConvAlgorithm algorithms[] = {
+      {"bfloat16_pairs", ConvPass::forward, refuses_common, forward_workspace, forward},
+      {"bfloat16_pairs", ConvPass::backward_data, backward_data_refuses, backward_data_workspace, backward_data},
+      {"bfloat16_pairs", ConvPass::backward_weight, backward_weight_refuses, backward_weight_workspace, backward_weight},
+  };
+  return algorithms;
 }
 
 }  // namespace ocl::ops

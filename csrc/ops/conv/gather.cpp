@@ -64,4 +64,10 @@ Gather flatten_pointwise(Gather g) {
   return g;
 }
 
+int stride_class(const GatherShape& s) { return s.stride[2] == 1 || s.stride[2] == 2 || s.stride[2] == 4 ? s.stride[2] : 0; }
+
+bool is_volume(const GatherShape& s) { return s.input[0] > 1 || s.output[0] > 1 || s.kernel[0] > 1; }
+
+bool balanced(int64_t tasks, int64_t cores) { return tasks >= 4 * cores && (tasks % cores == 0 || tasks >= 8 * cores); }
+
 }  // namespace ocl::ops

@@ -37,6 +37,13 @@ Gather forward_gather(const ConvProblem& p);
 // Stride 1 has the single residue (0, 0, 0). kernel[d] == 0 when no tap does.
 Gather backward_data_gather(const ConvProblem& p, const std::array<int64_t, 3>& residue);
 
+// How the kernels are specialised: stride along rows where they have vectors for it, otherwise 0; whether there is a depth.
+int stride_class(const GatherShape& s);
+bool is_volume(const GatherShape& s);
+
+// Enough tasks for every core to be busy to the end, and a multiple of the cores when tasks are few.
+bool balanced(int64_t tasks, int64_t cores);
+
 // A 1x1 kernel with stride 1 and no padding becomes a single row of pixels.
 Gather flatten_pointwise(Gather gather);
 

@@ -1,5 +1,6 @@
 #include "ops/conv/implicit_gemm.h"
 
+#include "ops/conv/combine.h"
 #include "ops/conv/gather.h"
 #include "ops/elementwise/elementwise.h"
 
@@ -15,9 +16,6 @@ struct Tiles {
   int64_t phase_line, phase_at;  // floats of a phase (0: no phases), of local memory before them
   size_t local_bytes;
 };
-
-// Enough tasks for every core to be busy to the end, and a multiple of the cores when tasks are few.
-bool balanced(int64_t tasks, int64_t cores) { return tasks >= 4 * cores && (tasks % cores == 0 || tasks >= 8 * cores); }
 
 // Whether taps are read from phases of the image (conv_gather.clh) rather than piece by piece.
 bool takes_phases(const Gather& g) {
@@ -74,10 +72,6 @@ Tiles choose_tiles(const Gather& g, const Device& device) {
   t.local_bytes += 4 * static_cast<size_t>(phase_floats(g, t.pixels));
   return t;
 }
-
-int stride_class(const GatherShape& s) { return s.stride[2] == 1 || s.stride[2] == 2 || s.stride[2] == 4 ? s.stride[2] : 0; }
-
-bool is_volume(const GatherShape& s) { return s.input[0] > 1 || s.output[0] > 1 || s.kernel[0] > 1; }
 
 Defines gather_defines(DType type, int stride, bool volume) {
   return Defines().add("DTYPE", name_of(type)).add("STRIDE", stride).add("VOLUME", volume);
@@ -152,15 +146,6 @@ void forward(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* wo
 
 // ---- backward-data: one sub-grid of dx per residue of the stride, each a stride-1 product, then interleaved.
 
-int64_t residues(const ConvProblem& p) { return p.stride[0] * p.stride[1] * p.stride[2]; }
-
-// Bytes of one sub-grid in the workspace.
-int64_t slot_bytes(const ConvProblem& p) {
-  int64_t elements = p.batch * p.in_channels;
-  for (int d = 0; d < 3; ++d) elements *= ceil_div(p.input[d], p.stride[d]);
-  return round_up(elements * static_cast<int64_t>(size_of(p.dtype)), 64) + 256;
-}
-
 int64_t packed_bytes(const ConvProblem& p) { return 4 * p.groups * round_up(p.in_per_group(), 8) * p.out_per_group() * p.taps() + 512; }
 
 const char* backward_data_refuses(const ConvProblem& p, const Device& device) {
@@ -170,18 +155,6 @@ const char* backward_data_refuses(const ConvProblem& p, const Device& device) {
 
 size_t backward_data_workspace(const ConvProblem& p, const Device&) {
   return packed_bytes(p) + (residues(p) > 1 ? 256 + residues(p) * slot_bytes(p) : 0);
-}
-
-void interleave(Queue& queue, const ConvProblem& p, const void* parts, uint64_t present, void* x) {
-  static KernelSite site("conv_implicit_gemm.cl", "conv_interleave");
-  struct alignas(16) Int3 {
-    int32_t d, h, w, unused;
-  };
-  auto triple = [](const std::array<int64_t, 3>& v) { return Int3{static_cast<int32_t>(v[0]), static_cast<int32_t>(v[1]), static_cast<int32_t>(v[2]), 0}; };
-  const int64_t planes = p.batch * p.in_channels, tasks = std::min(planes, fat_tasks(queue.device(), planes * p.in_pixels()));
-  const int64_t per_task = ceil_div(planes, tasks);
-  launch(queue, specialise(site, queue.device(), p.dtype, 1, false), Range(ceil_div(planes, per_task)), Range(1), parts, x, triple(p.input), triple(p.stride),
-         slot_bytes(p) / static_cast<int64_t>(size_of(p.dtype)), present, planes, per_task);
 }
 
 void backward_data(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace) {
@@ -237,7 +210,7 @@ size_t backward_weight_workspace(const ConvProblem& p, const Device& device) {
 }
 
 void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace) {
-  static KernelSite site("conv_backward_weight.cl", "conv_backward_weight"), sum_site("conv_backward_weight.cl", "conv_sum_shares");
+  static KernelSite site("conv_backward_weight.cl", "conv_backward_weight");
   Device& device = queue.device();
   const Gather g = forward_plan(p);
   const WeightTiles tiles = choose_weight_tiles(g, device);
@@ -251,9 +224,7 @@ void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, 
   launch(queue, kernel, Range(ceil_div(g.shape.out_channels, tiles.channels), ceil_div(g.depth(), tiles.columns), g.groups * tiles.parts), Range(1, 1, 1), x, t.y,
          tiles.parts > 1 ? workspace : t.w, g.shape, static_cast<int32_t>(g.groups), static_cast<int32_t>(tiles.channels), static_cast<int32_t>(tiles.columns),
          static_cast<int32_t>(tiles.share), LocalMemory{tiles.local_bytes});
-  if (tiles.parts > 1)
-    launch(queue, specialise(sum_site, device, p.dtype, 1, false), Range(ceil_div(p.w_numel(), 4096)), Range(1), workspace, t.w, p.w_numel(),
-           static_cast<int32_t>(tiles.parts));
+  if (tiles.parts > 1) sum_shares(queue, p, static_cast<const float*>(workspace), tiles.parts, t.w);
 }
 
 }  // namespace

@@ -1,0 +1,41 @@
+#include "ops/conv/combine.h"
+
+namespace ocl::ops {
+
+namespace {
+
+Kernel& specialise(KernelSite& site, Device& device, DType type) {
+  return site.get(device, Variant().add(type), [&] { return Defines().add("DTYPE", name_of(type)); });
+}
+
+}  // namespace
+
+int64_t residues(const ConvProblem& p) { return p.stride[0] * p.stride[1] * p.stride[2]; }
+
+int64_t slot_bytes(const ConvProblem& p) {
+  int64_t elements = p.batch * p.in_channels;
+  for (int d = 0; d < 3; ++d) elements *= ceil_div(p.input[d], p.stride[d]);
+  return round_up(elements * static_cast<int64_t>(size_of(p.dtype)), 64) + 256;
+}
+
+void interleave(Queue& queue, const ConvProblem& p, const void* parts, uint64_t present, void* dx) {
+  static KernelSite site("conv_combine.cl", "conv_interleave");
+  struct alignas(16) Int3 {
+    int32_t d, h, w, unused;
+  };
+  auto triple = [](const std::array<int64_t, 3>& v) {
+    return Int3{static_cast<int32_t>(v[0]), static_cast<int32_t>(v[1]), static_cast<int32_t>(v[2]), 0};
+  };
+  const int64_t planes = p.batch * p.in_channels, tasks = std::min(planes, fat_tasks(queue.device(), planes * p.in_pixels()));
+  const int64_t per_task = ceil_div(planes, tasks);
+  launch(queue, specialise(site, queue.device(), p.dtype), Range(ceil_div(planes, per_task)), Range(1), parts, dx, triple(p.input), triple(p.stride),
+         slot_bytes(p) / static_cast<int64_t>(size_of(p.dtype)), present, planes, per_task);
+}
+
+void sum_shares(Queue& queue, const ConvProblem& p, const float* shares, int64_t parts, void* dw) {
+  static KernelSite site("conv_combine.cl", "conv_sum_shares");
+  launch(queue, specialise(site, queue.device(), p.dtype), Range(ceil_div(p.w_numel(), 4096)), Range(1), shares, dw, p.w_numel(),
+         static_cast<int32_t>(parts));
+}
+
+}  // namespace ocl::ops

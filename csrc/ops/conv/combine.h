@@ -1,0 +1,18 @@
+// Convolutions that are computed in parts: sub-grids of dx, shares of dw (kernels_cl/conv_combine.cl).
+#pragma once
+
+#include "ops/conv/conv.h"
+
+namespace ocl::ops {
+
+// Sub-grids of dx, one for each residue of the pixels modulo the stride.
+int64_t residues(const ConvProblem& p);
+// Bytes of one of them in a workspace.
+int64_t slot_bytes(const ConvProblem& p);
+// dx from the sub-grids, which lie slot_bytes apart; bit r of `present` is clear where no tap reaches residue r. At most 64 residues.
+void interleave(Queue& queue, const ConvProblem& p, const void* parts, uint64_t present, void* dx);
+
+// dw from `parts` partial sums in float32, added in order.
+void sum_shares(Queue& queue, const ConvProblem& p, const float* shares, int64_t parts, void* dw);
+
+}  // namespace ocl::ops
