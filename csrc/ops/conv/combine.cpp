@@ -18,6 +18,20 @@ int64_t slot_bytes(const ConvProblem& p) {
   return round_up(elements * static_cast<int64_t>(size_of(p.dtype)), 64) + 256;
 }
 
+uint64_t each_sub_grid(const ConvProblem& p, const std::function<void(const Gather&, int)>& compute) {
+  uint64_t present = 0;
+  int residue = 0;
+  for (int64_t z = 0; z < p.stride[0]; ++z)
+    for (int64_t y = 0; y < p.stride[1]; ++y)
+      for (int64_t x = 0; x < p.stride[2]; ++x, ++residue) {
+        const Gather g = flatten_pointwise(backward_data_gather(p, {z, y, x}));
+        if (g.taps() == 0 || g.plane() == 0) continue;
+        present |= uint64_t{1} << residue;
+        compute(g, residue);
+      }
+  return present;
+}
+
 void interleave(Queue& queue, const ConvProblem& p, const void* parts, uint64_t present, void* dx) {
   static KernelSite site("conv_combine.cl", "conv_interleave");
   struct alignas(16) Int3 {

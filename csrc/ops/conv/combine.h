@@ -1,7 +1,9 @@
 // Convolutions that are computed in parts: sub-grids of dx, shares of dw (kernels_cl/conv_combine.cl).
 #pragma once
 
-#include "ops/conv/conv.h"
+#include "ops/conv/gather.h"
+
+#include <functional>
 
 namespace ocl::ops {
 
@@ -9,6 +11,8 @@ namespace ocl::ops {
 int64_t residues(const ConvProblem& p);
 // Bytes of one of them in a workspace.
 int64_t slot_bytes(const ConvProblem& p);
+// Calls compute(sub-grid as a gather from dy, its residue) for those that any tap reaches; returns them as bits.
+uint64_t each_sub_grid(const ConvProblem& p, const std::function<void(const Gather&, int)>& compute);
 // dx from the sub-grids, which lie slot_bytes apart; bit r of `present` is clear where no tap reaches residue r. At most 64 residues.
 void interleave(Queue& queue, const ConvProblem& p, const void* parts, uint64_t present, void* dx);
 

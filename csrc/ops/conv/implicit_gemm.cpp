@@ -161,17 +161,10 @@ void backward_data(Queue& queue, const ConvProblem& p, const ConvOperands& t, vo
   float* packed = static_cast<float*>(workspace);
   if (residues(p) == 1) return multiply(queue, p.dtype, flatten_pointwise(backward_data_gather(p, {0, 0, 0})), t.y, t.w, nullptr, t.x, packed);
   char* parts = static_cast<char*>(workspace) + round_up(packed_bytes(p), 64) + 256;
-  uint64_t present = 0;
-  int residue = 0;
-  for (int64_t z = 0; z < p.stride[0]; ++z)
-    for (int64_t y = 0; y < p.stride[1]; ++y)
-      for (int64_t x = 0; x < p.stride[2]; ++x, ++residue) {
-        const Gather g = flatten_pointwise(backward_data_gather(p, {z, y, x}));
-        if (g.taps() == 0 || g.plane() == 0) continue;
-        present |= uint64_t{1} << residue;
-        multiply(queue, p.dtype, g, t.y, t.w, nullptr, parts + residue * slot_bytes(p), packed);
-        packed += packed_floats(g);
-      }
+  const uint64_t present = each_sub_grid(p, [&](const Gather& g, int residue) {
+    multiply(queue, p.dtype, g, t.y, t.w, nullptr, parts + residue * slot_bytes(p), packed);
+    packed += packed_floats(g);
+  });
   interleave(queue, p, parts, present, t.x);
 }
 
