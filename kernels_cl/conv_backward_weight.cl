@@ -6,29 +6,14 @@
 #include "common/types.clh"
 #include "common/transpose16.clh"
 #include "common/conv_gather.clh"
+#include "common/conv_weight_gradient.clh"
 
-#ifndef RESULT
-#define RESULT DTYPE  // dw, or float32 for partial sums
-#endif
-#define RESULT_TYPE STORAGE(RESULT)
-#define PIXELS 128
-#define MAX_COLUMNS 256
-#define EACH_ROW _Pragma("unroll") for (int i = 0; i < 8; i++)
-#define EACH_LANE _Pragma("unroll") for (int l = 0; l < 16; l++)
-
-// 16 pixels of dy of one channel, the first `count` of them valid; dy: the channel in image 0.
-inline float16 load_pixels(__global const T* dy, long image, int plane, long pixel, int count) {
-  const long n = pixel / plane;
-  int r = pixel - n * plane;
-  __global const T* at = dy + n * image + r;
-  float16 v = LOADV(DTYPE, float32, 16, at, 0);
-  if (r + count > plane)
-    for (int l = plane - r; l < count; l += plane) {
-      at += image - plane;
-      v = select(v, LOADV(DTYPE, float32, 16, at, 0), LANES >= l);
-    }
-  return count < 16 ? select((float16)0, v, LANES < count) : v;
-}
+#define ROWS 128  // of a slab: pixels
+#define PIXELS ROWS
+typedef float packed_t;
+typedef float16 packed16_t;
+#define STEPS(k) (k)
+#define ADD_STEP(c, v, b) c = fma(v, b, c)
 
 // a[o / 16][pixel][16]
 inline void pack_gradient(__global const T* dy, long image, int plane, long pixel, int count, int channels, __local float* a) {
@@ -84,50 +69,4 @@ inline void pack_columns(const GatherShape s, __global const T* x, int count, in
     for (int p = 0; p < count; p++) *(__local float16*)(b + (columns / 32 * PIXELS + p) * 32 + 16) = (float16)0;
 }
 
-FAT_KERNEL void conv_backward_weight(TENSOR(const T, x), TENSOR(const T, dy), TENSOR(RESULT_TYPE, dw), const GatherShape s, int groups, int channels, int columns, int share,
-                                     __local float* restrict memory) {
-  OPEN_RESTRICT(const T, x); OPEN_RESTRICT(const T, dy); OPEN_RESTRICT(RESULT_TYPE, dw);
-  __local Piece pieces[PIXELS + PIXELS / 16];
-  __local int first[PIXELS / 16 + 1];
-  __local Tap taps[MAX_COLUMNS];
-  const int group = get_group_id(2) % groups, part = get_group_id(2) / groups, plane = s.output[0] * s.output[1] * s.output[2];
-  const int size = s.in_channels * s.kernel_size[0] * s.kernel_size[1] * s.kernel_size[2];
-  const int o0 = get_group_id(0) * channels, k0 = get_group_id(1) * columns, rows = MIN_OF(channels, s.out_channels - o0), width = MIN_OF(columns, size - k0);
-  const long begin = (long)part * share, end = MIN_OF((long)s.batch * plane, begin + share), image = (long)s.out_channels * groups * plane;
-  __local float* restrict a_block = memory;
-  __local float* restrict b_block = a_block + channels * PIXELS;
-  __local float* restrict sums = b_block + columns * PIXELS;  // [o / 8][k / 32][8][32]
-  x += (long)group * s.in_channels * s.x_plane;
-  dy += ((long)group * s.out_channels + o0) * plane;
-  find_taps(s, k0, width, taps);
-  for (long pixel = begin; pixel < end; pixel += PIXELS) {
-    const int count = MIN_OF((long)PIXELS, end - pixel);
-    find_pieces(s, pixel, count, pieces, first);
-    pack_gradient(dy, image, plane, pixel, count, rows, a_block);
-    pack_columns(s, x, count, width, pieces, first, taps, b_block);
-    for (int k = 0; k < width; k += 32)
-      for (int o = 0; o < rows; o += 8) {
-        __local const float* restrict a = a_block + o / 16 * PIXELS * 16 + (o & 8);
-        __local const float* restrict b = b_block + k / 32 * PIXELS * 32;
-        __local float* restrict sum = sums + (o / 8 * (columns / 32) + k / 32) * 256;
-        float16 c[8][2];
-        if (pixel > begin) {
-          EACH_ROW c[i][0] = *(__local float16*)(sum + i * 32), c[i][1] = *(__local float16*)(sum + i * 32 + 16);
-        } else {
-          EACH_ROW c[i][0] = c[i][1] = (float16)0;
-        }
-        for (int p = 0; p < count; p++, a += 16, b += 32) {
-          const float16 b0 = *(__local const float16*)b, b1 = *(__local const float16*)(b + 16);
-          EACH_ROW { const float16 v = (float16)a[i]; c[i][0] = fma(v, b0, c[i][0]); c[i][1] = fma(v, b1, c[i][1]); }
-        }
-        EACH_ROW *(__local float16*)(sum + i * 32) = c[i][0], *(__local float16*)(sum + i * 32 + 16) = c[i][1];
-      }
-  }
-  dw += ((long)get_group_id(2) * s.out_channels + o0) * size + k0;
-  for (int o = 0; o < rows; o++)
-    for (int k = 0; k < width; k += 16) {
-      __local const float* from = sums + (o / 8 * (columns / 32) + k / 32) * 256 + (o & 7) * 32 + (k & 16);
-      if (k + 16 <= width) STOREV(RESULT, float32, 16, dw, (long)o * size + k, *(__local const float16*)from);
-      else for (int l = 0; l < width - k; l++) STORE(RESULT, float32, dw, (long)o * size + k + l, from[l]);
-    }
-}
+#include "common/conv_weight_gradient_kernel.clh"

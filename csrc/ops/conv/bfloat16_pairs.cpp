@@ -115,34 +115,13 @@ void backward_data(Queue& queue, const ConvProblem& p, const ConvOperands& t, vo
 
 // ---- backward-weight: shares of the pixels give partial sums, added by a second kernel.
 
-struct WeightTiles {
-  int64_t channels, columns, share, parts;
-  size_t local_bytes;
-};
-
-WeightTiles choose_weight_tiles(const Gather& g, const Device& device) {
-  constexpr int64_t rows = 128;
-  const int64_t slab = 2 * rows, cores = device.capabilities().compute_units, size = g.depth(), pixels = g.shape.batch * g.plane();
-  const bool roomy = device.capabilities().local_memory >= 512 << 10;
-  auto even = [](int64_t total, int64_t limit, int64_t unit) { return round_up(ceil_div(total, ceil_div(total, limit)), unit); };
-  WeightTiles t{};
-  t.channels = even(g.shape.out_channels, roomy ? 256 : 128, 16);
-  t.columns = even(size, roomy ? 192 : 128, 32);
-  const int64_t tasks = g.groups * ceil_div(g.shape.out_channels, t.channels) * ceil_div(size, t.columns);
-  for (t.parts = 1; t.parts < ceil_div(pixels, slab) && !balanced(tasks * t.parts, cores);) ++t.parts;
-  t.share = round_up(ceil_div(pixels, t.parts), 32);
-  t.parts = ceil_div(pixels, t.share);
-  t.local_bytes = 4 * (t.channels * rows + t.columns * rows + t.channels * t.columns);
-  return t;
-}
-
 const char* backward_weight_refuses(const ConvProblem& p, const Device& device) {
   if (p.batch * p.out_pixels() > 1 << 30) return "too many pixels";
   return refuses_common(p, device);
 }
 
 size_t backward_weight_workspace(const ConvProblem& p, const Device& device) {
-  const int64_t parts = choose_weight_tiles(flatten_pointwise(forward_gather(p)), device).parts;
+  const int64_t parts = choose_weight_tiles(flatten_pointwise(forward_gather(p)), device, 2).parts;
   return parts > 1 ? 4 * parts * p.w_numel() : 0;
 }
 
@@ -150,7 +129,7 @@ void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, 
   static KernelSite site("conv_pairs_backward_weight.cl", "conv_backward_weight");
   Device& device = queue.device();
   const Gather g = flatten_pointwise(forward_gather(p));
-  const WeightTiles tiles = choose_weight_tiles(g, device);
+  const WeightTiles tiles = choose_weight_tiles(g, device, 2);
   const int stride = stride_class(g.shape);
   const bool volume = is_volume(g.shape);
   const DType result = tiles.parts > 1 ? DType::float32 : p.dtype;

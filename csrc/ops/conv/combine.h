@@ -16,6 +16,13 @@ uint64_t each_sub_grid(const ConvProblem& p, const std::function<void(const Gath
 // dx from the sub-grids, which lie slot_bytes apart; bit r of `present` is clear where no tap reaches residue r. At most 64 residues.
 void interleave(Queue& queue, const ConvProblem& p, const void* parts, uint64_t present, void* dx);
 
+// One task of a weight gradient: `channels` x `columns` of dw over `share` pixels; `parts` of them share a piece of dw.
+struct WeightTiles {
+  int64_t channels, columns, share, parts;
+  size_t local_bytes;
+};
+// For kernels whose slabs have 128 words of `pixels_per_word` pixels (kernels_cl/common/conv_weight_gradient.clh).
+WeightTiles choose_weight_tiles(const Gather& g, const Device& device, int64_t pixels_per_word);
 // dw from `parts` partial sums in float32, added in order.
 void sum_shares(Queue& queue, const ConvProblem& p, const float* shares, int64_t parts, void* dw);
 
