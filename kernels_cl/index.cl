@@ -1,6 +1,7 @@
 // Moves elements of BYTES bytes through an index (csrc/ops/index/indexed.h); any dtype of that width.
 //   index_fat   a task copies a block; rows that are contiguous on both sides go by vectors of 16
 //   index_simt  a work-item per element
+//   index_rows  fat: whole rows of the source, destination[r] = source[index[r]]; a task copies `block` rows
 #include "common/memory.clh"
 
 #ifndef BYTES
@@ -19,19 +20,8 @@
 
 #define UPDATE(d, s) *(d) = (s)
 #if DEVICE_FAT && BYTES < 16
-#define UPDATE_ROW(d, s, n) copy_row(d, s, n)
-inline void copy_row(__global ELEMENT* d, __global const ELEMENT* s, long n) {
-  long j = 0;
-  for (; j + 64 <= n; j += 64) {
-    const CAT(ELEMENT, 16) v0 = vload16(0, s + j), v1 = vload16(1, s + j), v2 = vload16(2, s + j), v3 = vload16(3, s + j);
-    vstore16(v0, 0, d + j);
-    vstore16(v1, 1, d + j);
-    vstore16(v2, 2, d + j);
-    vstore16(v3, 3, d + j);
-  }
-  for (; j + 16 <= n; j += 16) vstore16(vload16(0, s + j), 0, d + j);
-  for (; j < n; ++j) d[j] = s[j];
-}
+#include "common/copy_run.clh"
+#define UPDATE_ROW(d, s, n) copy_run(d, s, n)
 #define UPDATE_REVERSED(d, s, n) copy_reversed(d, s, n)
 inline void copy_reversed(__global ELEMENT* d, __global const ELEMENT* s, long n) {
   long j = 0;
@@ -44,6 +34,20 @@ inline void copy_reversed(__global ELEMENT* d, __global const ELEMENT* s, long n
 
 #if DEVICE_FAT
 INDEXED_FAT(index_fat)
+
+#if BYTES < 16
+// `checked`: indices need no wrapping, and a negative one is skipped. Steps in elements.
+FAT_KERNEL void index_rows(TENSOR(ELEMENT, dst), TENSOR(const ELEMENT, src), TENSOR(const STORAGE(INDEX_DTYPE), idx), TENSOR(int, error), int code,
+                           int checked, long rows, long width, long limit, long dst_row, long src_row, long src_step, long idx_row, long block) {
+  OPEN(ELEMENT, dst); OPEN(const ELEMENT, src); OPEN(const STORAGE(INDEX_DTYPE), idx); OPEN(int, error);
+  const long first = get_group_id(0) * block, last = MIN_OF(first + block, rows);
+  for (long r = first; r < last; ++r) {
+    const long given = (long)idx[r * idx_row], k = given < 0 && !checked ? given + limit : given;
+    if ((ulong)k < (ulong)limit) copy_run(dst + r * dst_row, src + r * src_row + k * src_step, width);
+    else if (!checked) checked_index(given, limit, error, code);
+  }
+}
+#endif
 #else
 INDEXED_SIMT(index_simt)
 #endif

@@ -95,11 +95,21 @@ TEST(Permute, ShortRunsMoveAsWiderElements) {
     }
 }
 
+TEST(Permute, RunsThatStayTogether) {
+  if (!queue().device().fat()) GTEST_SKIP() << "left to the strided elementwise kernel";
+  for (int64_t bytes : {1, 2, 4, 8, 16})
+    for (int64_t run : {3, 5, 8, 13, 16, 24, 47, 64, 67, 100})
+      for (int64_t gap : {0, 1}) {
+        check({{7, 19, run}, {1, 0, 2}, gap}, bytes);
+        check({{3, 5, 8, run}, {0, 2, 1, 3}, gap}, bytes, 3);
+        check({{2, 3, 2, 5, 3, 2, run}, {5, 3, 1, 0, 2, 4, 6}, gap}, bytes, 1);
+      }
+}
+
 TEST(Permute, LeavesOtherCopiesAlone) {
   Array<float> x(size_t(64)), y(size_t(64));
   const std::vector<std::vector<PermuteDimension>> others = {
-      {{8, 1, 1}, {8, 8, 8}},                                                                                  // rows in order
-      {{8, 8, 1}, {8, 0, 8}},                                                                                  // broadcast
+      {{64, 1, 1}, {2, 100, 64}},                                                                              // few long rows
       {{8, 2, 1}, {4, 16, 8}},                                                                                 // a step in the source
       {{4, 8, 1}, {4, 1, 4}, {2, 4, 64}, {2, 4, 64}, {2, 4, 64}, {2, 4, 64}, {2, 4, 64}, {2, 4, 64}, {2, 4, 64}},  // too many dimensions
   };

@@ -11,7 +11,7 @@ namespace {
 // As in kernels_cl/permute.cl.
 constexpr int batch_dims = 6;
 struct Geometry {
-  int64_t size0, from0, size1, to1;
+  int64_t size0, from0, size1, from1, to1;
   int64_t sizes[batch_dims], from[batch_dims], to[batch_dims];
 };
 
@@ -19,6 +19,7 @@ struct Plan {
   size_t element_bytes;
   Geometry geometry;
   int64_t batches;
+  bool rows = false;  // dimension 0 is contiguous on both sides
 };
 
 // Short runs that stay together become one wider element.
@@ -37,11 +38,31 @@ void widen(size_t& bytes, std::vector<PermuteDimension>& dimensions, uint64_t ad
   }
 }
 
+// Runs are copied as elements of 4 bytes where everything is a multiple of that: vectors of 16 are then a cache line.
+void widen_runs(size_t& bytes, PermuteDimension& run, std::span<PermuteDimension> others, uint64_t addresses) {
+  if (bytes > 4) {
+    const auto pieces = static_cast<int64_t>(bytes / 4);
+    run.size *= pieces;
+    for (PermuteDimension& d : others) d.from *= pieces, d.to *= pieces;
+  } else {
+    const auto each = static_cast<int64_t>(4 / bytes);
+    if (addresses % 4 != 0 || run.size % each != 0) return;
+    for (const PermuteDimension& d : others)
+      if (d.from % each != 0 || d.to % each != 0) return;
+    run.size /= each;
+    for (PermuteDimension& d : others) d.from /= each, d.to /= each;
+  }
+  bytes = 4;
+}
+
+bool nearer(const PermuteDimension& a, const PermuteDimension& b) { return std::abs(a.to) < std::abs(b.to); }
+
 bool make_plan(size_t element_bytes, const void* from, const void* to, std::span<const PermuteDimension> given, Plan& plan) {
   std::vector<PermuteDimension> dimensions;
   for (const PermuteDimension& d : given)
     if (d.size != 1) dimensions.push_back(d);
-  widen(element_bytes, dimensions, reinterpret_cast<uint64_t>(from) | reinterpret_cast<uint64_t>(to));
+  const uint64_t addresses = reinterpret_cast<uint64_t>(from) | reinterpret_cast<uint64_t>(to);
+  widen(element_bytes, dimensions, addresses);
   auto take = [&](auto&& fits, PermuteDimension& taken) {
     const auto found = std::find_if(dimensions.begin(), dimensions.end(), fits);
     if (found == dimensions.end()) return false;
@@ -50,13 +71,21 @@ bool make_plan(size_t element_bytes, const void* from, const void* to, std::span
     return true;
   };
   PermuteDimension result, source;
-  if (!take([](const PermuteDimension& d) { return d.to == 1 && d.from != 1 && d.from != 0; }, result)) return false;
-  if (!take([](const PermuteDimension& d) { return d.from == 1 && d.to != 0; }, source)) return false;
+  const bool rows = take([](const PermuteDimension& d) { return d.to == 1 && d.from == 1; }, result);
+  if (rows) {
+    if (dimensions.empty()) return false;
+    widen_runs(element_bytes, result, dimensions, addresses);
+    const auto nearest = std::min_element(dimensions.begin(), dimensions.end(), nearer);
+    source = *nearest;
+    dimensions.erase(nearest);
+  } else {
+    if (!take([](const PermuteDimension& d) { return d.to == 1 && d.from != 1 && d.from != 0; }, result)) return false;
+    if (!take([](const PermuteDimension& d) { return d.from == 1 && d.to != 0; }, source)) return false;
+  }
   if (dimensions.size() > batch_dims) return false;
-  plan = {element_bytes, {result.size, result.from, source.size, source.to, {}, {}, {}}, 1};
+  plan = {element_bytes, {result.size, result.from, source.size, source.from, source.to, {}, {}, {}}, 1, rows};
   // Neighbours in memory run one after the other.
-  std::sort(dimensions.begin(), dimensions.end(),
-            [](const PermuteDimension& a, const PermuteDimension& b) { return std::abs(a.to) < std::abs(b.to); });
+  std::sort(dimensions.begin(), dimensions.end(), nearer);
   for (size_t d = 0; d < batch_dims; ++d) {
     const PermuteDimension dimension = d < dimensions.size() ? dimensions[d] : PermuteDimension{1, 0, 0};
     plan.geometry.sizes[d] = dimension.size, plan.geometry.from[d] = dimension.from, plan.geometry.to[d] = dimension.to;
@@ -68,6 +97,17 @@ bool make_plan(size_t element_bytes, const void* from, const void* to, std::span
 // Equal parts of at most `limit`, whole cache lines each.
 int64_t even_block(int64_t size, int64_t limit, int64_t line) {
   return size <= limit ? size : std::min(limit, round_up(ceil_div(size, ceil_div(size, limit)), line));
+}
+
+void launch_rows(Queue& queue, const Plan& plan, const void* from, void* to) {
+  static KernelSite site("permute.cl", "permute_rows");
+  Device& device = queue.device();
+  const Geometry& g = plan.geometry;
+  Kernel& kernel =
+      site.get(device, plan.element_bytes, [&] { return Defines().add("E", static_cast<int64_t>(plan.element_bytes)).add("FAT", true); });
+  const int64_t rows = g.size1 * plan.batches;
+  const int64_t share = ceil_div(rows, fat_tasks(device, rows * g.size0));
+  launch(queue, kernel, Range(ceil_div(rows, share)), Range(1), from, to, g, share, rows);
 }
 
 void launch_plan(Queue& queue, const Plan& plan, const void* from, void* to) {
@@ -97,7 +137,12 @@ void launch_plan(Queue& queue, const Plan& plan, const void* from, void* to) {
 bool permute(Queue& queue, size_t element_bytes, const void* from, void* to, std::span<const PermuteDimension> dimensions) {
   Plan plan;
   if (!make_plan(element_bytes, from, to, dimensions, plan)) return false;
-  launch_plan(queue, plan, from, to);
+  // Few long runs are copied by the strided elementwise kernel, which cuts them.
+  if (plan.rows && (!queue.device().fat() || plan.geometry.size1 * plan.batches < 4 * queue.device().capabilities().compute_units)) return false;
+  if (plan.rows)
+    launch_rows(queue, plan, from, to);
+  else
+    launch_plan(queue, plan, from, to);
   return true;
 }
 

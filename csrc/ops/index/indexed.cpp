@@ -107,6 +107,24 @@ void check(const IndexedOperands& operands) {
     throw std::invalid_argument("indexing: indices must be int64 or int32");
 }
 
+// Whole rows picked by index, enough of them for every task to have some.
+bool picks_rows(const IndexedPlan& plan, const Device& device, DType type) {
+  const IndexedWalk& walk = plan.walk;
+  return device.fat() && walk.has_index && !walk.from_value && size_of(type) < 16 && walk.dims == 1 && walk.outer_dims == 1 && walk.dst_step == 0 &&
+         walk.inner > 1 && walk.inner_dst == 1 && walk.inner_src == 1 && walk.inner_idx == 0 && walk.outer >= fat_tasks(device, walk.outer * walk.inner);
+}
+
+void pick_rows(Queue& queue, const IndexedOperands& operands, const IndexedWalk& walk, const ErrorSite& site) {
+  static KernelSite rows_site("index.cl", "index_rows");
+  Device& device = queue.device();
+  const DType type = operands.destination.dtype, index = operands.index.dtype;
+  Kernel& kernel = rows_site.get(device, Variant().add(size_of(type), 6).add(index), [&] { return defines_of(type, index, Combine::assign, false); });
+  const int64_t block = ceil_div(walk.outer, fat_tasks(device, walk.outer * walk.inner));
+  launch(queue, kernel, Range(ceil_div(walk.outer, block)), Range(1), operands.destination.data, operands.source.data, operands.index.data,
+         device_errors(device).data(), site.code(), int32_t{operands.checked}, walk.outer, walk.inner, walk.limit, walk.dst[0], walk.src[0],
+         walk.src_step, walk.idx[0], block);
+}
+
 }  // namespace
 
 IndexedPlan plan_indexed(const IndexedOperands& operands) {
@@ -149,6 +167,7 @@ void indexed(Queue& queue, const IndexedOperands& operands, Combine combine, boo
   if (combine != Combine::assign) require_dtype(device, type, "indexing");
   const IndexedPlan plan = plan_indexed(operands);
   const IndexedWalk& walk = plan.walk;
+  if (combine == Combine::assign && picks_rows(plan, device, type)) return pick_rows(queue, operands, walk, site);
   const auto run = [&](Kernel& kernel, Range global, Range local, int64_t a, int64_t b, int64_t parts) {
     launch(queue, kernel, global, local, operands.destination.data, operands.source.data, operands.index.data, device_errors(device).data(),
            walk, operands.value.low, operands.value.high, site.code(), a, b, parts);
