@@ -12,6 +12,8 @@
   for (long r = (rows)*get_group_id(0) / get_num_groups(0), end_ = (rows) * (get_group_id(0) + 1) / get_num_groups(0); r < end_; ++r)
 #define EACH_VECTOR for (long i = 0; i < n; i += LANES)
 
+inline accv square(accv v) { return v * v; }
+
 FAT_KERNEL void layer_forward(TENSOR(const X, x), TENSOR(X, y), TENSOR(const W, weight), TENSOR(const W, bias), TENSOR(acc, mean_out),
                               TENSOR(acc, rstd_out), long rows, long n, acc eps) {
   OPEN_RESTRICT(const X, x);
@@ -22,22 +24,17 @@ FAT_KERNEL void layer_forward(TENSOR(const X, x), TENSOR(X, y), TENSOR(const W, 
   OPEN_RESTRICT(acc, rstd_out);
   EACH_ROW(rows) {
     __global const X* in = x + r * n;
-    accv s = (accv)0;
     acc mean = 0;
 #if !RMS
-    EACH_VECTOR {
-      const accv v = LOADXV(X_DTYPE, in, i);
-      s += i + LANES <= n ? v : (KEEP(n - i) ? v : (accv)0);
-    }
-    mean = sum_lanes(s) / n;
-    s = (accv)0;
+#define TERM(i) LOADXV(X_DTYPE, in, i)
+    SUM_ROW(sums, n, TERM)
+#undef TERM
+    mean = sum_lanes(sums) / n;
 #endif
-    EACH_VECTOR {
-      const accv v = LOADXV(X_DTYPE, in, i) - mean;
-      const accv d = i + LANES <= n ? v : (KEEP(n - i) ? v : (accv)0);
-      s = fma(d, d, s);
-    }
-    const acc rstd = 1 / sqrt(sum_lanes(s) / n + eps);
+#define TERM(i) square(LOADXV(X_DTYPE, in, i) - mean)
+    SUM_ROW(squares, n, TERM)
+#undef TERM
+    const acc rstd = 1 / sqrt(sum_lanes(squares) / n + eps);
     if (mean_out) mean_out[r] = mean;
     rstd_out[r] = rstd;
     EACH_VECTOR {

@@ -19,21 +19,22 @@ FAT_KERNEL void rows_forward(TENSOR(const X, x), TENSOR(Y, y), SoftmaxShape s) {
   EACH_TASK(s.outer, r) {
     __global const X* in = x + r * n;
     __global Y* out = y + r * n;
-    accv m = tail ? LOADXV(X_DTYPE, in, whole) : (accv)-INFINITY;
-    for (long i = 0; i < whole; i += LANES) m = greater_of(LOADXV(X_DTYPE, in, i), m);
+#define TERM(i) LOADXV(X_DTYPE, in, i)
+    REDUCE_ROW(m, n, TERM, greater_of, -INFINITY)
+#undef TERM
     const acc top = greatest_lane(m);
     accv sums = (accv)0;
     for (long i = 0; i < whole; i += LANES) {
-      const accv e = exp_fast(LOADXV(X_DTYPE, in, i) - top);
+      const accv e = exp_nonpositive(LOADXV(X_DTYPE, in, i) - top);
 #if !LOG && KEEP_EXP
       STOREXV(Y_DTYPE, out, i, e);
 #endif
       sums += e;
     }
-    const accv last = LOADXV(X_DTYPE, in, whole) - top, last_e = exp_fast(last);
+    const accv last = LOADXV(X_DTYPE, in, whole) - top, last_e = exp_nonpositive(last);
     sums += tail ? last_e : (accv)0;
 #if LOG
-    const acc shift = log(sum_lanes(sums));
+    const acc shift = log_normal((accv)sum_lanes(sums)).s0;
 #define FINISH(v) ((v)-shift)
 #else
     const acc scale = 1 / sum_lanes(sums);
@@ -45,7 +46,7 @@ FAT_KERNEL void rows_forward(TENSOR(const X, x), TENSOR(Y, y), SoftmaxShape s) {
 #elif KEEP_EXP
       STOREXV(Y_DTYPE, out, i, FINISH(LOADXV(Y_DTYPE, out, i)));
 #else
-      STOREXV(Y_DTYPE, out, i, FINISH(exp_fast(LOADXV(X_DTYPE, in, i) - top)));
+      STOREXV(Y_DTYPE, out, i, FINISH(exp_nonpositive(LOADXV(X_DTYPE, in, i) - top)));
 #endif
     }
     if (whole < n) STORE_FIRST(Y_DTYPE, out, whole, FINISH(LOG ? last : last_e), n - whole);
@@ -60,16 +61,16 @@ FAT_KERNEL void rows_backward(TENSOR(const Y, g), TENSOR(const Y, y), TENSOR(X, 
   OPEN(const Y, y);
   OPEN(X, dx);
   const long n = s.n, whole = n / LANES * LANES;
-  const maskv tail = KEEP(n - whole);
   EACH_TASK(s.outer, r) {
     __global const Y *gradient = g + r * n, *in = y + r * n;
     const accv last_g = LOADXV(Y_DTYPE, gradient, whole), last_y = LOADXV(Y_DTYPE, in, whole);
-    const accv last = LOG ? last_g : last_g * last_y;
-    accv sums = tail ? last : (accv)0;
-    for (long i = 0; i < whole; i += LANES) {
-      const accv v = LOADXV(Y_DTYPE, gradient, i);
-      sums += LOG ? v : v * LOADXV(Y_DTYPE, in, i);
-    }
+#if LOG
+#define TERM(i) LOADXV(Y_DTYPE, gradient, i)
+#else
+#define TERM(i) (LOADXV(Y_DTYPE, gradient, i) * LOADXV(Y_DTYPE, in, i))
+#endif
+    SUM_ROW(sums, n, TERM)
+#undef TERM
     const accv sum = (accv)sum_lanes(sums);
     for (long i = 0; i < whole; i += LANES)
       STOREXV(X_DTYPE, dx, r * n + i, backward_of(LOADXV(Y_DTYPE, gradient, i), LOADXV(Y_DTYPE, in, i), sum));
@@ -96,9 +97,9 @@ FAT_KERNEL void columns_forward(TENSOR(const X, x), TENSOR(Y, y), SoftmaxShape s
   EACH_BLOCK
     accv m = (accv)-INFINITY, sums = (accv)0;
     for (long k = 0; k < s.n; ++k) m = greater_of(LOADXV(X_DTYPE, x, base + k * s.inner), m);
-    for (long k = 0; k < s.n; ++k) sums += exp_fast(LOADXV(X_DTYPE, x, base + k * s.inner) - m);
+    for (long k = 0; k < s.n; ++k) sums += exp_nonpositive(LOADXV(X_DTYPE, x, base + k * s.inner) - m);
 #if LOG
-    const accv shift = log(sums);
+    const accv shift = log_normal(sums);
 #else
     const accv scale = 1 / sums;
 #endif
@@ -107,7 +108,7 @@ FAT_KERNEL void columns_forward(TENSOR(const X, x), TENSOR(Y, y), SoftmaxShape s
 #if LOG
       STORE_COLUMNS(Y_DTYPE, y, base + k * s.inner, v - shift);
 #else
-      STORE_COLUMNS(Y_DTYPE, y, base + k * s.inner, exp_fast(v) * scale);
+      STORE_COLUMNS(Y_DTYPE, y, base + k * s.inner, exp_nonpositive(v) * scale);
 #endif
     }
   }
