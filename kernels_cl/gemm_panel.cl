@@ -1,7 +1,9 @@
-// Gemm with packed panels and a register tile, for CPU runtimes: one work-item computes one tile of at most MC x NC elements of c.
-//   for each slab of at most KC along k:
-//     pack a -> __local [mc / 8][kc][8], pack b -> __local [nc / NR][kc][NR]      (NR = two vectors)
-//     for each panel of b (stays in L1), each panel of a (streams from L2): 8 x 2 vectors of accumulators in registers
+// Gemm with packed panels and a register tile, for CPU runtimes: one work-item computes one tile of c.
+//   for each slab along k:
+//     pack b -> __local [nc / NR][kc][NR]      (NR = two vectors)
+//     for each block of rows:
+//       pack a -> __local [block / 8][kc][8]
+//       for each panel of b (stays in L1), each panel of a (streams from L2): 8 x 2 vectors of accumulators in registers
 //   sums are carried from slab to slab in `carry`: c itself where it is dense and of the compute type, else a workspace
 // Past the edge of a panel lies whatever was read there (the slack of tensors makes that safe); those sums are not stored.
 // PAIRS: bfloat16 as it is, two steps of k in one 32-bit element (common/bfloat16_pairs.clh), at twice the rate of float32.
@@ -10,7 +12,7 @@
 #include "common/transpose16.clh"
 #include "common/transpose8.clh"
 
-// defines: DTYPE, WIDE (1: double), PAIRS, MC (a multiple of 16), NC (a multiple of 32), KC
+// defines: DTYPE, WIDE (1: double), PAIRS; MC * KC and NC * KC elements of a and b fit into local memory
 #define MR 8
 #define NR (2 * L)
 
@@ -21,7 +23,7 @@
 // Mirrors PanelPlan in csrc/ops/gemm/panel.cpp.
 typedef struct {
   long carry_batch, carry_row;  // strides of carry, columns are contiguous
-  int mc, nc, kc;               // sizes of tiles and slabs of this launch
+  int mc, nc, kc, block;        // sizes of tiles, slabs and blocks of rows of this launch
   int a_mode, b_mode;
   int dense;  // c's columns are contiguous
 } panel_plan;
@@ -166,50 +168,53 @@ FAT_KERNEL void gemm_panel(TENSOR(const storage_t, a), TENSOR(const storage_t, b
   do {
     const int steps = min((long)plan.kc, p.k - k0), kc = DEPTH(steps);
     const slab_info slab = {alpha, beta, k0 == 0, k0 + steps >= p.k};
-    pack_a(a + k0 * p.a_column, p.a_row, p.a_column, mm, steps, la, plan.a_mode);
     pack_b(b + k0 * p.b_row, p.b_column, p.b_row, nn, steps, lb, plan.b_mode);
-    for (int j = 0; j < nn; j += NR)
-      for (int i = 0; i < mm; i += MR) {
-        __local const packed_t* pa = la + i * kc;
-        __local const packed_t* pb = lb + j * kc;
-        V acc[MR][2];
+    for (int i0 = 0; i0 < mm; i0 += plan.block) {
+      const int rows_end = min(i0 + plan.block, mm);
+      pack_a(a + k0 * p.a_column + i0 * p.a_row, p.a_row, p.a_column, rows_end - i0, steps, la, plan.a_mode);
+      for (int j = 0; j < nn; j += NR)
+        for (int i = i0; i < rows_end; i += MR) {
+          __local const packed_t* pa = la + (i - i0) * kc;
+          __local const packed_t* pb = lb + j * kc;
+          V acc[MR][2];
 #pragma unroll
-        for (int x = 0; x < MR; x++) acc[x][0] = acc[x][1] = (V)0;
-        if (nn - j > L) {
-          for (int k = 0; k < kc; k++, pa += MR, pb += NR) {
-            const PACKED b0 = *(__local const PACKED*)pb, b1 = *(__local const PACKED*)(pb + L);
+          for (int x = 0; x < MR; x++) acc[x][0] = acc[x][1] = (V)0;
+          if (nn - j > L) {
+            for (int k = 0; k < kc; k++, pa += MR, pb += NR) {
+              const PACKED b0 = *(__local const PACKED*)pb, b1 = *(__local const PACKED*)(pb + L);
 #pragma unroll
-            for (int x = 0; x < MR; x++) {
-              const PACKED s = (PACKED)(pa[x]);
-              MULTIPLY_ADD(acc[x][0], s, b0);
-              MULTIPLY_ADD(acc[x][1], s, b1);
+              for (int x = 0; x < MR; x++) {
+                const PACKED s = (PACKED)(pa[x]);
+                MULTIPLY_ADD(acc[x][0], s, b0);
+                MULTIPLY_ADD(acc[x][1], s, b1);
+              }
+            }
+          } else {
+            for (int k = 0; k < kc; k++, pa += MR, pb += NR) {
+              const PACKED b0 = *(__local const PACKED*)pb;
+#pragma unroll
+              for (int x = 0; x < MR; x++) MULTIPLY_ADD(acc[x][0], (PACKED)(pa[x]), b0);
             }
           }
-        } else {
-          for (int k = 0; k < kc; k++, pa += MR, pb += NR) {
-            const PACKED b0 = *(__local const PACKED*)pb;
+          const int rows = min(MR, mm - i);
 #pragma unroll
-            for (int x = 0; x < MR; x++) MULTIPLY_ADD(acc[x][0], (PACKED)(pa[x]), b0);
+          for (int y = 0; y < 2; y++) {
+            const int columns = nn - j - y * L;
+            __global T* w = carry + i * plan.carry_row + j + y * L;
+            __global storage_t* out = c + i * p.c_row + (j + y * L) * p.c_column;
+            __global const storage_t* addend = d + i * p.d_row + (j + y * L) * p.d_column;
+            if (rows == MR && columns >= L && plan.dense) {
+#pragma unroll
+              for (int x = 0; x < MR; x++)
+                store_row(acc[x][y] * alpha, out + x * p.c_row, addend + x * p.d_row, w + x * plan.carry_row, &p, slab);
+            } else if (columns > 0) {
+#pragma unroll
+              for (int x = 0; x < MR; x++) *(__local V*)(lt + x * L) = acc[x][y] * alpha;
+              store_edge(lt, rows, min(L, columns), plan.dense, out, addend, w, &p, plan.carry_row, slab);
+            }
           }
         }
-        const int rows = min(MR, mm - i);
-#pragma unroll
-        for (int y = 0; y < 2; y++) {
-          const int columns = nn - j - y * L;
-          __global T* w = carry + i * plan.carry_row + j + y * L;
-          __global storage_t* out = c + i * p.c_row + (j + y * L) * p.c_column;
-          __global const storage_t* addend = d + i * p.d_row + (j + y * L) * p.d_column;
-          if (rows == MR && columns >= L && plan.dense) {
-#pragma unroll
-            for (int x = 0; x < MR; x++)
-              store_row(acc[x][y] * alpha, out + x * p.c_row, addend + x * p.d_row, w + x * plan.carry_row, &p, slab);
-          } else if (columns > 0) {
-#pragma unroll
-            for (int x = 0; x < MR; x++) *(__local V*)(lt + x * L) = acc[x][y] * alpha;
-            store_edge(lt, rows, min(L, columns), plan.dense, out, addend, w, &p, plan.carry_row, slab);
-          }
-        }
-      }
+    }
     k0 += steps;
   } while (k0 < p.k);
 }

@@ -273,9 +273,12 @@ TEST(Gemm, SplitCoversAndFits) {
         for (int64_t k : {0, 1, 192, 193, 4096}) {
           const PanelTile tile = panel_tile(1 << 20, DType::float32);
           const PanelSplit split = split_panels(tile, 1, m, n, k, units);
-          EXPECT_LE(split.mc, tile.mc);
-          EXPECT_LE(split.nc, tile.nc);
+          EXPECT_LE(split.block, split.mc);
+          EXPECT_LE(int64_t{split.block} * split.kc, int64_t{tile.mc} * tile.kc);
+          EXPECT_LE(int64_t{split.nc} * split.kc, int64_t{tile.nc} * tile.kc);
           EXPECT_LE(split.kc, tile.kc);
+          EXPECT_GT(split.block, 0);
+          EXPECT_EQ(split.block % 16, 0);
           EXPECT_GT(split.kc, 0);
           EXPECT_EQ(split.mc % 16, 0);
           EXPECT_EQ(split.nc % 32, 0);

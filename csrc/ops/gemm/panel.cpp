@@ -21,22 +21,29 @@ PanelSplit split_panels(const PanelTile& tile, int64_t batch, int64_t m, int64_t
   constexpr int64_t row_step = 16, column_step = 32;
   // Time of the busiest unit in multiply-adds per k: packing an element costs about as much as 8 of them.
   constexpr int64_t packing = 8;
-  const int64_t gm0 = ceil_div(m, tile.mc), gn0 = ceil_div(n, tile.nc);
+  // Elements of c that a task keeps in the cache from slab to slab.
+  constexpr int64_t carried = 128 << 10;
+  auto down = [](int64_t size, int64_t step) { return std::max(step, size / step * step); };
+  // Slabs of equal depth, so that the last one is not a sliver; shallow ones leave room for more rows and columns.
+  const int64_t slabs = std::max<int64_t>(1, ceil_div(k, tile.kc));
+  const int64_t kc = std::min<int64_t>(tile.kc, std::max<int64_t>(16, round_up(ceil_div(k, slabs), 16)));
+  const int64_t most_rows = down(int64_t{tile.mc} * tile.kc / kc, row_step), most_columns = down(int64_t{tile.nc} * tile.kc / kc, column_step);
   PanelSplit best{};
   int64_t best_cost = std::numeric_limits<int64_t>::max();
-  for (int64_t gm = gm0; gm <= gm0 + 2 * units && (gm == gm0 || gm * row_step <= round_up(m, row_step)); ++gm)
-    for (int64_t gn = gn0; gn <= gn0 + 2 * units && (gn == gn0 || gn * column_step <= round_up(n, column_step)); ++gn) {
-      const int64_t mc = round_up(ceil_div(m, gm), row_step), nc = round_up(ceil_div(n, gn), column_step);
-      const int64_t tiles = batch * ceil_div(m, mc) * ceil_div(n, nc);
-      const int64_t cost = ceil_div(tiles, units) * (mc * nc + packing * (mc + nc));
-      if (cost < best_cost) {
-        best_cost = cost;
-        best = {static_cast<int32_t>(mc), static_cast<int32_t>(nc), 0};
-      }
+  const int64_t gn0 = ceil_div(n, most_columns);
+  for (int64_t gn = gn0; gn <= gn0 + 2 * units && (gn == gn0 || gn * column_step <= round_up(n, column_step)); ++gn) {
+    const int64_t nc = round_up(ceil_div(n, gn), column_step);
+    const int64_t gm0 = slabs == 1 ? 1 : ceil_div(m, std::max(most_rows, down(carried / nc, row_step)));
+    for (int64_t gm = gm0; gm <= gm0 + 2 * units && (gm == gm0 || gm * row_step <= round_up(m, row_step)); ++gm) {
+      const int64_t mc = round_up(ceil_div(m, gm), row_step);
+      const int64_t tasks = batch * ceil_div(m, mc) * ceil_div(n, nc);
+      const int64_t cost = ceil_div(tasks, units) * (mc * nc + packing * (mc + nc));
+      if (cost >= best_cost) continue;
+      best_cost = cost;
+      const int64_t block = round_up(ceil_div(mc, ceil_div(mc, most_rows)), row_step);
+      best = {static_cast<int32_t>(mc), static_cast<int32_t>(nc), static_cast<int32_t>(kc), static_cast<int32_t>(std::min(block, most_rows))};
     }
-  // Slabs of equal depth, so that the last one is not a sliver.
-  const int64_t slabs = std::max<int64_t>(1, ceil_div(k, tile.kc));
-  best.kc = static_cast<int32_t>(std::min<int64_t>(tile.kc, std::max<int64_t>(16, round_up(ceil_div(k, slabs), 16))));
+  }
   return best;
 }
 
@@ -46,7 +53,7 @@ namespace {
 // Mirrors panel_plan in kernels_cl/gemm_panel.cl.
 struct PanelPlan {
   int64_t carry_batch, carry_row;
-  int32_t mc, nc, kc, a_mode, b_mode, dense;
+  int32_t mc, nc, kc, block, a_mode, b_mode, dense;
 };
 
 const char* refuses(const GemmProblem& p, const Device& device) {
@@ -81,6 +88,7 @@ void run_as(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* wor
                        split.mc,
                        split.nc,
                        split.kc,
+                       split.block,
                        packing_mode(p.a[1], p.a[2]),
                        packing_mode(p.b[2], p.b[1]),
                        p.c[2] == 1};

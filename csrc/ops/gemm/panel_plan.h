@@ -1,4 +1,4 @@
-// Tile sizes of the panel algorithm: pure arithmetic, tested without a device.
+// Sizes of the panel algorithm: pure arithmetic, tested without a device.
 #pragma once
 
 #include "ops/core/dtype.h"
@@ -7,17 +7,18 @@
 
 namespace ocl::ops {
 
-// Largest tile of c (mc x nc) and slab of k that one program handles.
+// What local memory holds at once: mc rows of a and nc columns of b, kc deep.
 struct PanelTile {
   int mc, nc, kc;
 };
 PanelTile panel_tile(uint64_t local_memory, DType dtype);
 
-// Sizes of one launch: multiples of 16, 32 and 16 not above the tile's.
+// Sizes of one launch. A task computes mc x nc of c in slabs of kc; b's columns are packed once per slab, a's rows `block` at a time.
+// mc and block are multiples of 16, nc of 32, kc of 16; block * kc and nc * kc are not above the tile's.
 struct PanelSplit {
-  int32_t mc, nc, kc;
+  int32_t mc, nc, kc, block;
 };
-// Tiles of equal size whose number keeps all `units` busy.
+// Tasks of equal size whose number keeps all `units` busy.
 PanelSplit split_panels(const PanelTile& tile, int64_t batch, int64_t m, int64_t n, int64_t k, int units);
 
 }  // namespace ocl::ops
