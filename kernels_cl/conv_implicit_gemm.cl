@@ -3,6 +3,7 @@
 //   conv_pack_weights  w -> packed[group][o / 8][k][8]; any strides and tap order, so that it also serves backward-data
 //   conv_multiply      one work-item: `pixels` pixels x `channels` output channels of one group
 // phase_line, phase_at: 0, or the length of a phase and where masks and phases begin in `memory`, when x is gathered by way of phases (conv_gather.clh; `depth` is then a multiple of the taps).
+// weight_row: 0, or `packed` are the weights themselves, [o][k] with this distance between rows.
 // Register tile 8 channels x 32 pixels. Groups of the grid: (pixels, channels, conv groups).
 #include "common/types.clh"
 #include "common/transpose16.clh"
@@ -63,9 +64,21 @@ inline void store_pieces(__global T* y, __local const float* tile, int rows, lon
 }
 
 #define EACH_ROW _Pragma("unroll") for (int i = 0; i < 8; i++)
+// c += weights x block; a: the first weight, STEP elements from one k to the next, AT: to row i.
+#define MULTIPLY(STEP, AT)                                                                                                   \
+  if (width > 16)                                                                                                            \
+    for (int k = 0; k < kc; k++, a += STEP, b += 32) {                                                                       \
+      const float16 b0 = *(__local const float16*)b, b1 = *(__local const float16*)(b + 16);                                 \
+      EACH_ROW { const float16 w = (float16)a[AT]; c[i][0] = fma(w, b0, c[i][0]); c[i][1] = fma(w, b1, c[i][1]); }           \
+    }                                                                                                                        \
+  else                                                                                                                       \
+    for (int k = 0; k < kc; k++, a += STEP, b += 32) {                                                                       \
+      const float16 b0 = *(__local const float16*)b;                                                                         \
+      EACH_ROW c[i][0] = fma((float16)a[AT], b0, c[i][0]);                                                                   \
+    }
 
 FAT_KERNEL void conv_multiply(TENSOR(const T, x), TENSOR(const float, packed), TENSOR(const T, bias), TENSOR(T, y), const GatherShape s, int has_bias, int channels,
-                              int pixels, int depth, int phase_line, int phase_at, __local float* restrict memory) {
+                              int pixels, int depth, int phase_line, int phase_at, long weight_row, __local float* restrict memory) {
   OPEN_RESTRICT(const T, x); OPEN_RESTRICT(const float, packed); OPEN_RESTRICT(const T, bias); OPEN_RESTRICT(T, y);
   __local Piece pieces[MAX_PIXELS + MAX_PIXELS / 16];
   __local int first[MAX_PIXELS / 16 + 1];
@@ -78,7 +91,7 @@ FAT_KERNEL void conv_multiply(TENSOR(const T, x), TENSOR(const float, packed), T
   const int o0 = get_group_id(1) * channels, o1 = MIN_OF(s.out_channels, o0 + channels);
   x += (long)group * s.in_channels * s.x_plane;
   y += (long)group * s.out_channels * plane;
-  packed += (long)group * ((s.out_channels + 7) / 8) * size * 8;
+  packed += (long)group * (weight_row ? s.out_channels : (s.out_channels + 7) / 8 * 8) * size;
   __local float* restrict sums = memory + panels * 32 * depth;  // [o / 8][panel][8][32], only used between slabs
 #if STRIDE == 1 || STRIDE == 2
   const int kernel_taps = s.kernel_size[1] * s.kernel_size[2];
@@ -112,16 +125,12 @@ FAT_KERNEL void conv_multiply(TENSOR(const T, x), TENSOR(const float, packed), T
         } else {
           EACH_ROW c[i][0] = c[i][1] = (float16)(has_bias && i < rows ? LOAD(DTYPE, float32, bias, group * s.out_channels + o + i) : 0.0f);
         }
-        if (width > 16)
-          for (int k = 0; k < kc; k++, a += 8, b += 32) {
-            const float16 b0 = *(__local const float16*)b, b1 = *(__local const float16*)(b + 16);
-            EACH_ROW { const float16 w = (float16)a[i]; c[i][0] = fma(w, b0, c[i][0]); c[i][1] = fma(w, b1, c[i][1]); }
-          }
-        else
-          for (int k = 0; k < kc; k++, a += 8, b += 32) {
-            const float16 b0 = *(__local const float16*)b;
-            EACH_ROW c[i][0] = fma((float16)a[i], b0, c[i][0]);
-          }
+        if (weight_row) {
+          a = packed + (long)o * weight_row + k0;
+          MULTIPLY(1, i * weight_row)
+        } else {
+          MULTIPLY(8, i)
+        }
         if (last && whole && rows == 8) {
           __global T* to = y + n * image + (long)o * plane + at;
           EACH_ROW { STOREV(DTYPE, float32, 16, to, (long)i * plane, c[i][0]); STOREV(DTYPE, float32, 16, to, (long)i * plane + 16, c[i][1]); }

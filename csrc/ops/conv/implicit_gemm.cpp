@@ -4,10 +4,15 @@
 #include "ops/conv/gather.h"
 #include "ops/elementwise/elementwise.h"
 
+#include <algorithm>
+#include <limits>
+#include <vector>
+
 namespace ocl::ops {
 namespace {
 
 constexpr int64_t max_pixels = 384, max_depth = 384;  // as in conv_gather.clh
+constexpr int64_t direct_pixels = 1024;  // up to which weights are not packed
 constexpr int64_t static_local_bytes = 28 << 10;      // pieces, taps and edge tile of conv_multiply
 
 // Pixels and channels of one task, rows of one slab, bytes of local memory.
@@ -39,6 +44,28 @@ int64_t phase_floats(const Gather& g, int64_t pixels) {
   return takes_phases(g) ? pixels * g.taps() + g.shape.stride[1] * g.shape.stride[2] * phase_line(g, pixels) : 0;
 }
 
+// Channels of a task, at most `limit`, for the earliest end: tasks start in order, each on the core that is free first.
+int64_t best_channels(int64_t total, int64_t pixels, int64_t out_channels, int64_t limit, int64_t groups, int64_t cores) {
+  constexpr int64_t gathering = 10;  // gathering a vector takes as long as multiplying it with so many channels
+  const int64_t pixel_tasks = ceil_div(total, pixels);
+  int64_t best = 0, best_end = std::numeric_limits<int64_t>::max();
+  // Two tasks for each core at least, in case one starts late.
+  const int64_t most = ceil_div(out_channels, 8), fewest = std::max(ceil_div(out_channels, limit), std::min(most, ceil_div(2 * cores, pixel_tasks * groups)));
+  for (int64_t parts = fewest; parts <= most; ++parts) {
+    const int64_t channels = round_up(ceil_div(out_channels, parts), 8), tasks = pixel_tasks * ceil_div(out_channels, channels) * groups;
+    std::vector<int64_t> free_at(static_cast<size_t>(cores), 0);
+    for (int64_t i = 0; i < tasks; ++i) {
+      const int64_t first = i % pixel_tasks * pixels, vectors = ceil_div(std::min(pixels, total - first), 16);
+      const int64_t width = std::min(channels, out_channels - i / pixel_tasks % ceil_div(out_channels, channels) * channels);
+      *std::min_element(free_at.begin(), free_at.end()) += vectors * (round_up(width, 8) + gathering);
+    }
+    const int64_t end = *std::max_element(free_at.begin(), free_at.end());
+    if (end < best_end) best = channels, best_end = end;
+    if (tasks >= 16 * cores) break;  // even enough
+  }
+  return best;
+}
+
 // A slab of 32 pixels should stay in a 32 KiB L1 cache: depth <= 256; slabs of equal depth. Sums between slabs are kept in local
 // memory, which bounds channels. Short of tasks, channels are split before pixels: pixels would be gathered no less often.
 Tiles choose_tiles(const Gather& g, const Device& device) {
@@ -62,9 +89,7 @@ Tiles choose_tiles(const Gather& g, const Device& device) {
   t.pixel_tasks = ceil_div(total, t.pixels);
   int64_t limit = round_up(g.shape.out_channels, 8);
   if (slabs > 1) limit = std::min(limit, channels_beside(t.pixels));
-  for (t.channel_tasks = ceil_div(g.shape.out_channels, limit); t.channel_tasks < ceil_div(g.shape.out_channels, 8); ++t.channel_tasks)
-    if (balanced(t.pixel_tasks * t.channel_tasks * g.groups, cores)) break;
-  t.channels = round_up(ceil_div(g.shape.out_channels, t.channel_tasks), 8);
+  t.channels = best_channels(total, t.pixels, g.shape.out_channels, limit, g.groups, cores);
   t.channel_tasks = ceil_div(g.shape.out_channels, t.channels);
   t.local_bytes = 4 * (t.pixels * t.depth + (slabs > 1 ? t.pixels * t.channels : 0));
   t.phase_line = phases ? phase_line(g, t.pixels) : 0;
@@ -83,18 +108,30 @@ Kernel& specialise(KernelSite& site, Device& device, DType type, int stride, boo
 
 int64_t packed_floats(const Gather& g) { return g.groups * round_up(g.shape.out_channels, 8) * g.depth(); }
 
+// Whether weights are multiplied where they are: packing them costs more than it saves when there are few pixels.
+bool reads_weights(DType type, const Gather& g) {
+  const GatherShape& s = g.shape;
+  const WeightMap& m = g.weights;
+  return type == DType::float32 && s.out_channels % 8 == 0 && m.base == 0 && m.tap[2] == 1 && m.tap[1] == s.kernel[2] && m.tap[0] == s.kernel[1] * s.kernel[2] &&
+         m.in == g.taps() && m.out == g.depth() && (g.groups == 1 || m.group == s.out_channels * g.depth()) &&
+         g.taps() > 1 && s.batch * g.plane() <= direct_pixels;
+}
+
 // y [batch, groups * out_channels, output]; packed: room for packed_floats.
 void multiply(Queue& queue, DType type, const Gather& g, const void* x, const void* w, const void* bias, void* y, float* packed) {
   static KernelSite pack_site("conv_implicit_gemm.cl", "conv_pack_weights"), multiply_site("conv_implicit_gemm.cl", "conv_multiply");
   Device& device = queue.device();
   const int stride = stride_class(g.shape);
   const bool volume = is_volume(g.shape);
-  launch(queue, specialise(pack_site, device, type, stride, volume), Range(ceil_div(g.shape.out_channels, 8), ceil_div(g.depth(), 512), g.groups), Range(1, 1, 1),
-         w, packed, g.shape, g.weights);
+  const bool direct = reads_weights(type, g);
+  if (!direct)
+    launch(queue, specialise(pack_site, device, type, stride, volume), Range(ceil_div(g.shape.out_channels, 8), ceil_div(g.depth(), 512), g.groups), Range(1, 1, 1),
+           w, packed, g.shape, g.weights);
   const Tiles t = choose_tiles(g, device);
-  launch(queue, specialise(multiply_site, device, type, stride, volume), Range(t.pixel_tasks, t.channel_tasks, g.groups), Range(1, 1, 1), x, packed, bias, y, g.shape,
+  launch(queue, specialise(multiply_site, device, type, stride, volume), Range(t.pixel_tasks, t.channel_tasks, g.groups), Range(1, 1, 1), x,
+         direct ? w : packed, bias, y, g.shape,
          int32_t{bias != nullptr}, static_cast<int32_t>(t.channels), static_cast<int32_t>(t.pixels), static_cast<int32_t>(t.depth),
-         static_cast<int32_t>(t.phase_line), static_cast<int32_t>(t.phase_at), LocalMemory{t.local_bytes});
+         static_cast<int32_t>(t.phase_line), static_cast<int32_t>(t.phase_at), direct ? g.depth() : int64_t{0}, LocalMemory{t.local_bytes});
 }
 
 const char* refuses_common(const ConvProblem& p, const Device& device) {
