@@ -1,6 +1,7 @@
 """Benchmarks of `ocl` against native CPU PyTorch (and CUDA where present), alternating in one process.
 
 python -m benchmarks run [--only TEXT ...] [--output FILE]     measures; prints a line per case
+python -m benchmarks scaling [--output FILE]                   time per image over batch sizes, image sizes and threads, added to FILE
 python -m benchmarks compare BEFORE AFTER                      what became faster and slower
 python -m benchmarks report FILE                               writes docs/performance.md and a picture
 """
@@ -33,9 +34,11 @@ def run(args):
     from .models import IMAGE_NETWORKS
     from .peaks import peaks
     from .runner import description, memory_and_builds, run_case
+    from .timing import keep_heap
 
     devices = [torch.device(name) for name in args.devices.split(",")]
-    results = {"about": description(devices), "peaks": {str(d): peaks(d) for d in devices if d.type == "ocl"}, "cases": {}, "first_step": {}}
+    heap = "kept by malloc, no fresh pages" if args.keep_heap and keep_heap() else "malloc as it is"
+    results = {"about": description(devices) | {"heap": heap}, "peaks": {str(d): peaks(d) for d in devices if d.type == "ocl"}, "cases": {}, "first_step": {}}
     for case in selected(args.only, args.quick):
         result = results["cases"][case.name] = run_case(case, devices, args.rounds)
         print(summary_line(case.name, result), flush=True)
@@ -50,6 +53,21 @@ def run(args):
         print(f"furthest from the peak of {device}: " + "; ".join(f"{name} {part:.0%}" for part, name in report.worst(results, device)))
     print(f"written: {args.output}")
     return int(any("error" in result for result in results["cases"].values()))
+
+
+def scale(args):
+    from .scaling import cliffs, scaling
+
+    results = report.load(args.output) if args.output.exists() else {"about": {"native": args.devices.split(",")[0]}, "cases": {}}
+    for name in args.models:
+        for training in (True, False):
+            measured = results.setdefault("scaling", {})[f"{name} {'train' if training else 'eval'}"] = scaling(name, training, args.devices.split(","), args.rounds)
+            for count, part in measured.items():
+                lines = [part["error"]] if "error" in part else [*cliffs(part)] or ["no cliff"]
+                print(*(f"{name} {'train' if training else 'eval'}, {count} threads: {line}" for line in lines), sep="\n", flush=True)
+    args.output.parent.mkdir(parents=True, exist_ok=True)
+    args.output.write_text(json.dumps(results, indent=1))
+    return 0
 
 
 def summary_line(name, result):
@@ -73,6 +91,12 @@ def main():
     measuring.add_argument("--first-step", action="store_true", help="also the first step in fresh processes, cold and warm")
     measuring.add_argument("--rounds", type=int, default=7)
     measuring.add_argument("--output", type=Path, default=Path("results/benchmark.json"))
+    measuring.add_argument("--keep-heap", action="store_true", help="malloc keeps freed memory: native operators without page faults, a harder comparison")
+    scaling = commands.add_parser("scaling")
+    scaling.add_argument("--devices", default="cpu,ocl", help="the first is the native one")
+    scaling.add_argument("--models", nargs="*", default=["resnet18"])
+    scaling.add_argument("--rounds", type=int, default=3)
+    scaling.add_argument("--output", type=Path, default=Path("results/benchmark.json"))
     comparing = commands.add_parser("compare")
     comparing.add_argument("before", type=Path)
     comparing.add_argument("after", type=Path)
@@ -82,6 +106,8 @@ def main():
     args = parser.parse_args()
     if args.command == "run":
         return run(args)
+    if args.command == "scaling":
+        return scale(args)
     if args.command == "compare":
         lines, slower = report.compare(report.load(args.before), report.load(args.after))
         print("\n".join(lines) or "no change above 10 %")

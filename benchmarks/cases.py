@@ -6,7 +6,7 @@ from typing import Callable
 import torch
 from torch.nn import functional as F
 
-from .models import NETWORKS, without_dropout
+from .models import IMAGE_NETWORKS, NETWORKS, without_dropout
 
 
 @dataclass
@@ -54,14 +54,19 @@ def function_case(name, group, function, *operands, **facts):
 # ---- networks
 
 
-def network_case(name, training, batch_size=None, autocast=None):
-    """A training step or an evaluation; `autocast`: the dtype of mixed precision, on every device alike."""
+def network_case(name, training, batch_size=None, autocast=None, size=None, optimized=False):
+    """A training step or an evaluation; `autocast`: the dtype of mixed precision, on every device alike; `optimized`: an evaluation in which
+    the model on `ocl` went through torch_ocl.optimize."""
     network = NETWORKS[name]
 
     def make(device):
         torch.manual_seed(0)
         model = without_dropout(network.build()).to(device).train(training)
-        batch = [part.to(device) for part in network.batch(batch_size or network.batch_size, network.size, 0)]
+        if optimized and device.type == "ocl":
+            import torch_ocl
+
+            model = torch_ocl.optimize(model)
+        batch = [part.to(device) for part in network.batch(batch_size or network.batch_size, size or network.size, 0)]
 
         def loss_of_batch():
             with torch.autocast(device.type, dtype=autocast, enabled=autocast is not None):
@@ -86,7 +91,7 @@ def network_case(name, training, batch_size=None, autocast=None):
         # the first loss, and the second, which has seen every gradient
         return Work(step, lambda: (step(), step()))
 
-    kind = "train" if training else "eval"
+    kind = "train" if training else "eval, optimized" if optimized else "eval"
     if autocast is not None:
         kind += f" autocast {str(autocast).split('.')[1]}"
     return Case(f"{name} {kind}", "networks", make, tolerance=1e-2 if autocast is None else 1e-1)
@@ -184,6 +189,8 @@ def all_cases():
     for name in NETWORKS:
         for training in (True, False):
             yield network_case(name, training)
+    for name in IMAGE_NETWORKS:
+        yield network_case(name, False, optimized=True)
     for name, batch_size in (("resnet18", 8), ("resnet50", 4)):
         yield network_case(name, True, batch_size, torch.bfloat16)
     for size in (256, 512, 1024, 2048):

@@ -57,6 +57,25 @@ def _rows(results, group, native, other):
         yield f"| {name} | {time_text(theirs)} | {time_text(mine)} {rate_text(result, mine)} | {'' if part is None else f'{part:.0%}'} | {result['ratio'][other]:.2f} | {notes.strip()} |"
 
 
+def _scaling_tables(results):
+    """Milliseconds per image: a row for every number of threads and device, a column for every batch size or image size."""
+    from .scaling import BATCH_OF_SIZES, CLIFF, SIZE_OF_BATCHES, cliffs
+
+    titles = {"batch": f"batch, images of {SIZE_OF_BATCHES} x {SIZE_OF_BATCHES}", "size": f"image edge, batches of {BATCH_OF_SIZES}"}
+    yield from ["## Scaling", "", f"Milliseconds per image. A step is called a cliff when the next larger batch makes an image, or the next larger image a pixel, {CLIFF} times dearer.", ""]
+    for name, counts in results["scaling"].items():
+        good = {count: part for count, part in counts.items() if "error" not in part}
+        for axis, title in titles.items():
+            points = next(iter(next(iter(good.values())).values()))[axis] if good else {}
+            yield from [f"{name}, {title}:", "", f"| threads | device | {' | '.join(points)} |", f"|{'---|' * (len(points) + 2)}"]
+            for count, part in good.items():
+                for device, axes in part.items():
+                    yield f"| {count} | {device} | {' | '.join(f'{1e3 * seconds:.3g}' for seconds in axes[axis].values())} |"
+            yield ""
+        found = [f"{count} threads, {line}" for count, part in good.items() for line in cliffs(part)]
+        yield from [f"Cliffs of {name}: {'; '.join(found) or 'none'}.", ""]
+
+
 def markdown(results, pictures=()):
     """The text of docs/performance.md."""
     about, native = results["about"], results["about"]["native"]
@@ -84,6 +103,8 @@ def markdown(results, pictures=()):
         if worst(results, other):
             lines += [f"## Furthest from the peak, {other}", ""]
             lines += [*(f"{i}. {name}: {part:.0%}" for i, (part, name) in enumerate(worst(results, other), 1)), ""]
+    if results.get("scaling"):
+        lines += _scaling_tables(results)
     if results.get("first_step"):
         lines += ["## First training step in a fresh process", ""]
         if "first_step" in pictures:

@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 
 WARM_SECONDS = 0.015
 SAMPLE_SECONDS = 0.030
-FOREIGN_SHARE = 0.15  # of all cores, above which a round is dirty
+# Of all cores, above which a round is dirty. Half a core taken by others doubles the time of kernels whose threads sleep in between, because the
+# scheduler then puts two of them on one core; OpenMP's threads, which spin, suffer less.
+FOREIGN_SHARE = 0.08
 
 
 @dataclass
@@ -34,6 +36,19 @@ class Timing:
             return 0.0
         low, _, high = statistics.quantiles(self.samples, n=4)
         return (high - low) / 2 / self.median
+
+
+def keep_heap():
+    """From here on glibc's malloc keeps what is freed. Otherwise native operators fault in fresh pages for every result, or do not, depending on what
+    was freed earlier in the process (its thresholds adapt): ratios then differ by a factor of two between runs. Returns whether it could."""
+    import ctypes
+
+    trim_threshold, mmap_threshold = -1, -3  # of malloc.h
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError):
+        return False
+    return bool(mallopt(mmap_threshold, 2**31 - 1) and mallopt(trim_threshold, 2**31 - 1))
 
 
 def _busy_seconds():
