@@ -76,10 +76,15 @@ bool probe(Device& device) {
 
 }  // namespace
 
+bool bfloat16_pairs_emulated() {
+  static const bool emulated = environment::get("TORCH_OCL_BFLOAT16_PAIRS") == "emulate";
+  return emulated;
+}
+
 bool has_bfloat16_pairs(const Device& device) {
   static std::mutex mutex;
   static auto& answers = *new std::map<int, bool>;
-  static const bool possible = environment::flag("TORCH_OCL_BFLOAT16_PAIRS", true) && processor_has_instruction();
+  static const bool possible = environment::flag("TORCH_OCL_BFLOAT16_PAIRS", true) && (bfloat16_pairs_emulated() || processor_has_instruction());
   if (!possible || !device.capabilities().is_cpu || !device.fat()) return false;
   std::lock_guard lock(mutex);
   const auto known = answers.find(device.index());

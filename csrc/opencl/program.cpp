@@ -1,5 +1,6 @@
 #include "opencl/program.h"
 
+#include "opencl/bfloat16_pairs.h"
 #include "opencl/environment.h"
 #include "opencl/kernel_sources.h"
 #include "opencl/platform.h"
@@ -72,6 +73,7 @@ std::string preamble(const Device& device) {
   text += "#define DEVICE_FP64 " + std::to_string(c.fp64) + "\n";
   text += "#define DEVICE_FAT " + std::to_string(device.fat()) + "\n";
   text += "#define DEVICE_FLOAT_ATOMIC_ADD " + std::to_string(c.float_atomic_add) + "\n";
+  if (bfloat16_pairs_emulated()) text += "#define BFLOAT16_PAIRS_EMULATED\n";
   if (c.fp64) text += "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n";
   return text;
 }
