@@ -9,7 +9,6 @@
 #include <mutex>
 
 namespace ocl {
-namespace {
 
 // Mirrors kernels_cl/selftest_atomic.cl: every work-item adds 1 to x[0], its number to x[1], and NaN to x[2].
 bool adds_right(Device& device, FloatAtomics way) {
@@ -19,6 +18,8 @@ bool adds_right(Device& device, FloatAtomics way) {
   return run_selftest(device, "selftest_atomic.cl", "add_to_three", defines, Range(items), x, sizeof x) && x[0] == items + 0.5f &&
          x[1] == items * (items - 1) / 2 && std::isnan(x[2]);
 }
+
+namespace {
 
 FloatAtomics measure(Device& device) {
   const Capabilities& c = device.capabilities();

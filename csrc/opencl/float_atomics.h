@@ -16,6 +16,7 @@ enum class FloatAtomics {
 // Found by self-tests at the first use, once per device: what the driver names has to add right, also to NaN.
 FloatAtomics float_atomics(const Device& device);
 const char* name_of(FloatAtomics way);
+bool adds_right(Device& device, FloatAtomics way);  // the self-test
 
 // ATOMIC, and FLOAT_ATOMICS where the device has them.
 Defines& add_atomic_defines(Defines& defines, const Device& device, bool atomic);
