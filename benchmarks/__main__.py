@@ -38,7 +38,12 @@ def run(args):
 
     devices = [torch.device(name) for name in args.devices.split(",")]
     heap = "kept by malloc, no fresh pages" if args.keep_heap and keep_heap() else "malloc as it is"
-    results = {"about": description(devices) | {"heap": heap}, "peaks": {str(d): peaks(d) for d in devices if d.type == "ocl"}, "cases": {}, "first_step": {}}
+    results = report.load(args.output) if args.append and args.output.exists() else {"cases": {}, "first_step": {}}
+    about = description(devices) | {"heap": heap}
+    if results.get("about", about) | {"date": about["date"]} != about:
+        print(f"{args.output} was measured elsewhere or of another commit: not appended", file=sys.stderr)
+        return 2
+    results = {"about": about, "peaks": {str(d): peaks(d) for d in devices if d.type == "ocl"}} | results
     for case in selected(args.only, args.quick):
         result = results["cases"][case.name] = run_case(case, devices, args.rounds)
         print(summary_line(case.name, result), flush=True)
@@ -56,9 +61,10 @@ def run(args):
 
 
 def scale(args):
+    from .runner import description
     from .scaling import cliffs, scaling
 
-    results = report.load(args.output) if args.output.exists() else {"about": {"native": args.devices.split(",")[0]}, "cases": {}}
+    results = report.load(args.output) if args.output.exists() else {"about": description([torch.device(name) for name in args.devices.split(",")]), "cases": {}}
     for name in args.models:
         for training in (True, False):
             measured = results.setdefault("scaling", {})[f"{name} {'train' if training else 'eval'}"] = scaling(name, training, args.devices.split(","), args.rounds)
@@ -89,6 +95,7 @@ def main():
     measuring.add_argument("--only", nargs="*", default=[], help="cases whose group or name contains one of these")
     measuring.add_argument("--quick", action="store_true", help="leave out the backward passes of single convolutions")
     measuring.add_argument("--first-step", action="store_true", help="also the first step in fresh processes, cold and warm")
+    measuring.add_argument("--append", action="store_true", help="keep the other cases of the output: a run in parts, of one commit and set-up")
     measuring.add_argument("--rounds", type=int, default=7)
     measuring.add_argument("--output", type=Path, default=Path("results/benchmark.json"))
     measuring.add_argument("--keep-heap", action="store_true", help="malloc keeps freed memory: native operators without page faults, a harder comparison")
