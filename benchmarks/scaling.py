@@ -37,7 +37,7 @@ def measure(name, training, devices, rounds):
 def threads(count):
     """Environment of a process whose native PyTorch, PoCL and Intel's runtime have `count` threads."""
     return {"OMP_NUM_THREADS": str(count), "MKL_NUM_THREADS": str(count), "POCL_MAX_PTHREAD_COUNT": str(count),
-            "CL_CONFIG_CPU_TBB_NUM_WORKERS": str(count), "TORCH_OCL_BENCHMARK_CPUS": str(count)}  # fmt: skip
+            "CL_CONFIG_CPU_TBB_NUM_WORKERS": str(count), "BENCHMARK_CPUS": str(count)}  # fmt: skip
 
 
 def scaling(name, training, devices, rounds):
@@ -61,7 +61,7 @@ def cliffs(measured):
 
 
 if __name__ == "__main__":
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: int(os.environ["TORCH_OCL_BENCHMARK_CPUS"])])
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: int(os.environ["BENCHMARK_CPUS"])])
     import torch_ocl  # noqa: F401  registers `ocl` where autoload is off
 
     print(json.dumps(measure(sys.argv[1], sys.argv[2] == "train", sys.argv[3].split(","), int(sys.argv[4]))))
