@@ -1,7 +1,16 @@
-// Resampling: nearest, nearest-exact, linear and cubic in 1 to 3 dimensions.
+// Resampling: nearest, nearest-exact, linear and cubic in 1 to 3 dimensions; linear, cubic and Lanczos without aliasing in 2.
 #include "aten/dense_output.h"
 #include "ops/upsample/upsample.h"
 
+#include <ATen/ops/_upsample_bicubic2d_aa_backward_meta.h>
+#include <ATen/ops/_upsample_bicubic2d_aa_meta.h>
+#include <ATen/ops/_upsample_bilinear2d_aa_backward_meta.h>
+#include <ATen/ops/_upsample_bilinear2d_aa_meta.h>
+#if __has_include(<ATen/ops/_upsample_lanczos2d_aa_meta.h>)
+#include <ATen/ops/_upsample_lanczos2d_aa_backward_meta.h>
+#include <ATen/ops/_upsample_lanczos2d_aa_meta.h>
+#define OCL_LANCZOS 1
+#endif
 #include <ATen/ops/_upsample_nearest_exact1d_backward_meta.h>
 #include <ATen/ops/_upsample_nearest_exact1d_meta.h>
 #include <ATen/ops/_upsample_nearest_exact2d_backward_meta.h>
@@ -129,6 +138,14 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("upsample_trilinear3d_backward.grad_input", TORCH_FN((Resample<at::meta::structured_upsample_trilinear3d_backward, 3, Mode::linear, bool, Scale, Scale, Scale>::backward)));
   m.impl("upsample_bicubic2d.out", TORCH_FN((Resample<at::meta::structured_upsample_bicubic2d, 2, Mode::cubic, bool, Scale, Scale>::forward)));
   m.impl("upsample_bicubic2d_backward.grad_input", TORCH_FN((Resample<at::meta::structured_upsample_bicubic2d_backward, 2, Mode::cubic, bool, Scale, Scale>::backward)));
+  m.impl("_upsample_bilinear2d_aa.out", TORCH_FN((Resample<at::meta::structured__upsample_bilinear2d_aa, 2, Mode::linear_antialias, bool, Scale, Scale>::forward)));
+  m.impl("_upsample_bilinear2d_aa_backward.grad_input", TORCH_FN((Resample<at::meta::structured__upsample_bilinear2d_aa_backward, 2, Mode::linear_antialias, bool, Scale, Scale>::backward)));
+  m.impl("_upsample_bicubic2d_aa.out", TORCH_FN((Resample<at::meta::structured__upsample_bicubic2d_aa, 2, Mode::cubic_antialias, bool, Scale, Scale>::forward)));
+  m.impl("_upsample_bicubic2d_aa_backward.grad_input", TORCH_FN((Resample<at::meta::structured__upsample_bicubic2d_aa_backward, 2, Mode::cubic_antialias, bool, Scale, Scale>::backward)));
+#ifdef OCL_LANCZOS
+  m.impl("_upsample_lanczos2d_aa.out", TORCH_FN((Resample<at::meta::structured__upsample_lanczos2d_aa, 2, Mode::lanczos_antialias, bool, Scale, Scale>::forward)));
+  m.impl("_upsample_lanczos2d_aa_backward.grad_input", TORCH_FN((Resample<at::meta::structured__upsample_lanczos2d_aa_backward, 2, Mode::lanczos_antialias, bool, Scale, Scale>::backward)));
+#endif
 }
 
 }  // namespace ocl::aten

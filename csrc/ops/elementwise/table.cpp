@@ -26,7 +26,7 @@ static constexpr ElementwiseRow rows[] = {
     {"div_trunc", 2, "trunc(a / b)", "truncate_divide(a, b)"},
     {"div_floor", 2, "floor_divide(a, b)", "integer_floor_divide(a, b)"},
     {"remainder", 2, "remainder_of(a, b)", "integer_remainder(a, b)"},
-    {"fmod", 2, "fmod(a, b)", "truncate_modulo(a, b)"},
+    {"fmod", 2, "fmod_of(a, b)", "truncate_modulo(a, b)"},
     {"pow", 2, "pow_of(a, b)", "integer_power(a, b)", "c_pow(a, b)"},
     {"pow_scalar", 1, "pow_of(a, (T)s0)", "integer_power(a, s0)", "c_pow(a, s0)"},
     {"pow_2", 1, "a * a", nullptr, "c_mul(a, a)"},
