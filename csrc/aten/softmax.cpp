@@ -17,6 +17,7 @@ Tensor& forward(const Tensor& self, int64_t dim, bool half_to_float, Tensor& out
   const c10::OptionalDeviceGuard guard(at::device_of(self));
   Out<Meta, 1> op(out);
   op.meta(self, dim, half_to_float);
+  if (!at::isFloatingType(self.scalar_type())) not_implemented_for(log ? "log_softmax" : "softmax", self.scalar_type());
   if (self.numel() == 0) return out;
   const auto x = contiguous(self);
   const DenseOutput y(op.output(0));

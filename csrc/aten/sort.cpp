@@ -81,7 +81,7 @@ PairOut median_out(const Tensor& self, int64_t dim, bool keepdim, Tensor& values
 
 template <ops::Selection selection>
 Tensor median(const Tensor& self) {
-  if (self.numel() == 0) return at::full({}, std::numeric_limits<double>::quiet_NaN(), self.options());
+  if (self.numel() == 0) return at::full({}, std::numeric_limits<double>::quiet_NaN(), self.options().dtype(at::kDouble)).to(self.scalar_type());
   Tensor value = at::empty({0}, self.options()), index = at::empty({0}, self.options().dtype(at::kLong));
   run_select(selection, self.reshape({-1}), 0, 0, false, value, index);
   return value;

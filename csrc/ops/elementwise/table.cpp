@@ -36,7 +36,7 @@ static constexpr ElementwiseRow rows[] = {
     {"copysign", 2, "copy_sign(a, b)", "-"},
     {"nextafter", 2, "nextafter(a, b)", "-"},
     {"gcd", 2, nullptr, "greatest_common_divisor(a, b)"},
-    {"lcm", 2, nullptr, "abs_of(truncate_divide(a, greatest_common_divisor(a, b)) * b)"},
+    {"lcm", 2, nullptr, "least_common_multiple(a, b)"},
     {"heaviside", 2, "(a == ZERO) ? b : BOOL(a > ZERO)"},
     {"logaddexp", 2, "log_add_exp(a, b)", "-"},
     {"logaddexp2", 2, "log_add_exp2(a, b)", "-"},
