@@ -35,7 +35,12 @@ def run(args):
     from .runner import description, memory_and_builds, run_case
 
     devices = [torch.device(name) for name in args.devices.split(",")]
-    results = {"about": description(devices), "peaks": {str(d): peaks(d) for d in devices if d.type == "ocl"}, "cases": {}, "first_step": {}}
+    results = report.load(args.output) if args.append and args.output.exists() else {"cases": {}, "first_step": {}}
+    about = description(devices)
+    if results.get("about", about) | {"date": about["date"]} != about:
+        print(f"{args.output} was measured elsewhere or of another commit: not appended", file=sys.stderr)
+        return 2
+    results = {"about": about, "peaks": {str(d): peaks(d) for d in devices if d.type == "ocl"}} | results
     for case in selected(args.only, args.quick):
         result = results["cases"][case.name] = run_case(case, devices, args.rounds)
         print(summary_line(case.name, result), flush=True)
@@ -71,6 +76,7 @@ def main():
     measuring.add_argument("--only", nargs="*", default=[], help="cases whose group or name contains one of these")
     measuring.add_argument("--quick", action="store_true", help="leave out the backward passes of single convolutions")
     measuring.add_argument("--first-step", action="store_true", help="also the first step in fresh processes, cold and warm")
+    measuring.add_argument("--append", action="store_true", help="keep the other cases of the output: a run in parts, of one commit and set-up")
     measuring.add_argument("--rounds", type=int, default=7)
     measuring.add_argument("--output", type=Path, default=Path("results/benchmark.json"))
     comparing = commands.add_parser("compare")

@@ -9,6 +9,13 @@
 #include "common/transpose16.clh"
 
 #define LOAD16(p, i) LOADV(X_DTYPE, float32, 16, p, i)
+// Elements i .. i + 15 of a row of `end`: behind it other tasks may be writing, so nothing is read there; those lanes hold any number.
+inline float16 load_row(__global const DATA* p, int i, int end) {
+  if (i + 16 <= end) return LOAD16(p, i);
+  float part[16] = {0};
+  for (int k = i; k < end; ++k) part[k - i] = LOAD(X_DTYPE, float32, p, k);
+  return vload16(0, part);
+}
 #define STORE16(p, i, end, v) PUT_LANES(X_DTYPE, float32, p, i, end, v)
 
 // c[r][0..31] += sum over k < count of a[r * row_step + k * k_step] * B(k, 0..31), r = 0..7; c: float16[16]
@@ -38,7 +45,7 @@
 inline void copy_rows(__global const DATA* x, long row_stride, int first, int last, int width, float factor, __local float* rows) {
   for (int r = 0; r < BLOCK; ++r) {
     __global const DATA* p = x + (long)MIN_OF(first + r, last) * row_stride;
-    for (int e = 0; e < width; e += 16) *(__local float16*)(rows + r * WIDTH + e) = LOAD16(p, e) * factor;
+    for (int e = 0; e < width; e += 16) *(__local float16*)(rows + r * WIDTH + e) = load_row(p, e, width) * factor;
   }
 }
 
@@ -47,7 +54,7 @@ inline void copy_transposed(__global const DATA* x, long row_stride, int first, 
   for (int j = 0; j < BLOCK; j += 16)
     for (int e = 0; e < width; e += 16) {
       float16 m[16];
-      for (int r = 0; r < 16; ++r) m[r] = LOAD16(x + (long)MIN_OF(first + j + r, last) * row_stride, e);
+      for (int r = 0; r < 16; ++r) m[r] = load_row(x + (long)MIN_OF(first + j + r, last) * row_stride, e, width);
       TRANSPOSE16(float16, m)
       for (int r = 0; r < 16; ++r) *(__local float16*)(columns + (e + r) * BLOCK + j) = m[r];
     }
@@ -79,7 +86,7 @@ inline float lane_sum(float16 x) {
 // 16 scores of a row with bias and masks: keys from `limit` on do not exist for the row.
 inline float16 masked_scores(float16 x, __global const DATA* bias_row, int key, int limit) {
 #if BIAS
-  x += LOAD16(bias_row, key);
+  x += load_row(bias_row, key, limit);
 #endif
   const int16 index = (int16)key + (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
   return index < limit ? x : (float16)-INFINITY;
@@ -146,7 +153,7 @@ FAT_KERNEL void attention_forward(TENSOR(const DATA, q), TENSOR(const DATA, k), 
       for (int e = 0; e < value_width; e += 32) {
         float16 c[16];
         TILE_LOAD(c, sums + r * WIDTH + e, WIDTH)
-        TILE(c, scores + r * BLOCK, BLOCK, 1, present, LOAD16(values + (long)k_ * v_row, e), LOAD16(values + (long)k_ * v_row, e + 16))
+        TILE(c, scores + r * BLOCK, BLOCK, 1, present, load_row(values + (long)k_ * v_row, e, value_width), load_row(values + (long)k_ * v_row, e + 16, value_width))
         TILE_STORE(c, sums + r * WIDTH + e, WIDTH)
       }
   }
@@ -189,7 +196,7 @@ inline void accumulate_keys(__local const float* weights, __global const DATA* x
     for (int e = 0; e < width; e += 32) {
       float16 c[16];
       TILE_LOAD(c, grad + j * WIDTH + e, WIDTH)
-      TILE(c, weights + j, 1, BLOCK, rows, LOAD16(x + (long)k_ * row_stride, e), LOAD16(x + (long)k_ * row_stride, e + 16))
+      TILE(c, weights + j, 1, BLOCK, rows, load_row(x + (long)k_ * row_stride, e, width), load_row(x + (long)k_ * row_stride, e + 16, width))
       TILE_STORE(c, grad + j * WIDTH + e, WIDTH)
     }
 }
@@ -269,8 +276,8 @@ FAT_KERNEL void attention_backward(TENSOR(const DATA, q), TENSOR(const DATA, k),
           for (int e = 0; e < width; e += 32) {
             float16 c[16];
             TILE_ZERO(c);
-            TILE(c, ds + r * BLOCK, BLOCK, 1, present, LOAD16(key_rows + (long)(start + k_) * k_row, e),
-                 LOAD16(key_rows + (long)(start + k_) * k_row, e + 16))
+            TILE(c, ds + r * BLOCK, BLOCK, 1, present, load_row(key_rows + (long)(start + k_) * k_row, e, width),
+                 load_row(key_rows + (long)(start + k_) * k_row, e + 16, width))
             for (int i = 0; i < MIN_OF(8, rows - r); ++i) {
               __global float* y = query_grad + (long)(r + i) * dq_pitch + e;
               vstore16(vload16(0, y) + c[2 * i] * scale, 0, y);

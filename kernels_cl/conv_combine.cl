@@ -25,14 +25,14 @@ inline void interleave_row(__global T* x, int width, int stride, __global const 
     __global const ELEMENT* odd = (__global const ELEMENT*)parts[1];
     for (; i + 32 <= width; i += 32) {
       const ELEMENT16 a = even ? vload16(0, even + i / 2) : (ELEMENT16)0, b = odd ? vload16(0, odd + i / 2) : (ELEMENT16)0;
-      vstore16(SHUFFLE16(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23), 0, (__global ELEMENT*)x + i);
-      vstore16(SHUFFLE16(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31), 0, (__global ELEMENT*)x + i + 16);
+      STORE_VECTOR(ELEMENT, 16, SHUFFLE16(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23), (__global ELEMENT*)x + i);
+      STORE_VECTOR(ELEMENT, 16, SHUFFLE16(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31), (__global ELEMENT*)x + i + 16);
     }
     // Eight at a time, the last of them again where the row is even.
     while (width >= 8 && i < width && (i + 8 <= width || width % 2 == 0)) {
       i = MIN_OF(i, width - 8);
       const ELEMENT4 a = even ? vload4(0, even + i / 2) : (ELEMENT4)0, b = odd ? vload4(0, odd + i / 2) : (ELEMENT4)0;
-      vstore8(SHUFFLE16(a, b, 0, 4, 1, 5, 2, 6, 3, 7), 0, (__global ELEMENT*)x + i);
+      STORE_VECTOR(ELEMENT, 8, SHUFFLE16(a, b, 0, 4, 1, 5, 2, 6, 3, 7), (__global ELEMENT*)x + i);
       i += 8;
     }
   }

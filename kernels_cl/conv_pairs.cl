@@ -13,7 +13,8 @@ inline ushort16 round16(float16 v) {
   ROUND_PAIRS(rounded, v);
   return rounded;
 }
-#define STORE16(to, v) vstore16(round16(v), 0, to)
+#define STORE16(to, v) STORE_NARROW(ushort, 16, round16(v), to)
+#define STORE16_LOCAL(to, v) STORE_NARROW_IN(__local, ushort, 16, round16(v), to)
 
 typedef struct {
   long group, out, in;  // strides of w in elements: conv group, output channel, input channel
@@ -148,7 +149,7 @@ FAT_KERNEL void conv_multiply(TENSOR(const T, x), TENSOR(const packed_t, packed)
           __global T* to = y + n * image + (long)o * plane + at;
           EACH_ROW { STORE16(to + (long)i * plane, c[i][0]); STORE16(to + (long)i * plane + 16, c[i][1]); }
         } else if (last) {
-          EACH_ROW { STORE16(edge + i * 32, c[i][0]); STORE16(edge + i * 32 + 16, c[i][1]); }
+          EACH_ROW { STORE16_LOCAL(edge + i * 32, c[i][0]); STORE16_LOCAL(edge + i * 32 + 16, c[i][1]); }
           store_pieces(y + (long)o * plane, edge, rows, pixel, width, plane, image);
         } else {
           EACH_ROW *(__local float16*)(sum + i * 32) = c[i][0], *(__local float16*)(sum + i * 32 + 16) = c[i][1];

@@ -121,7 +121,7 @@ inline void store_row(V v, __global storage_t* c, __global const storage_t* d, _
 #if PAIRS
   ushort16 rounded;
   ROUND_PAIRS(rounded, v);
-  vstore16(rounded, 0, c);
+  STORE_NARROW(ushort, 16, rounded, c);
 #else
   store_vector(v, c);
 #endif

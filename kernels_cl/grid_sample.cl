@@ -200,6 +200,7 @@ __kernel void grid_gradient(TENSOR(ELEMENT, grad_grid), TENSOR(const ELEMENT, gr
 }
 
 #if ATOMIC
+#define COMBINE_IS_ADD 1
 #define COMBINE_VALUES(x, y) ((x) + (y))
 #include "common/atomic.clh"
 DEFINE_ATOMIC_UPDATE(D)

@@ -80,9 +80,9 @@ inline void copy_block(__global const T* restrict from, __global T* restrict to,
         load_tile(from + i * from0 + j, from0, L, r);
         __global T* out = to + j * to1 + i;
         if (columns == L) {
-          _Pragma("unroll") for (int l = 0; l < L; l++) CAT(vstore, L)(r[l], 0, out + l * to1);
+          _Pragma("unroll") for (int l = 0; l < L; l++) STORE_VECTOR(T, L, r[l], out + l * to1);
         } else {
-          _Pragma("unroll") for (int l = 0; l < L; l++) if (l < columns) CAT(vstore, L)(r[l], 0, out + l * to1);
+          _Pragma("unroll") for (int l = 0; l < L; l++) if (l < columns) STORE_VECTOR(T, L, r[l], out + l * to1);
         }
       }
     }
@@ -98,7 +98,7 @@ inline void copy_block(__global const T* restrict from, __global T* restrict to,
     if (to1 == width) {
       const int n = columns * width;
       int k = 0;
-      for (; k + L <= n; k += L) CAT(vstore, L)(CAT(vload, L)(0, scratch + k), 0, out + k);
+      for (; k + L <= n; k += L) STORE_VECTOR(T, L, CAT(vload, L)(0, scratch + k), out + k);
       for (; k < n; k++) out[k] = scratch[k];
     } else {
       for (int l = 0; l < columns; l++)

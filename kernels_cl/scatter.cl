@@ -20,6 +20,7 @@
 #define VALUE_OF(element) CAT(READ_, D)(&(element), 0)
 
 #if COMBINE == 1
+#define COMBINE_IS_ADD 1
 #define COMBINE_VALUES(x, y) ((x) + (y))
 #elif COMBINE == 2
 #define COMBINE_VALUES(x, y) CAT(MULTIPLY_, IS_COMPLEX(D))(x, y)

@@ -18,12 +18,12 @@ inline void copy_elements(__global ELEMENT* d, __global const ELEMENT* s, long n
 #if DEVICE_FAT && BYTES < 16
   for (; j + 64 <= n; j += 64) {
     const CAT(ELEMENT, 16) v0 = vload16(0, s + j), v1 = vload16(1, s + j), v2 = vload16(2, s + j), v3 = vload16(3, s + j);
-    vstore16(v0, 0, d + j);
-    vstore16(v1, 1, d + j);
-    vstore16(v2, 2, d + j);
-    vstore16(v3, 3, d + j);
+    STORE_VECTOR(ELEMENT, 16, v0, d + j);
+    STORE_VECTOR(ELEMENT, 16, v1, d + j + 16);
+    STORE_VECTOR(ELEMENT, 16, v2, d + j + 32);
+    STORE_VECTOR(ELEMENT, 16, v3, d + j + 48);
   }
-  for (; j + 16 <= n; j += 16) vstore16(vload16(0, s + j), 0, d + j);
+  for (; j + 16 <= n; j += 16) STORE_VECTOR(ELEMENT, 16, vload16(0, s + j), d + j);
 #endif
   for (; j < n; ++j) d[j] = s[j];
 }

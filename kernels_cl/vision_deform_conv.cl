@@ -116,6 +116,7 @@ __kernel void deform_offset_gradient(TENSOR(ELEMENT, grad_offset), TENSOR(ELEMEN
 }
 
 #if ATOMIC
+#define COMBINE_IS_ADD 1
 #define COMBINE_VALUES(x, y) ((x) + (y))
 #include "common/atomic.clh"
 DEFINE_ATOMIC_UPDATE(A)

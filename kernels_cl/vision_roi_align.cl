@@ -113,6 +113,7 @@ __kernel void roi_align(TENSOR(ELEMENT, output), TENSOR(const ELEMENT, image), T
 }
 
 #if ATOMIC
+#define COMBINE_IS_ADD 1
 #define COMBINE_VALUES(x, y) ((x) + (y))
 #include "common/atomic.clh"
 DEFINE_ATOMIC_UPDATE(A)

@@ -2,14 +2,15 @@
 
     python tools/oclgrind_suite.py build/cmake/tests/cpp/ocl_tests [--all] [--style fat simt] [--filter TEXT] [--jobs 2] [--limit 900]
 
-Every test runs once on the ordinary driver, which tells its kernels and its time; then those quickest tests run under Oclgrind that
-together run every kernel, or all with --all (hours). A test that exceeds the limit counts only with the kernels it reached. Exit status 1
-when Oclgrind reported anything or a kernel never ran.
+Every test runs once on the ordinary driver, which tells its kernels and its time (--survey FILE keeps that for the next run); then those
+quickest tests run under Oclgrind that together run every kernel, or all with --all (hours). A test that exceeds the limit counts only with
+the kernels it reached. Exit status 1 when Oclgrind reported anything or a kernel never ran.
 """
 
 import argparse
 import collections
 import concurrent.futures
+import json
 import os
 import random
 import re
@@ -25,11 +26,9 @@ FINDING = re.compile(r"^(Invalid .*|.*data race.*|Error.*|Work-group divergence.
 
 
 def kernels():
-    """{(file, kernel)} of kernels_cl; kernels whose name a macro makes are missing, and those in assembly, which Oclgrind cannot run."""
+    """{(file, kernel)} of kernels_cl; kernels whose name a macro makes are missing."""
     found = set()
     for path in sorted((ROOT / "kernels_cl").rglob("*.cl")):
-        if path.name.startswith(("conv_pairs", "selftest_bfloat16")):
-            continue
         for name in re.findall(r"^(?:__kernel|[A-Z_]*KERNEL)\s+(?:__attribute__\(\(.*?\)\)\s*)*void\s+(\w+)\s*\(", path.read_text(), re.MULTILINE):
             found.add((path.name, name))
     return found
@@ -44,7 +43,7 @@ def tests(binary):
             yield suite + line.split("#")[0].strip()
 
 
-ENVIRONMENT = os.environ | {"TORCH_OCL_BUILD_LOG": "1", "TORCH_OCL_BFLOAT16_PAIRS": "0"}
+ENVIRONMENT = os.environ | {"TORCH_OCL_BUILD_LOG": "1", "TORCH_OCL_BFLOAT16_PAIRS": "emulate"}  # Oclgrind knows no assembly
 KERNEL_LINE = re.compile(r"^torch_ocl: kernel (\S+) (\w+)$", re.MULTILINE)
 
 
@@ -54,6 +53,16 @@ def survey(binary, test, style):
     environment = ENVIRONMENT | {"TORCH_OCL_KERNEL_STYLE": style}
     output = subprocess.run([binary, f"--gtest_filter={test}"], env=environment, capture_output=True, text=True, errors="replace")
     return set(KERNEL_LINE.findall(output.stderr)), time.perf_counter() - begin
+
+
+def surveyed(binary, work, file, pool):
+    """{(test, style): (kernels, seconds)}, from `file` for those that it has."""
+    known = {tuple(key): (set(map(tuple, kernels)), seconds) for key, kernels, seconds in json.loads(file.read_text())} if file and file.exists() else {}
+    missing = [key for key in work if key not in known]
+    known |= zip(missing, pool.map(lambda key: survey(binary, *key), missing))
+    if file:
+        file.write_text(json.dumps([[key, sorted(kernels), seconds] for key, (kernels, seconds) in known.items()]))
+    return {key: known[key] for key in work}
 
 
 def cover(facts):
@@ -101,13 +110,14 @@ def main():
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--limit", type=float, default=900)
     parser.add_argument("--all", action="store_true")
+    parser.add_argument("--survey", type=Path)
     arguments = parser.parse_args()
     work = [(test, style) for test in tests(arguments.binary) if arguments.filter in test for style in arguments.style]
     random.Random(0).shuffle(work)  # an interrupted run has seen something of everything
     counts, ran, found = collections.Counter(), set(), 0
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         if not arguments.all:
-            facts = dict(zip(work, pool.map(lambda key: survey(arguments.binary, *key), work)))
+            facts = surveyed(arguments.binary, work, arguments.survey, pool)
             work = cover(facts)
             print(f"{len(work)} of {len(facts)} tests run every kernel", flush=True)
         futures = {pool.submit(run, arguments.binary, test, style, arguments.limit): (test, style) for test, style in work}

@@ -2,6 +2,7 @@
 
 #include "aten/fallback.h"
 #include "opencl/bfloat16_pairs.h"
+#include "opencl/float_atomics.h"
 #include "opencl/launch.h"
 #include "ops/conv/winograd.h"
 #include "runtime/device.h"
@@ -57,6 +58,7 @@ const Exports exports = {
     .capabilities = [](int i) -> const Capabilities& { return runtime::device(index(i)).capabilities(); },
     .fat = [](int i) { return Device::get(i).fat(); },
     .bfloat16_pairs = [](int i) { return has_bfloat16_pairs(Device::get(i)); },
+    .float_atomics = [](int i) { return name_of(float_atomics(Device::get(i))); },
     .current_device = [] { return static_cast<int>(runtime::current_device()); },
     .set_device = [](int i) { runtime::set_device(index(i)); },
     .exchange_device = [](int i) { return static_cast<int>(runtime::exchange_device(index(i))); },

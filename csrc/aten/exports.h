@@ -22,6 +22,7 @@ struct Exports {
   const Capabilities& (*capabilities)(int device);
   bool (*fat)(int device);
   bool (*bfloat16_pairs)(int device);  // csrc/opencl/bfloat16_pairs.h
+  const char* (*float_atomics)(int device);  // csrc/opencl/float_atomics.h
   int (*current_device)();
   void (*set_device)(int device);
   int (*exchange_device)(int device);

@@ -2,7 +2,7 @@
 
 #include "opencl/device.h"
 #include "opencl/environment.h"
-#include "opencl/launch.h"
+#include "opencl/selftest.h"
 
 #include <bit>
 #include <cmath>
@@ -42,44 +42,34 @@ bool probe(Device& device) {
     }
   }
   data.number[32] = expected[0][0] = std::nanf("");
-  cl_int code = CL_SUCCESS;
-  cl_mem buffer = clCreateBuffer(device.context(), CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, sizeof data, &data, &code);
-  if (code != CL_SUCCESS) return false;
-  bool right = false;
-  try {
-    Kernel& kernel = get_kernel(device, "selftest_bfloat16.cl", "multiply_pairs", Defines());
-    const cl_ulong offset = 0;
-    std::lock_guard lock(kernel.mutex());
-    detail::set_argument(kernel, 0, sizeof buffer, &buffer);
-    detail::set_argument(kernel, 1, sizeof offset, &offset);
-    Queue& queue = device.default_queue();
-    detail::enqueue(queue, kernel, Range(1), Range(1));
-    right = clEnqueueReadBuffer(queue.handle(), buffer, CL_TRUE, 0, sizeof data, &data, 0, nullptr, nullptr) == CL_SUCCESS;
-    for (int v = 0; v < 2; ++v)
-      for (int i = 0; i < lanes; ++i) {
-        const float sum = data.number[32 + 16 * v + i], wanted = expected[v][i];
-        right = right && (sum == wanted || (std::isnan(sum) && std::isnan(wanted)));
-      }
-    // The first vector rounded to bfloat16, halves to even; a NaN stays one.
+  if (!run_selftest(device, "selftest_bfloat16.cl", "multiply_pairs", Defines(), Range(1), &data, sizeof data)) return false;
+  bool right = true;
+  for (int v = 0; v < 2; ++v)
     for (int i = 0; i < lanes; ++i) {
-      const uint16_t rounded = static_cast<uint16_t>(data.word[64 + i / 2] >> (i % 2 * 16));
-      const auto bits = std::bit_cast<uint32_t>(expected[0][i]);
-      const uint16_t wanted = static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-      right = right && (std::isnan(expected[0][i]) ? (rounded & 0x7fff) > 0x7f80 : rounded == wanted);
+      const float sum = data.number[32 + 16 * v + i], wanted = expected[v][i];
+      right = right && (sum == wanted || (std::isnan(sum) && std::isnan(wanted)));
     }
-  } catch (const Error&) {
-    right = false;
+  // The first vector rounded to bfloat16, halves to even; a NaN stays one.
+  for (int i = 0; i < lanes; ++i) {
+    const uint16_t rounded = static_cast<uint16_t>(data.word[64 + i / 2] >> (i % 2 * 16));
+    const auto bits = std::bit_cast<uint32_t>(expected[0][i]);
+    const uint16_t wanted = static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+    right = right && (std::isnan(expected[0][i]) ? (rounded & 0x7fff) > 0x7f80 : rounded == wanted);
   }
-  clReleaseMemObject(buffer);
   return right;
 }
 
 }  // namespace
 
+bool bfloat16_pairs_emulated() {
+  static const bool emulated = environment::get("TORCH_OCL_BFLOAT16_PAIRS") == "emulate";
+  return emulated;
+}
+
 bool has_bfloat16_pairs(const Device& device) {
   static std::mutex mutex;
   static auto& answers = *new std::map<int, bool>;
-  static const bool possible = environment::flag("TORCH_OCL_BFLOAT16_PAIRS", true) && processor_has_instruction();
+  static const bool possible = environment::flag("TORCH_OCL_BFLOAT16_PAIRS", true) && (bfloat16_pairs_emulated() || processor_has_instruction());
   if (!possible || !device.capabilities().is_cpu || !device.fat()) return false;
   std::lock_guard lock(mutex);
   const auto known = answers.find(device.index());

@@ -22,7 +22,7 @@ static constexpr Variable variables[] = {
     {"TORCH_OCL_SYNC", "0", "1 waits after every launch, so that errors appear where they happen"},
     {"TORCH_OCL_CONV", "auto", "name of a convolution algorithm to force (docs/kernels.md)"},
     {"TORCH_OCL_GEMM", "auto", "name of a gemm algorithm to force (docs/kernels.md)"},
-    {"TORCH_OCL_BFLOAT16_PAIRS", "by self-test", "0 forbids the processor's own products of bfloat16 (faster gemm and convolutions on CPU runtimes)"},
+    {"TORCH_OCL_BFLOAT16_PAIRS", "by self-test", "0 forbids the processor's own products of bfloat16 (faster gemm and convolutions on CPU runtimes), emulate runs their kernels in plain OpenCL C"},
     {"TORCH_OCL_WINOGRAD", "1", "0 forbids Winograd F(4x4) convolutions (torch.backends.ocl.winograd)"},
 };
 

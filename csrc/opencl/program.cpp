@@ -1,5 +1,6 @@
 #include "opencl/program.h"
 
+#include "opencl/bfloat16_pairs.h"
 #include "opencl/environment.h"
 #include "opencl/kernel_sources.h"
 #include "opencl/platform.h"
@@ -60,8 +61,10 @@ void expand(const std::string& text, std::set<std::string>& seen, std::string& o
   }
 }
 
-std::string build_options(const Device& device) {
-  std::string options = "-cl-std=CL1.2";
+std::string build_options(const Device& device, const std::string& source) {
+  // the extension's functions belong to a later language
+  const bool extension = source.find("#define FLOAT_ATOMICS 1\n") != std::string::npos;
+  std::string options = extension ? "-cl-std=CL3.0" : "-cl-std=CL1.2";
   if (device.capabilities().correctly_rounded_divide_sqrt) options += " -cl-fp32-correctly-rounded-divide-sqrt";
   return options;
 }
@@ -71,7 +74,7 @@ std::string preamble(const Device& device) {
   std::string text;
   text += "#define DEVICE_FP64 " + std::to_string(c.fp64) + "\n";
   text += "#define DEVICE_FAT " + std::to_string(device.fat()) + "\n";
-  text += "#define DEVICE_FLOAT_ATOMIC_ADD " + std::to_string(c.float_atomic_add) + "\n";
+  if (bfloat16_pairs_emulated()) text += "#define BFLOAT16_PAIRS_EMULATED\n";
   if (c.fp64) text += "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n";
   return text;
 }
@@ -178,7 +181,7 @@ Kernel& find_or_build(Device& device, const char* file, const char* name, const 
   std::call_once(*once, [&] {
     std::string source = preamble(device);
     make_source(source);
-    const std::string options = build_options(device);
+    const std::string options = build_options(device, source);
     const std::string key = program_cache::key(device, options, source);
     if (auto folder = environment::get("TORCH_OCL_DUMP_SOURCE")) dump(*folder, file, key, source);
     cl_program handle = program_cache::enabled() ? load(device, key, options) : nullptr;

@@ -31,11 +31,11 @@ py::dict properties(int index) {
   d["fp64"] = c.fp64;
   d["fp16"] = c.fp16;
   d["sub_groups"] = c.sub_groups;
-  d["float_atomic_add"] = c.float_atomic_add;
   d["correctly_rounded_divide_sqrt"] = c.correctly_rounded_divide_sqrt;
   d["denormals"] = c.denormals;
   d["unified_memory"] = c.unified_memory;
   d["bfloat16_pairs"] = core.bfloat16_pairs(index);
+  d["float_atomics"] = core.float_atomics(index);
   d["global_memory"] = c.global_memory;
   d["max_allocation"] = c.max_allocation;
   d["local_memory"] = c.local_memory;

@@ -17,7 +17,7 @@ from _torch_ocl_boot import loader
 
 from . import _core
 
-FEATURES = ("fp64", "fp16", "sub_groups", "float_atomic_add", "correctly_rounded_divide_sqrt", "denormals", "unified_memory", "bfloat16_pairs")
+FEATURES = ("fp64", "fp16", "sub_groups", "correctly_rounded_divide_sqrt", "denormals", "unified_memory", "bfloat16_pairs")
 
 
 def line(name, value):
@@ -59,6 +59,7 @@ def show_device(index):
     line("kind", f"{kind}, {facts.compute_units} compute units, kernels in {facts.style} style")
     line("memory", f"{size(facts.global_memory)}, at most {size(facts.max_allocation)} in one piece, {size(facts.local_memory)} local")
     line("work-group", f"at most {facts.max_work_group} work-items")
+    line("float additions", f"atomic by {facts.float_atomics}")
     line("has", ", ".join(name for name in FEATURES if getattr(facts, name)) or "-")
     line("has not", ", ".join(name for name in FEATURES if not getattr(facts, name)) or "-")
 

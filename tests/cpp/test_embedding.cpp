@@ -94,3 +94,19 @@ TEST(Embedding, RenormScalesOnlyUsedRows) {
   embedding_renorm(queue(), TensorView::contiguous(table.data(), DType::float32, {3, 2}), TensorView::contiguous(indices.data(), DType::int64, {3}), 1, 2);
   EXPECT_LT(relative_error(table.host(), std::vector<double>{0.6, 0.8, 30, 40, 0.3, 0.4}), 1e-6);
 }
+
+TEST(Embedding, BagWeightsBackward) {
+  const int64_t rows = 31, width = 45, n = 200, bags = 17, padding = 5;
+  const auto w = random_values<float>(rows * width), g = random_values<float>(bags * width, 2);
+  const auto k = random_index(n, rows), b = random_index(n, bags, 4);
+  Array<float> table(w), grad(g), result(n);
+  Array<int64_t> indices(k), bag(b);
+  embedding_bag_weights_backward(queue(), TensorView::contiguous(result.data(), DType::float32, {n}),
+                                 TensorView::contiguous(grad.data(), DType::float32, {bags, width}),
+                                 TensorView::contiguous(table.data(), DType::float32, {rows, width}),
+                                 TensorView::contiguous(indices.data(), DType::int64, {n}), TensorView::contiguous(bag.data(), DType::int64, {n}), padding);
+  std::vector<double> expected(n, 0.0);
+  for (int64_t p = 0; p < n; ++p)
+    for (int64_t c = 0; c < width && k[p] != padding; ++c) expected[p] += double(g[b[p] * width + c]) * w[k[p] * width + c];
+  EXPECT_LT(relative_error(result.host(), expected), 5e-6);
+}

@@ -1,5 +1,6 @@
 #include "support.h"
 
+#include "opencl/float_atomics.h"
 #include "opencl/program_cache.h"
 
 #include <thread>
@@ -185,4 +186,9 @@ TEST(KernelSite, IsSafeFromManyThreads) {
   for (auto& thread : threads) thread.join();
   auto host = x.host();
   for (int t = 0; t < 4; ++t) EXPECT_EQ(host[t], 50);
+}
+
+TEST(FloatAtomics, AddRightInEveryWayOfTheDevice) {
+  EXPECT_TRUE(adds_right(device(), FloatAtomics::compare_and_swap));
+  EXPECT_TRUE(adds_right(device(), float_atomics(device())));
 }

@@ -57,8 +57,8 @@ def test_training_in_cpp(tmp_path):
     configure = ["cmake", "-S", str(ROOT / "examples" / "cpp_train"), "-B", str(tmp_path), f"-DCMAKE_PREFIX_PATH={torch.utils.cmake_prefix_path}"]
     subprocess.run([*configure, f"-DTORCH_OCL_LIBRARY={torch_ocl.library_path()}"], check=True, capture_output=True)
     subprocess.run(["cmake", "--build", str(tmp_path)], check=True, capture_output=True)
-    done = subprocess.run([str(tmp_path / "train")], capture_output=True, text=True)
-    assert done.returncode == 0 and "agree" in done.stdout, done.stdout + done.stderr
+    done = subprocess.run([str(tmp_path / "train")], env=os.environ | {"TORCH_OCL_FALLBACK": "error"}, capture_output=True, text=True)
+    assert done.returncode == 0 and "ocl learns what the CPU learns" in done.stdout, done.stdout + done.stderr
 
 
 @pytest.mark.slow

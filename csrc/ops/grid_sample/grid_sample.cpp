@@ -1,4 +1,5 @@
 #include "ops/grid_sample/grid_sample.h"
+#include "opencl/float_atomics.h"
 
 #include <algorithm>
 #include <stdexcept>
@@ -24,7 +25,7 @@ Kernel& kernel_of(KernelSite& site, Device& device, const GridSample& p, bool at
     Defines defines;
     dtype(defines, "D", p.dtype);
     dtype(defines, "A", p.dtype == DType::float64 ? DType::float64 : DType::float32);
-    return defines.add("DIMS", p.dims).add("INTERPOLATION", static_cast<int64_t>(p.interpolation)).add("ATOMIC", atomic);
+    return add_atomic_defines(defines.add("DIMS", p.dims).add("INTERPOLATION", static_cast<int64_t>(p.interpolation)), device, atomic);
   });
 }
 

@@ -1,4 +1,5 @@
 #include "ops/index/indexed.h"
+#include "opencl/float_atomics.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -57,12 +58,12 @@ void append(IndexedWalk& walk, const std::vector<Dim>& dims, int64_t& count) {
   }
 }
 
-Defines defines_of(DType type, DType index, Combine combine, bool atomic) {
+Defines defines_of(const Device& device, DType type, DType index, Combine combine, bool atomic) {
   Defines defines;
   dtype(defines, "INDEX_DTYPE", index);
   if (combine == Combine::assign) return defines.add("BYTES", static_cast<int64_t>(size_of(type)));
   dtype(defines, "D", type);
-  return defines.add("COMBINE", static_cast<int64_t>(combine)).add("ATOMIC", atomic);
+  return add_atomic_defines(defines.add("COMBINE", static_cast<int64_t>(combine)), device, atomic);
 }
 
 Kernel& kernel_of(Device& device, DType type, DType index, Combine combine, bool atomic) {
@@ -72,7 +73,7 @@ Kernel& kernel_of(Device& device, DType type, DType index, Combine combine, bool
   KernelSite& site = assign ? (device.fat() ? copy_fat : copy_simt) : (device.fat() ? accumulate_fat : accumulate_simt);
   const Variant variant = assign ? Variant().add(size_of(type), 6).add(index)
                                  : Variant().add(type).add(index).add(static_cast<uint64_t>(combine), 3).add(atomic, 1);
-  return site.get(device, variant, [&] { return defines_of(type, index, combine, atomic); });
+  return site.get(device, variant, [&] { return defines_of(device, type, index, combine, atomic); });
 }
 
 // How a fat launch is cut: blocks of the outer dimensions, blocks of the inner dimension, classes of destination indices.

@@ -1,4 +1,5 @@
 #include "ops/vision/deform_conv.h"
+#include "opencl/float_atomics.h"
 
 #include <algorithm>
 
@@ -22,7 +23,7 @@ Kernel& kernel_of(KernelSite& site, Device& device, const DeformConv& p, bool at
     Defines defines;
     dtype(defines, "D", p.dtype);
     dtype(defines, "A", accumulate_type(p.dtype));
-    return defines.add("ATOMIC", atomic);
+    return add_atomic_defines(defines, device, atomic);
   });
 }
 

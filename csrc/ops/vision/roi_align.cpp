@@ -1,4 +1,5 @@
 #include "ops/vision/roi_align.h"
+#include "opencl/float_atomics.h"
 
 #include <algorithm>
 
@@ -22,7 +23,7 @@ Kernel& kernel_of(KernelSite& site, Device& device, const RoiAlign& p, bool atom
     Defines defines;
     dtype(defines, "D", p.dtype);
     dtype(defines, "A", accumulate_type(p.dtype));
-    return defines.add("BLOCK", block_of(device)).add("ATOMIC", atomic);
+    return add_atomic_defines(defines.add("BLOCK", block_of(device)), device, atomic);
   });
 }
 
