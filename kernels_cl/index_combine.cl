@@ -37,7 +37,7 @@ __kernel void combine_indices(TENSOR(long, out), TENSOR(const STORAGE(INDEX_DTYP
     }
     long sum = accumulate ? out[n] : 0;
     for (int t = 0; t < walk.count; ++t) {
-      const long k = checked_index((long)index[t][at[t]], walk.limits[t], error, code);
+      const long k = checked_index((long)index[t][at[t]], -walk.limits[t], walk.limits[t], error, code);
       sum = k < 0 || sum < 0 ? -1 : sum + k * walk.steps[t];
     }
     out[n] = sum;

@@ -7,8 +7,10 @@
 #include <ATen/ops/add_meta.h>
 #include <ATen/ops/atan2_meta.h>
 #include <ATen/ops/bitwise_and_meta.h>
+#include <ATen/ops/bitwise_left_shift.h>
 #include <ATen/ops/bitwise_left_shift_meta.h>
 #include <ATen/ops/bitwise_or_meta.h>
+#include <ATen/ops/bitwise_right_shift.h>
 #include <ATen/ops/bitwise_right_shift_meta.h>
 #include <ATen/ops/bitwise_xor_meta.h>
 #include <ATen/ops/copysign_meta.h>
@@ -196,6 +198,14 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("bitwise_xor.Tensor_out", bitwise_xor_out);
   m.impl("bitwise_left_shift.Tensor_out", shift_left_out);
   m.impl("bitwise_right_shift.Tensor_out", shift_right_out);
+  m.impl("__lshift__.Tensor", [](const at::Tensor& self, const at::Tensor& other) { return at::bitwise_left_shift(self, other); });
+  m.impl("__lshift__.Scalar", [](const at::Tensor& self, const at::Scalar& other) { return at::bitwise_left_shift(self, other); });
+  m.impl("__rshift__.Tensor", [](const at::Tensor& self, const at::Tensor& other) { return at::bitwise_right_shift(self, other); });
+  m.impl("__rshift__.Scalar", [](const at::Tensor& self, const at::Scalar& other) { return at::bitwise_right_shift(self, other); });
+  m.impl("__ilshift__.Tensor", [](at::Tensor& self, const at::Tensor& other) -> at::Tensor& { return self.bitwise_left_shift_(other); });
+  m.impl("__ilshift__.Scalar", [](at::Tensor& self, const at::Scalar& other) -> at::Tensor& { return self.bitwise_left_shift_(other); });
+  m.impl("__irshift__.Tensor", [](at::Tensor& self, const at::Tensor& other) -> at::Tensor& { return self.bitwise_right_shift_(other); });
+  m.impl("__irshift__.Scalar", [](at::Tensor& self, const at::Scalar& other) -> at::Tensor& { return self.bitwise_right_shift_(other); });
   m.impl("eq.Tensor_out", eq_tensor_out);
   m.impl("eq.Scalar_out", eq_scalar_out);
   m.impl("ne.Tensor_out", ne_tensor_out);

@@ -1,6 +1,7 @@
 // Copies between devices, dtypes and layouts; casts; conjugate and negative bits.
 #include "aten/elementwise.h"
 
+#include <ATen/MemoryOverlap.h>
 #include <ATen/core/CachingHostAllocator.h>
 #include <ATen/native/Copy.h>
 #include <ATen/ops/_copy_from_and_resize_native.h>
@@ -23,6 +24,7 @@ bool same_bytes(const at::Tensor& a, const at::Tensor& b) {
 void copy_on_device(const at::Tensor& self, const at::Tensor& source) {
   Queue& queue = queue_for(self);
   if (same_bytes(self, source)) {
+    at::assert_no_partial_overlap(self, source);
     if (self.data_ptr() != source.data_ptr()) queue.copy(self.data_ptr(), source.data_ptr(), self.nbytes());
     return;
   }

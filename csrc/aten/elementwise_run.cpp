@@ -1,5 +1,7 @@
 #include "aten/elementwise.h"
 
+#include <ATen/ops/empty.h>
+
 namespace ocl::aten {
 
 ops::ElementwiseScalar scalar_of(const at::Scalar& scalar) {
@@ -39,6 +41,32 @@ void fill(ops::ElementwiseCall::Operand& operand, at::TensorIteratorBase& iterat
   for (int d = 0; d < iterator.ndim(); ++d) operand.strides[d] = strides[d] / bytes;
 }
 
+// Up to so many elements, operands of another dtype are converted by a launch of their own: a program for each combination of dtypes
+// takes longer to build than these launches will ever take.
+constexpr int64_t few = 4096;
+
+// Replaces the operand by a copy of `type` with the same broadcasting. The tensor returned holds its memory.
+at::Tensor convert(Queue& queue, ops::ElementwiseCall::Operand& operand, const ops::ElementwiseCall& call, const at::TensorOptions& options) {
+  static const ops::ElementwiseRow& row = ops::elementwise_row("copy");
+  ops::ElementwiseCall copy;
+  copy.dims = call.dims;
+  copy.compute = ops::compute_type(operand.dtype);
+  copy.inputs[0] = operand;
+  copy.output.dtype = dtype_of(c10::typeMetaToScalarType(options.dtype()));
+  int64_t count = 1;
+  for (int d = 0; d < call.dims; ++d) {
+    const bool repeated = operand.strides[d] == 0;
+    copy.sizes[d] = repeated ? 1 : call.sizes[d];
+    copy.output.strides[d] = repeated ? 0 : count;
+    count *= copy.sizes[d];
+  }
+  at::Tensor memory = at::empty({count}, options);
+  copy.output.data = memory.mutable_data_ptr();
+  ops::elementwise(queue, row, copy);
+  operand = copy.output;
+  return memory;
+}
+
 }  // namespace
 
 void run(const ops::ElementwiseRow& row, at::TensorIteratorBase& iterator, std::initializer_list<ops::ElementwiseScalar> scalars,
@@ -54,9 +82,16 @@ void run(const ops::ElementwiseRow& row, at::TensorIteratorBase& iterator, std::
   fill(call.output, iterator, 0);
   for (int i = 0; i < row.inputs; ++i) fill(call.inputs[i], iterator, i + 1);
   for (const auto& scalar : scalars) call.scalar[call.scalars++] = scalar;
-  const c10::DeviceIndex index = iterator.device(0).index();
-  const c10::DeviceGuard guard(iterator.device(0));
-  ops::elementwise(runtime::current_queue(index), row, call);
+  const c10::Device device = iterator.device(0);
+  const c10::DeviceGuard guard(device);
+  Queue& queue = runtime::current_queue(device.index());
+  std::array<at::Tensor, ops::ElementwiseCall::max_inputs> converted;
+  for (int i = 0; i < row.inputs && iterator.numel() <= few; ++i) {
+    auto& operand = call.inputs[i];
+    if (operand.is_scalar || operand.dtype == ops::DType::boolean || operand.dtype == dtype_of(common)) continue;  // booleans may be conditions
+    converted[i] = convert(queue, operand, call, at::TensorOptions(common).device(device));
+  }
+  ops::elementwise(queue, row, call);
 }
 
 }  // namespace ocl::aten

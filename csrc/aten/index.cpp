@@ -61,21 +61,19 @@ void index_put_kernel(at::TensorIterator& iterator, at::IntArrayRef sizes, at::I
   ops::index_put(queue_for(iterator), indices.at(self, sizes), values, accumulate, deterministic());
 }
 
-// ATen restrides operand 0 so that it stands still in `dim`: one index with the stride and size it gives.
-ops::AdvancedIndex single_index(const ops::TensorView& self, const ops::TensorView& index, const int64_t& size, const int64_t& stride) {
-  return {self, std::span(&index, 1), std::span(&size, 1), std::span(&stride, 1)};
-}
-
+// ATen restrides operand 0 so that it stands still in `dim`, and gives the stride and the size there.
 void index_copy_kernel(at::TensorIterator& iterator, int64_t dim, int64_t size, int64_t stride) {
   if (iterator.numel() == 0) return;
   const ops::TensorView self = view(iterator, 0), index = view(iterator, 1), source = view(iterator, 2);
-  ops::index_put(queue_for(iterator), single_index(self, index, size, stride), source, false, deterministic());
+  static const ops::ErrorSite site("index_copy");
+  ops::indexed(queue_for(iterator), {self, source, index, ops::IndexSide::destination, size, stride}, ops::Combine::assign, deterministic(), site);
 }
 
 void index_fill_kernel(at::TensorIterator& iterator, int64_t dim, int64_t size, int64_t stride, const at::Scalar& value) {
   if (iterator.numel() == 0) return;
   static const ops::ErrorSite site("index_fill_");
   ops::IndexedOperands operands{view(iterator, 0), {}, view(iterator, 1), ops::IndexSide::destination, size, stride};
+  operands.wraps = true;
   operands.from_value = true;
   operands.value = element_bits(value, iterator.dtype(0));
   ops::indexed(queue_for(iterator), operands, ops::Combine::assign, deterministic(), site);

@@ -228,6 +228,7 @@ Tensor solve_triangular(const Tensor& a, const Tensor& b, bool upper, bool left,
 }
 Tensor& solve_triangular_out(const Tensor& a, const Tensor& b, bool upper, bool left, bool unit, Tensor& out) {
   if (a.is_complex()) return on_cpu<at::_ops::linalg_solve_triangular_out>(a, b, upper, left, unit, out);
+  TORCH_CHECK(out.scalar_type() == b.scalar_type(), "expected scalar type ", at::toString(b.scalar_type()), " but found ", at::toString(out.scalar_type()));
   return at::native::linalg_solve_triangular_out(a, b, upper, left, unit, out);
 }
 

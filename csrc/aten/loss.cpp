@@ -40,8 +40,16 @@ Tensor weight_like(const OptionalTensor& weight, const Tensor& self) {
   return w.defined() && w.scalar_type() != self.scalar_type() ? w.to(self.scalar_type()) : w;
 }
 
+// Without classes every target is wrong: said here, where there is nothing to compute, not by the device.
+void check_classes(const Tensor& target, int64_t classes, int64_t ignore_index) {
+  if (classes > 0 || target.numel() == 0) return;
+  const Tensor wrong = target.cpu().masked_select(target.cpu().ne(ignore_index));
+  TORCH_CHECK_INDEX(wrong.numel() == 0, "Target ", wrong[0].item<int64_t>(), " is out of bounds.");
+}
+
 void run_forward(const Tensor& self, const Tensor& target, const OptionalTensor& weight, int64_t reduction, int64_t ignore_index, const Tensor& output,
                  const Tensor& total_weight) {
+  check_classes(target, self.size(self.dim() > 1 ? 1 : 0), ignore_index);
   const Tensor x = collapsible(self), t = as_classes(target), w = weight_like(weight, self);
   const DenseOutput y(output), total(total_weight);
   ops::nll_forward(queue_for(self), make_problem(x, reduction, ignore_index), x.data_ptr(), t.data_ptr(), address(w), y.data(), total.data());

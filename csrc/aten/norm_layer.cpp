@@ -22,11 +22,18 @@ at::ScalarType parameter_type(const OptionalTensor& weight, const OptionalTensor
   return bias && bias->defined() ? bias->scalar_type() : otherwise;
 }
 
+// ", 3, 4" as PyTorch's message has it.
+std::string trailing(IntArrayRef shape) {
+  std::string text;
+  for (const int64_t size : shape) text += ", " + std::to_string(size);
+  return text;
+}
+
 // Rows and row length of an input normalised over its last dimensions.
 ops::LayerNormProblem layer_problem(const Tensor& input, IntArrayRef shape, const OptionalTensor& weight, const OptionalTensor& bias) {
   TORCH_CHECK(!shape.empty(), "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got normalized_shape = ", shape);
   TORCH_CHECK(input.dim() >= static_cast<int64_t>(shape.size()) && input.sizes().slice(input.dim() - shape.size()) == shape,
-              "Given normalized_shape=", shape, ", expected input with shape [*, ", shape, "], but got input of size", input.sizes());
+              "Given normalized_shape=", shape, ", expected input with shape [*", trailing(shape), "], but got input of size", input.sizes());
   for (const OptionalTensor* parameter : {&weight, &bias})
     TORCH_CHECK(!*parameter || !(*parameter)->defined() || (*parameter)->sizes() == shape, "Expected ", parameter == &weight ? "weight" : "bias",
                 " to be of same shape as normalized_shape, but got ", parameter->value().sizes(), " and normalized_shape = ", shape);

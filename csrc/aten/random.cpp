@@ -17,6 +17,7 @@
 #include <ATen/ops/exponential_native.h>
 #include <ATen/ops/geometric_native.h>
 #include <ATen/ops/leaky_relu.h>
+#include <ATen/ops/aminmax.h>
 #include <ATen/ops/log_normal_native.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/multinomial_native.h>
@@ -135,10 +136,19 @@ Tensor native_dropout_backward(const Tensor& grad, const Tensor& mask, double sc
   return result;
 }
 
+// As on the CPU, which looks at every weight.
+void check_weights(const Tensor& weights) {
+  const auto [smallest, largest] = at::aminmax(weights);
+  TORCH_CHECK(smallest.item<double>() >= 0, "invalid multinomial distribution (encountering probability entry < 0)");
+  TORCH_CHECK(std::isfinite(largest.item<double>()), "invalid multinomial distribution (encountering probability entry = infinity or NaN)");
+  TORCH_CHECK(weights.sum(1).min().item<double>() > 0, "invalid multinomial distribution (sum of probabilities <= 0)");
+}
+
 void multinomial_with_replacement(Tensor& result, const Tensor& self, int64_t count, OptionalGenerator generator) {
   const c10::DeviceGuard guard(self.device());
   const int64_t rows = self.dim() == 2 ? self.size(0) : 1, categories = self.size(-1);
   const Tensor weights = self.contiguous().view({rows, categories});
+  check_weights(weights);
   const Tensor samples = at::empty({rows, count}, result.options());
   ops::multinomial_with_replacement(queue_for(self), view(weights), view(samples), philox(generator, samples));
   result.copy_(samples.view(result.sizes()));
@@ -159,6 +169,7 @@ Tensor& randperm_out(int64_t n, OptionalGenerator generator, Tensor& result) {
 Tensor poisson(const Tensor& rate, OptionalGenerator generator) {
   const c10::DeviceGuard guard(rate.device());
   const Tensor in = rate.contiguous();
+  TORCH_CHECK(in.numel() == 0 || in.min().item<double>() >= 0, "invalid Poisson rate, expected rate to be non-negative");
   Tensor out = at::empty_like(in);
   ops::fill_poisson(queue_for(in), view(in), view(out), philox(generator, in));
   return out;

@@ -113,7 +113,8 @@ Tensor bincount(const Tensor& self, const std::optional<Tensor>& weights_opt, in
   TORCH_CHECK(minlength >= 0, "minlength should be >= 0");
   const Tensor weights = weights_opt.value_or(Tensor());
   if (self.dim() == 1 && self.numel() == 0) return at::zeros({minlength}, self.options().dtype(at::kLong));
-  TORCH_CHECK(self.dim() == 1 && at::isIntegralType(self.scalar_type(), false), "bincount only supports 1-d non-negative integral inputs.");
+  TORCH_CHECK(self.dim() == 1, "bincount only supports 1-d non-negative integral inputs.");
+  if (!at::isIntegralType(self.scalar_type(), false)) not_implemented_for("bincount", self.scalar_type());
   auto [smallest, largest] = at::aminmax(self);
   TORCH_CHECK(smallest.item<int64_t>() >= 0, "bincount only supports 1-d non-negative integral inputs.");
   TORCH_CHECK(!weights.defined() || (weights.dim() == 1 && weights.size(0) == self.size(0)), "weights should be 1-d and have the same length as input");

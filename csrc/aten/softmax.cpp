@@ -18,6 +18,7 @@ Tensor& forward(const Tensor& self, int64_t dim, bool half_to_float, Tensor& out
   Out<Meta, 1> op(out);
   op.meta(self, dim, half_to_float);
   if (self.numel() == 0) return out;
+  if (!at::isFloatingType(self.scalar_type())) not_implemented_for(log ? "log_softmax" : "softmax", self.scalar_type());
   const auto x = contiguous(self);
   const DenseOutput y(op.output(0));
   ops::softmax_forward(queue_for(self), ops::softmax_problem(view(*x), dim, dtype_of(y.tensor().scalar_type()), log), x->data_ptr(), y.data());

@@ -1,4 +1,4 @@
-// Sorting, selections and distinct values.
+// Sorting and selections.
 #include "ops/sort/sort.h"
 
 #include "aten/common.h"
@@ -10,7 +10,6 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/sort_meta.h>
 #include <ATen/ops/topk_meta.h>
-#include <ATen/ops/unique_consecutive.h>
 
 namespace ocl::aten {
 
@@ -82,7 +81,7 @@ PairOut median_out(const Tensor& self, int64_t dim, bool keepdim, Tensor& values
 
 template <ops::Selection selection>
 Tensor median(const Tensor& self) {
-  if (self.numel() == 0) return at::full({}, std::numeric_limits<double>::quiet_NaN(), self.options());
+  if (self.numel() == 0) return at::full({}, std::numeric_limits<double>::quiet_NaN(), self.options().dtype(at::kDouble)).to(self.scalar_type());
   Tensor value = at::empty({0}, self.options()), index = at::empty({0}, self.options().dtype(at::kLong));
   run_select(selection, self.reshape({-1}), 0, 0, false, value, index);
   return value;
@@ -112,48 +111,6 @@ Pair mode(const Tensor& self, int64_t dim, bool keepdim) {
   return {values, indices};
 }
 
-// ---- distinct values
-
-using Triple = std::tuple<Tensor, Tensor, Tensor>;
-
-// Distinct values of `v` (one dimension, equal values adjacent); order[i] is where v[i] came from, or undefined.
-Triple distinct(const Tensor& v, const Tensor& order, at::IntArrayRef shape, bool return_inverse, bool return_counts) {
-  const c10::OptionalDeviceGuard guard(v.device());
-  const at::TensorOptions longs = v.options().dtype(at::kLong);
-  Tensor group = at::empty_like(v, longs);
-  Queue& queue = queue_for(v);
-  const int64_t groups = ops::group_equal(queue, view(v), address(group));
-  Tensor values = at::empty({groups}, v.options());
-  Tensor inverse = at::empty(return_inverse ? shape : at::IntArrayRef({0}), longs);
-  Tensor counts = at::empty({return_counts ? groups : 0}, longs);
-  ops::write_groups(queue, view(v), address(group), address(order), groups, address(values), return_inverse ? address(inverse) : nullptr,
-                    return_counts ? address(counts) : nullptr);
-  return {values, inverse, counts};
-}
-
-Triple unique2(const Tensor& self, bool sorted, bool return_inverse, bool return_counts) {
-  if (self.is_complex()) not_implemented_for("unique", self.scalar_type());
-  const Tensor flat = self.reshape({-1});
-  Tensor v = at::empty_like(flat, at::MemoryFormat::Contiguous), order = at::empty(flat.sizes(), flat.options().dtype(at::kLong));
-  run_sort(flat, 0, false, v, order);
-  return distinct(v, order, self.sizes(), return_inverse, return_counts);
-}
-
-Pair unique(const Tensor& self, bool sorted, bool return_inverse) {
-  auto [values, inverse, counts] = unique2(self, sorted, return_inverse, false);
-  return {values, inverse};
-}
-
-Triple unique_consecutive(const Tensor& self, bool return_inverse, bool return_counts, std::optional<int64_t> dim) {
-  if (!dim.has_value() || (*dim == 0 && self.dim() == 1)) {
-    if (self.is_complex()) not_implemented_for("unique", self.scalar_type());
-    return distinct(self.reshape({-1}).contiguous(), Tensor(), self.sizes(), return_inverse, return_counts);
-  }
-  // Whole slices are compared on the CPU.
-  auto [values, inverse, counts] = at::unique_consecutive(self.cpu(), return_inverse, return_counts, dim);
-  return {values.to(self.device()), inverse.to(self.device()), counts.to(self.device())};
-}
-
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
@@ -167,9 +124,6 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("kthvalue.values", kthvalue_out);
   m.impl("mode", mode);
   m.impl("mode.values", mode_out);
-  m.impl("_unique2", unique2);
-  m.impl("_unique", unique);
-  m.impl("unique_consecutive", unique_consecutive);
 }
 
 }  // namespace ocl::aten

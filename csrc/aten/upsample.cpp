@@ -1,7 +1,16 @@
-// Resampling: nearest, nearest-exact, linear and cubic in 1 to 3 dimensions.
+// Resampling: nearest, nearest-exact, linear and cubic in 1 to 3 dimensions; linear, cubic and Lanczos without aliasing in 2.
 #include "aten/dense_output.h"
-#include "ops/upsample/upsample.h"
+#include "ops/upsample/bytes.h"
 
+#include <ATen/ops/_upsample_bicubic2d_aa_backward_meta.h>
+#include <ATen/ops/_upsample_bicubic2d_aa_meta.h>
+#include <ATen/ops/_upsample_bilinear2d_aa_backward_meta.h>
+#include <ATen/ops/_upsample_bilinear2d_aa_meta.h>
+#if __has_include(<ATen/ops/_upsample_lanczos2d_aa_meta.h>)
+#include <ATen/ops/_upsample_lanczos2d_aa_backward_meta.h>
+#include <ATen/ops/_upsample_lanczos2d_aa_meta.h>
+#define OCL_LANCZOS 1
+#endif
 #include <ATen/ops/_upsample_nearest_exact1d_backward_meta.h>
 #include <ATen/ops/_upsample_nearest_exact1d_meta.h>
 #include <ATen/ops/_upsample_nearest_exact2d_backward_meta.h>
@@ -63,7 +72,7 @@ void set_options(ops::UpsampleProblem& p, int axis, bool align_corners, Rest... 
 
 at::MemoryFormat format_of(const Tensor& x) { return x.dim() > 3 ? x.suggest_memory_format() : at::MemoryFormat::Contiguous; }
 
-// Types that kernels do not resample (bytes) go through float32 and are rounded.
+// Other types go through float32 and are rounded; bytes in two dimensions have kernels that round as the CPU does.
 bool takes(Mode mode, at::ScalarType type) {
   return at::isFloatingType(type) || (type == at::kByte && (mode == Mode::nearest || mode == Mode::nearest_exact));
 }
@@ -76,13 +85,14 @@ struct Resample {
     op.meta(self, output_size, options...);
     if (op.output(0).numel() == 0) return out;
     const at::MemoryFormat format = format_of(self);
-    const bool direct = takes(mode, self.scalar_type());
+    const bool bytes = spatial == 2 && self.scalar_type() == at::kByte, direct = bytes || takes(mode, self.scalar_type());
     const Tensor x = (direct ? self : self.to(at::kFloat)).contiguous(format);
     const Tensor target = direct ? op.output(0) : empty_like_options(op.output(0).sizes(), x.options(), format);
     const DenseOutput y(target, format);
     ops::UpsampleProblem p = make_problem(mode, spatial, x.sizes(), target.sizes(), x.scalar_type(), format);
     set_options(p, 3 - spatial, options...);
-    ops::upsample_forward(queue_for(x), p, x.data_ptr(), y.data());
+    if (bytes && !takes(mode, at::kByte)) ops::upsample_bytes(queue_for(x), p, x.data_ptr(), y.data());
+    else ops::upsample_forward(queue_for(x), p, x.data_ptr(), y.data());
     y.finish();
     if (!direct) op.output(0).copy_(target.round_().clamp_(0, 255));
     op.finish();
@@ -129,6 +139,14 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("upsample_trilinear3d_backward.grad_input", TORCH_FN((Resample<at::meta::structured_upsample_trilinear3d_backward, 3, Mode::linear, bool, Scale, Scale, Scale>::backward)));
   m.impl("upsample_bicubic2d.out", TORCH_FN((Resample<at::meta::structured_upsample_bicubic2d, 2, Mode::cubic, bool, Scale, Scale>::forward)));
   m.impl("upsample_bicubic2d_backward.grad_input", TORCH_FN((Resample<at::meta::structured_upsample_bicubic2d_backward, 2, Mode::cubic, bool, Scale, Scale>::backward)));
+  m.impl("_upsample_bilinear2d_aa.out", TORCH_FN((Resample<at::meta::structured__upsample_bilinear2d_aa, 2, Mode::linear_antialias, bool, Scale, Scale>::forward)));
+  m.impl("_upsample_bilinear2d_aa_backward.grad_input", TORCH_FN((Resample<at::meta::structured__upsample_bilinear2d_aa_backward, 2, Mode::linear_antialias, bool, Scale, Scale>::backward)));
+  m.impl("_upsample_bicubic2d_aa.out", TORCH_FN((Resample<at::meta::structured__upsample_bicubic2d_aa, 2, Mode::cubic_antialias, bool, Scale, Scale>::forward)));
+  m.impl("_upsample_bicubic2d_aa_backward.grad_input", TORCH_FN((Resample<at::meta::structured__upsample_bicubic2d_aa_backward, 2, Mode::cubic_antialias, bool, Scale, Scale>::backward)));
+#ifdef OCL_LANCZOS
+  m.impl("_upsample_lanczos2d_aa.out", TORCH_FN((Resample<at::meta::structured__upsample_lanczos2d_aa, 2, Mode::lanczos_antialias, bool, Scale, Scale>::forward)));
+  m.impl("_upsample_lanczos2d_aa_backward.grad_input", TORCH_FN((Resample<at::meta::structured__upsample_lanczos2d_aa_backward, 2, Mode::lanczos_antialias, bool, Scale, Scale>::backward)));
+#endif
 }
 
 }  // namespace ocl::aten

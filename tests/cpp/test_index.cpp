@@ -54,10 +54,16 @@ TEST(IndexPlan, KeepsConflictDimensionsInOrder) {
   EXPECT_EQ(plan.walk.outer, 4);
 }
 
+// index_select, gather and index_copy take no negative indices.
+std::vector<int64_t> from_the_front(std::vector<int64_t> index, int64_t size) {
+  for (int64_t& i : index) i = wrap(i, size);
+  return index;
+}
+
 TEST(Index, SelectRowsAndColumns) {
   const int64_t A = 5, N = 37, D = 131;
   const auto x = random_values<float>(A * N * D);
-  const auto index = random_index(53, N);
+  const auto index = from_the_front(random_index(53, N), N);
   Array<float> self(x);
   Array<int64_t> indices(index);
   const TensorView sv = TensorView::contiguous(self.data(), DType::float32, {A, N, D});
@@ -67,10 +73,10 @@ TEST(Index, SelectRowsAndColumns) {
   std::vector<float> expected;
   for (int64_t a = 0; a < A; ++a)
     for (int64_t k : index)
-      for (int64_t d = 0; d < D; ++d) expected.push_back(x[(a * N + wrap(k, N)) * D + d]);
+      for (int64_t d = 0; d < D; ++d) expected.push_back(x[(a * N + k) * D + d]);
   EXPECT_EQ(out.host(), expected);
 
-  const auto columns = random_index(53, D);
+  const auto columns = from_the_front(random_index(53, D), D);
   Array<int64_t> column_indices(columns);
   Array<float> narrow(A * N * 53);
   index_select(queue(), TensorView::contiguous(narrow.data(), DType::float32, {A, N, 53}), sv, -1,
@@ -78,7 +84,7 @@ TEST(Index, SelectRowsAndColumns) {
   finish();
   expected.clear();
   for (int64_t r = 0; r < A * N; ++r)
-    for (int64_t k : columns) expected.push_back(x[r * D + wrap(k, D)]);
+    for (int64_t k : columns) expected.push_back(x[r * D + k]);
   EXPECT_EQ(narrow.host(), expected);
 }
 
@@ -87,14 +93,14 @@ void gather_matches(DType dtype) {
   const int64_t R = 67, S = 129, N = 43;
   std::vector<T> x(R * S);
   std::iota(x.begin(), x.end(), T(1));
-  const auto index = random_index(R * N, S);
+  const auto index = from_the_front(random_index(R * N, S), S);
   Array<T> self(x), out(R * N);
   Array<int64_t> indices(index);
   gather(queue(), TensorView::contiguous(out.data(), dtype, {R, N}), TensorView::contiguous(self.data(), dtype, {R, S}), 1,
          TensorView::contiguous(indices.data(), DType::int64, {R, N}));
   finish();
   std::vector<T> expected;
-  for (int64_t i = 0; i < R * N; ++i) expected.push_back(x[i / N * S + wrap(index[i], S)]);
+  for (int64_t i = 0; i < R * N; ++i) expected.push_back(x[i / N * S + index[i]]);
   EXPECT_EQ(out.host(), expected);
 }
 
@@ -190,7 +196,8 @@ TEST(Index, FillAndCopy) {
   finish();
   EXPECT_EQ(self.host(), expected);
   Array<float> source(s);
-  index_copy(queue(), sv, 1, TensorView::contiguous(indices.data(), DType::int64, {3}), TensorView::contiguous(source.data(), DType::float32, {A, 3, D}), false);
+  Array<int64_t> front(from_the_front(index, S));
+  index_copy(queue(), sv, 1, TensorView::contiguous(front.data(), DType::int64, {3}), TensorView::contiguous(source.data(), DType::float32, {A, 3, D}), false);
   finish();
   for (int64_t a = 0; a < A; ++a)
     for (size_t n = 0; n < 3; ++n)
@@ -219,6 +226,15 @@ TEST(Index, OutOfRangeIsReportedAndNothingIsTouched) {
   put(queue(), TensorView::contiguous(self.data(), DType::float32, {64}), TensorView::contiguous(in_range.data(), DType::int64, {4}),
       TensorView::contiguous(source.data(), DType::float32, {4}), false, false);
   EXPECT_NO_THROW(finish());
+}
+
+TEST(Index, NegativeIndicesOfGatherAreOutOfRange) {
+  Array<float> self(std::vector<float>{1, 2, 3, 4}), out(std::vector<float>{-1, -1});
+  Array<int64_t> i(std::vector<int64_t>{1, -1});
+  gather(queue(), TensorView::contiguous(out.data(), DType::float32, {2}), TensorView::contiguous(self.data(), DType::float32, {4}), 0,
+         TensorView::contiguous(i.data(), DType::int64, {2}));
+  EXPECT_THROW(finish(), std::runtime_error);
+  EXPECT_EQ(out.host(), (std::vector<float>{2, -1}));
 }
 
 TEST(Index, OneBadOfTwoIndicesSkipsTheElement) {

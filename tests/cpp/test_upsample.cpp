@@ -1,4 +1,4 @@
-#include "ops/upsample/upsample.h"
+#include "ops/upsample/bytes.h"
 #include "support.h"
 
 using namespace ocl;
@@ -12,12 +12,32 @@ struct Tap {
   double weight;
 };
 
+double widened_filter(UpsampleMode mode, double x) {
+  x = std::abs(x);
+  const double a = -0.5, pi = 3.14159265358979323846;
+  if (mode == UpsampleMode::linear_antialias) return std::max(0.0, 1 - x);
+  if (mode == UpsampleMode::cubic_antialias)
+    return x < 1 ? ((a + 2) * x - (a + 3)) * x * x + 1 : x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
+  return x == 0 ? 1 : x < 3 ? std::sin(pi * x) / (pi * x) * std::sin(pi * x / 3) / (pi * x / 3) : 0;
+}
+
+// Every input within the filter's reach, weights of sum 1.
+std::vector<Tap> widened_taps(const UpsampleProblem& p, double step, int64_t in, int64_t o) {
+  std::vector<Tap> result;
+  double sum = 0;
+  for (int64_t i = 0; i < in; ++i)
+    if (const double w = widened_filter(p.mode, (i + 0.5 - (o + 0.5) * step) / std::max(step, 1.0)); w != 0) result.push_back({i, w}), sum += w;
+  for (Tap& tap : result) tap.weight /= sum;
+  return result;
+}
+
 std::vector<Tap> taps(const UpsampleProblem& p, int axis, int64_t o) {
   const int64_t in = p.input[axis], out = p.output[axis];
   if (!p.resampled[axis]) return {{o, 1}};
   const double step = p.scale_factor[axis] > 0 ? 1 / p.scale_factor[axis] : double(in) / out;
   if (p.mode == UpsampleMode::nearest) return {{std::min<int64_t>(o * step, in - 1), 1}};
   if (p.mode == UpsampleMode::nearest_exact) return {{std::min<int64_t>((o + 0.5) * step, in - 1), 1}};
+  if (p.mode >= UpsampleMode::linear_antialias) return widened_taps(p, step, in, o);
   double at = p.align_corners ? (out > 1 ? o * double(in - 1) / (out - 1) : 0) : (o + 0.5) * step - 0.5;
   if (p.mode == UpsampleMode::linear) {
     at = std::max(at, 0.0);
@@ -87,4 +107,39 @@ TEST(Upsample, ScaleFactorIsUsed) {
   UpsampleProblem p = problem(UpsampleMode::linear, 1, 3, {1, 10, 10}, {1, 17, 17});
   p.scale_factor = {0, 1.75, 1.75};
   check(p);
+}
+
+TEST(Upsample, AntialiasMatchesReference) {
+  for (UpsampleMode mode : {UpsampleMode::linear_antialias, UpsampleMode::cubic_antialias, UpsampleMode::lanczos_antialias}) {
+    check(problem(mode, 2, 3, {1, 23, 11}, {1, 5, 22}));
+    check(problem(mode, 1, 19, {1, 13, 29}, {1, 17, 7}));
+  }
+}
+
+TEST(Upsample, BytesAreWeightedByAxis) {
+  for (bool last : {false, true})
+    for (UpsampleMode mode : {UpsampleMode::linear, UpsampleMode::cubic, UpsampleMode::linear_antialias}) {
+      UpsampleProblem p = problem(mode, 2, 3, {1, 13, 23}, {1, 29, 7});
+      p.dtype = DType::uint8, p.channels_last = last;
+      const auto random = random_values<float>(2 * 3 * 13 * 23, 1, 0, 255);
+      const std::vector<uint8_t> x(random.begin(), random.end());
+      const ByteTable across = byte_table(p, 2), down = byte_table(p, 1);
+      auto resample = [](const ByteTable& t, int64_t o, auto&& at) {
+        int sum = 1 << (t.precision - 1);
+        for (int k = 0; k < t.taps; ++k)
+          if (const int w = t.weight[o * t.taps + k]) sum += w * at(t.first[o] + k);
+        return std::clamp(sum >> t.precision, 0, 255);
+      };
+      auto place = [&](int64_t n, int64_t c, int64_t h, int64_t w, int64_t H, int64_t W) { return last ? ((n * H + h) * W + w) * 3 + c : ((n * 3 + c) * H + h) * W + w; };
+      std::vector<uint8_t> expected(2 * 3 * 29 * 7);
+      for (int64_t n = 0; n < 2; ++n)
+        for (int64_t c = 0; c < 3; ++c)
+          for (int64_t h = 0; h < 29; ++h)
+            for (int64_t w = 0; w < 7; ++w)
+              expected[place(n, c, h, w, 29, 7)] =
+                  resample(down, h, [&](int64_t row) { return resample(across, w, [&](int64_t column) { return int{x[place(n, c, row, column, 13, 23)]}; }); });
+      Array<uint8_t> ax(x), ay(expected.size());
+      upsample_bytes(queue(), p, ax.data(), ay.data());
+      EXPECT_EQ(ay.host(), expected);
+    }
 }

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from tests.python.fuzz.check import check
-from tests.python.fuzz.programs import FAMILIES
+from tests.python.fuzz.families import FAMILIES
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -70,14 +70,14 @@ void take(Queue& queue, const TensorView& out, const TensorView& self, const Ten
   static const ErrorSite site("take");
   TensorView source = with_shape(self, out);
   source.strides.fill(0);
-  indexed(queue, {out, source, index, IndexSide::source, self.numel(), 1}, Combine::assign, false, site);
+  indexed(queue, {out, source, index, IndexSide::source, self.numel(), 1, true}, Combine::assign, false, site);
 }
 
 void put(Queue& queue, const TensorView& self, const TensorView& index, const TensorView& source, bool accumulate, bool deterministic) {
   static const ErrorSite site("put_");
   TensorView destination = with_shape(self, index);
   destination.strides.fill(0);
-  indexed(queue, {destination, source, index, IndexSide::destination, self.numel(), 1}, accumulate ? Combine::add : Combine::assign, deterministic,
+  indexed(queue, {destination, source, index, IndexSide::destination, self.numel(), 1, true}, accumulate ? Combine::add : Combine::assign, deterministic,
           site);
 }
 
@@ -95,6 +95,7 @@ void index_fill(Queue& queue, const TensorView& self_, int dim, const TensorView
   dim = wrap_dim(dim, self.dims);
   const TensorView shape = resized(self, dim, index.numel());
   IndexedOperands operands{fixed_in(self, dim, shape), {}, along(index, dim, shape), IndexSide::destination, self.sizes[dim], self.strides[dim]};
+  operands.wraps = true;
   operands.from_value = true;
   operands.value = value;
   indexed(queue, operands, Combine::assign, false, site);
@@ -108,6 +109,7 @@ void set_index(Queue& queue, IndexedOperands& operands, const AdvancedIndex& fro
     operands.index = from.indices[0];
     operands.limit = from.sizes[0];
     operands.step = from.strides[0];
+    operands.wraps = true;
     return;
   }
   // Offsets are made only over dimensions in which some index moves.

@@ -1,5 +1,6 @@
-// Reading and writing through indices. Indices are int64 or int32; negative ones count from the end; one out of range is reported by
-// check_device_errors() and its element is skipped. Shapes and dtypes must fit (the caller checked); views may be strided.
+// Reading and writing through indices. Indices are int64 or int32. Those of take, put, index_fill and advanced indexing may be negative and then
+// count from the end; one out of range is reported by check_device_errors() and its element is skipped. Shapes and dtypes must fit (the caller
+// checked); views may be strided.
 #pragma once
 
 #include "ops/index/indexed.h"

@@ -151,6 +151,7 @@ IndexedPlan plan_indexed(const IndexedOperands& operands) {
   walk.inner_dst = inner.dst;
   walk.inner_src = inner.src;
   walk.inner_idx = inner.idx;
+  walk.lowest = operands.wraps ? -operands.limit : 0;
   walk.limit = operands.limit;
   walk.dst_step = to_destination ? operands.step : 0;
   walk.src_step = operands.side == IndexSide::source ? operands.step : 0;

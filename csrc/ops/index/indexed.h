@@ -27,6 +27,7 @@ struct IndexedOperands {
   IndexSide side = IndexSide::none;
   int64_t limit = 1;  // size of the indexed dimension
   int64_t step = 0;   // its stride in elements, on the indexed side
+  bool wraps = false;  // negative indices count from the end; otherwise they are out of range
   bool checked = false;  // indices come from combine_indices: not negative, or -1 for an element to skip
   bool from_value = false;  // source is `value` for every i
   ElementBits value{};
@@ -38,7 +39,7 @@ struct IndexedWalk {
   int32_t outer_dims = 0, dims = 0;               // dims [0, outer_dims) are free, [outer_dims, dims) are conflict dimensions
   int64_t outer = 1, conflict = 1, inner = 1;     // elements of each group
   int64_t inner_dst = 0, inner_src = 0, inner_idx = 0;
-  int64_t limit = 1, dst_step = 0, src_step = 0;
+  int64_t lowest = 0, limit = 1, dst_step = 0, src_step = 0;  // indices allowed: lowest <= i < limit
   int32_t has_index = 0, from_value = 0;
   int64_t sizes[walk_dims] = {}, dst[walk_dims] = {}, src[walk_dims] = {}, idx[walk_dims] = {};
 };

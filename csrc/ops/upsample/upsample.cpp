@@ -3,6 +3,7 @@
 #include "ops/core/lanes.h"
 
 #include <climits>
+#include <cmath>
 
 namespace ocl::ops {
 namespace {
@@ -22,7 +23,31 @@ struct TableShape {
 
 int64_t volume(const std::array<int64_t, 3>& size) { return size[0] * size[1] * size[2]; }
 
-int taps_of(UpsampleMode mode) { return mode == UpsampleMode::linear ? 2 : mode == UpsampleMode::cubic ? 4 : 1; }
+// Inputs per output of an axis, without widening.
+int taps_of(UpsampleMode mode) {
+  switch (mode) {
+    case UpsampleMode::linear: case UpsampleMode::linear_antialias: return 2;
+    case UpsampleMode::cubic: case UpsampleMode::cubic_antialias: return 4;
+    case UpsampleMode::lanczos_antialias: return 6;
+    default: return 1;
+  }
+}
+
+// Inputs per output.
+template <class T>
+T scale_of(const UpsampleProblem& p, int d) {
+  const T in = static_cast<T>(p.input[d]), out = static_cast<T>(p.output[d]);
+  if (p.align_corners) return p.output[d] > 1 ? (in - 1) / (out - 1) : T{0};
+  return p.scale_factor[d] > 0 ? static_cast<T>(1.0 / p.scale_factor[d]) : in / out;
+}
+
+// Taps of an axis: of a filter that is widened by the scale, an upper bound.
+int32_t taps_of(const UpsampleProblem& p, int d) {
+  if (!p.resampled[d]) return 1;
+  if (p.mode < UpsampleMode::linear_antialias) return taps_of(p.mode);
+  const double support = 0.5 * taps_of(p.mode) * std::max(1.0, scale_of<double>(p, d));
+  return 2 * static_cast<int32_t>(std::ceil(support * (1 + 1e-6))) + 1;
+}
 
 UpsampleShape make_shape(const UpsampleProblem& p) {
   require(volume(p.input) <= INT_MAX && volume(p.output) <= INT_MAX, "upsample: planes of 2^31 elements and more are not supported");
@@ -31,7 +56,7 @@ UpsampleShape make_shape(const UpsampleProblem& p) {
   for (int d = 0; d < 3; ++d) {
     s.in[d] = static_cast<int32_t>(p.input[d]);
     s.out[d] = static_cast<int32_t>(p.output[d]);
-    s.taps[d] = p.resampled[d] ? taps_of(p.mode) : 1;
+    s.taps[d] = taps_of(p, d);
     s.tap_base[d] = taps;
     s.range_base[d] = ranges;
     taps += s.out[d] * s.taps[d];
@@ -46,11 +71,7 @@ TableShape<T> table_shape(const UpsampleProblem& p, const UpsampleShape& s) {
   for (int d = 0; d < 3; ++d) {
     t.in[d] = s.in[d], t.out[d] = s.out[d], t.taps[d] = s.taps[d], t.tap_base[d] = s.tap_base[d], t.range_base[d] = s.range_base[d];
     const double factor = p.scale_factor[d];
-    const T in = static_cast<T>(s.in[d]), out = static_cast<T>(s.out[d]);
-    if (p.align_corners)
-      t.scale[d] = s.out[d] > 1 ? (in - 1) / (out - 1) : T{0};
-    else
-      t.scale[d] = factor > 0 ? static_cast<T>(1.0 / factor) : in / out;
+    t.scale[d] = scale_of<T>(p, d);
     t.nearest_scale[d] = factor > 0 ? static_cast<float>(1.0 / factor) : static_cast<float>(s.in[d]) / static_cast<float>(s.out[d]);
   }
   t.mode = static_cast<int32_t>(p.mode);

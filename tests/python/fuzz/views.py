@@ -1,5 +1,6 @@
 """Tensors as hypothesis draws them: a base and a chain of views, described by data that builds the same tensor on any device."""
 
+import itertools
 from dataclasses import dataclass
 
 import torch
@@ -9,6 +10,12 @@ FLOATING = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 INTEGRAL = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 DTYPES = (*FLOATING, *INTEGRAL, torch.bool, torch.complex64)
 LONG = (16, 17, 31, 64, 100, 257)  # at least a vector, around work-group and tile sizes
+
+
+def _special(dtype):
+    if dtype in INTEGRAL:
+        return (torch.iinfo(dtype).max, torch.iinfo(dtype).min, 0)
+    return (torch.nan, torch.inf, -torch.inf, -0.0)
 
 
 @dataclass(frozen=True)
@@ -27,15 +34,27 @@ class View:
 
 @dataclass(frozen=True)
 class Source:
-    """A tensor: values from a seed, shape, dtype, offset of the first element in its storage, views on top."""
+    """A tensor: values from a seed, shape, dtype, offset of the first element in its storage, views on top.
+
+    special: among the values are NaN and infinities, or an integer type's limits.
+    """
 
     shape: tuple
     dtype: torch.dtype
     seed: int
     offset: int
     views: tuple
+    special: bool = False
 
     def base(self):
+        values = self._ordinary()
+        if self.special and self.dtype != torch.bool and values.numel():
+            places = torch.randint(0, values.numel(), (max(1, values.numel() // 8),), generator=torch.Generator().manual_seed(self.seed))
+            for place, value in zip(places.tolist(), itertools.cycle(_special(self.dtype))):
+                values[place] = value
+        return values
+
+    def _ordinary(self):
         generator = torch.Generator().manual_seed(self.seed)
         count = self.offset + torch.Size(self.shape).numel()
         if self.dtype == torch.bool:
@@ -117,8 +136,9 @@ def _step(draw, tensor, writable):
 
 
 @st.composite
-def sources(draw, dtypes=DTYPES, min_dims=0, max_dims=5, writable=False, shape=None):
-    """shape: of the result, when it must be one: the base is then larger, and is sliced and permuted."""
+def sources(draw, dtypes=DTYPES, min_dims=0, max_dims=5, writable=False, shape=None, ordinary=False):
+    """shape: of the result, when it must be one: the base is then larger, and is sliced and permuted. ordinary: no special values."""
+    special = not ordinary and draw(st.integers(0, 4)) == 0
     dtype, seed, offset = draw(st.sampled_from(dtypes)), draw(st.integers(0, 2**16)), draw(st.sampled_from([0, 0, 1, 3, 8]))
     if shape is not None:
         order = draw(st.permutations(range(len(shape))))
@@ -127,19 +147,19 @@ def sources(draw, dtypes=DTYPES, min_dims=0, max_dims=5, writable=False, shape=N
         base = tuple(shape[d] * steps[d] + starts[d] for d in order)
         views = [View("slice", (at, starts[d], starts[d] + shape[d] * steps[d], steps[d])) for at, d in enumerate(order)]
         back = tuple(order.index(d) for d in range(len(shape)))
-        return Source(base, dtype, seed, offset, (*views, View("permute", back)) if shape else ())
-    source = Source(draw(shapes(min_dims, max_dims)), dtype, seed, offset, ())
+        return Source(base, dtype, seed, offset, (*views, View("permute", back)) if shape else (), special)
+    source = Source(draw(shapes(min_dims, max_dims)), dtype, seed, offset, (), special)
     for _ in range(draw(st.integers(0, 3))):
         tensor = source.on("cpu")[0]
         view = draw(_step(tensor, writable))
         if view is not None and min_dims <= view(tensor).dim() <= max_dims and view(tensor).numel() <= 40000:
-            source = Source(source.shape, dtype, seed, offset, (*source.views, view))
+            source = Source(source.shape, dtype, seed, offset, (*source.views, view), special)
     return source
 
 
 @st.composite
-def broadcast_to(draw, shape, dtypes=DTYPES):
+def broadcast_to(draw, shape, dtypes=DTYPES, ordinary=False):
     """A source whose shape broadcasts to the given one."""
     kept = tuple(size if draw(st.integers(0, 3)) else 1 for size in shape)
     kept = kept[draw(st.sampled_from([0, 0, 0, 1, 2])) :]
-    return draw(sources(dtypes, shape=kept))
+    return draw(sources(dtypes, shape=kept, ordinary=ordinary))

@@ -107,6 +107,19 @@ def test_out_of_range_is_an_error_and_the_process_goes_on(device):
     assert x[torch.tensor([4, -5], device=device)].tolist() == [4, 0]
 
 
+@pytest.mark.parametrize("function", [
+    lambda x, i: x.gather(0, i), lambda x, i: x.index_select(0, i), lambda x, i: x.index_copy(0, i, x[:2]), lambda x, i: x.index_add(0, i, x[:2]),
+    lambda x, i: x.scatter(0, i, 1.0), lambda x, i: x.scatter_add(0, i, x[:2]), lambda x, i: torch.nn.functional.embedding(i, x[:, None]),
+])  # fmt: skip
+def test_negative_indices_are_out_of_range_where_the_cpu_says_so(device, function):
+    x, i = torch.arange(5.0), torch.tensor([1, -1])
+    with pytest.raises((RuntimeError, IndexError)):
+        function(x, i)
+    with pytest.raises(torch.AcceleratorError, match="index -1 is out of bounds for dimension with size 5"):
+        function(x.to(device), i.to(device))
+        torch.accelerator.synchronize()
+
+
 def test_zero_sizes(device):
     x, none = torch.randn(4, 3), torch.empty(0, dtype=torch.long)
     same(lambda x, i: x[i], x, none)

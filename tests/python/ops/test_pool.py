@@ -85,3 +85,16 @@ def test_errors(device):
         F.max_pool2d(x, 2, padding=2)
     with pytest.raises(RuntimeError):
         F.avg_pool2d(x, 9)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_fractional_max_pool(device, dtype, no_fallback):
+    samples = torch.rand(2, 3, 3, dtype=dtype)
+
+    def pool(x, spatial):
+        function = F.fractional_max_pool2d if spatial == 2 else F.fractional_max_pool3d
+        drawn = samples[..., :spatial].to(x.device)
+        return function(x, 2, output_size=(4, 5, 1)[:spatial], _random_samples=drawn, return_indices=True)
+
+    check(lambda x: pool(x, 2), torch.randn(2, 3, 9, 14), device=device, dtype=dtype)
+    check(lambda x: pool(x, 3), torch.randn(2, 3, 9, 14, 3), device=device, dtype=dtype)

@@ -85,3 +85,14 @@ def test_histograms(no_fallback):
     assert torch.histc(torch.tensor([0, 1, 2, 3, 3, 9, -1], device="ocl"), 4, 0, 3).tolist() == [1, 1, 1, 2]
     with pytest.raises(RuntimeError, match="non-negative"):
         torch.bincount(torch.tensor([1, -1], device="ocl"))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.uint8, torch.bool])
+def test_distinct_slices(dtype, no_fallback):
+    x = torch.randint(0, 2 if dtype == torch.bool else 3, (23, 2, 37)).to(dtype)
+    for dim in (0, 1, -1):
+        compare(lambda t, dim=dim: torch.unique(t[:, :1, :2] if dim == 0 else t[:2], dim=dim, return_inverse=True, return_counts=True), x)
+        compare(lambda t, dim=dim: torch.unique_consecutive(t[:, 0], dim=max(dim, 0) % 2, return_inverse=True, return_counts=True), x)
+    assert torch.unique(torch.empty(0, 3, device="ocl"), dim=0).shape == (0, 3)
+    with pytest.raises(RuntimeError, match="There are 0 sized dimensions"):
+        torch.unique(torch.empty(0, 3, device="ocl"), dim=1)
