@@ -36,15 +36,14 @@ inline void copy_reversed(__global ELEMENT* d, __global const ELEMENT* s, long n
 INDEXED_FAT(index_fat)
 
 #if BYTES < 16
-// `checked`: indices need no wrapping, and a negative one is skipped. Steps in elements.
+// `checked`: all indices are below the limit, and a negative one is skipped. Steps in elements.
 FAT_KERNEL void index_rows(TENSOR(ELEMENT, dst), TENSOR(const ELEMENT, src), TENSOR(const STORAGE(INDEX_DTYPE), idx), TENSOR(int, error), int code,
-                           int checked, long rows, long width, long limit, long dst_row, long src_row, long src_step, long idx_row, long block) {
+                           int checked, long rows, long width, long lowest, long limit, long dst_row, long src_row, long src_step, long idx_row, long block) {
   OPEN(ELEMENT, dst); OPEN(const ELEMENT, src); OPEN(const STORAGE(INDEX_DTYPE), idx); OPEN(int, error);
   const long first = get_group_id(0) * block, last = MIN_OF(first + block, rows);
   for (long r = first; r < last; ++r) {
-    const long given = (long)idx[r * idx_row], k = given < 0 && !checked ? given + limit : given;
-    if ((ulong)k < (ulong)limit) copy_run(dst + r * dst_row, src + r * src_row + k * src_step, width);
-    else if (!checked) checked_index(given, limit, error, code);
+    const long given = (long)idx[r * idx_row], k = checked ? given : checked_index(given, lowest, limit, error, code);
+    if (k >= 0) copy_run(dst + r * dst_row, src + r * src_row + k * src_step, width);
   }
 }
 #endif

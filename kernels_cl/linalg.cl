@@ -63,7 +63,7 @@ __kernel void lu_panel(TENSOR(S, a), Matrices m, TENSOR(int, pivots), long pivot
     }
     best[lane] = largest;
     where[lane] = at;
-    barrier(CLK_LOCAL_MEM_FENCE);
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     for (int l = 0; search && l < lanes; ++l)
       if (best[l] > largest || (best[l] == largest && where[l] < at)) {
         largest = best[l];

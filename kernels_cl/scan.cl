@@ -179,14 +179,20 @@ FAT_KERNEL void scan_columns(ARGUMENTS) {
     const int lanes = (int)MIN_OF(columns - column, 16L);
     INPUT px = x + offset_of(outer, shape.kept - 1, shape.kept_size, shape.kept_x) + column;
     __global STORAGE(OUT)* py = y + offset_of(outer, shape.kept - 1, shape.kept_size, shape.kept_y) + column;
-    VALUE(CARRY) value[16];
+    VALUE(CARRY) value[16] = {0};
     CARRIES(16) state = (CARRIES(16))(TO_CARRY(CONSTANT(1, IDENTITY)));
     if (shape.pass && shape.chunks > 1) {
       for (int l = 0; l < lanes; ++l) value[l] = carry[chunk * shape.rows + o + l];
       state = vload16(0, value);
     }
     for (long i = begin; i < end; ++i) {
-      const CARRIES(16) v = LOADV(IN, CARRY, 16, px, i * shape.x_stride);
+      CARRIES(16) v;
+      if (lanes == 16) {
+        v = LOADV(IN, CARRY, 16, px, i * shape.x_stride);
+      } else {  // another task may be writing what lies behind
+        for (int l = 0; l < lanes; ++l) value[l] = LOAD(IN, CARRY, px, i * shape.x_stride + l);
+        v = vload16(0, value);
+      }
       state = COMBINE_VALUES(16, state, v);
       if (!shape.pass) continue;
       if (lanes == 16) {

@@ -122,7 +122,7 @@ void pick_rows(Queue& queue, const IndexedOperands& operands, const IndexedWalk&
   Kernel& kernel = rows_site.get(device, Variant().add(size_of(type), 6).add(index), [&] { return defines_of(device, type, index, Combine::assign, false); });
   const int64_t block = ceil_div(walk.outer, fat_tasks(device, walk.outer * walk.inner));
   launch(queue, kernel, Range(ceil_div(walk.outer, block)), Range(1), operands.destination.data, operands.source.data, operands.index.data,
-         device_errors(device).data(), site.code(), int32_t{operands.checked}, walk.outer, walk.inner, walk.limit, walk.dst[0], walk.src[0],
+         device_errors(device).data(), site.code(), int32_t{operands.checked}, walk.outer, walk.inner, walk.lowest, walk.limit, walk.dst[0], walk.src[0],
          walk.src_step, walk.idx[0], block);
 }
 

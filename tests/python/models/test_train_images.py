@@ -10,10 +10,21 @@ from benchmarks.models import IMAGE_NETWORKS, without_dropout
 SIZES = ["small", pytest.param("size", marks=pytest.mark.full)]
 
 
-def relative_error(value, truth):
-    """Relative L2 error against float64."""
-    difference = (value.detach().cpu().double() - truth).norm()
-    return (difference / truth.norm().clamp_min(1e-30)).item()
+def relative_errors(values, truth):
+    """{name: relative L2 error against float64}.
+
+    What is zero in exact arithmetic has no scale of its own: means of what batch norm has centred, and gradients of shifts that the next batch
+    norm takes out again. Their errors count in units of the running standard deviation, and of the gradient of the layer's weight.
+    """
+    errors = {}
+    for name, exact in truth.items():
+        scale = exact.norm()
+        partner = name.replace("running_mean", "running_var").replace(".bias", ".weight")
+        if partner != name and partner in truth:
+            unit = truth[partner].sqrt().norm() if "running" in name else truth[partner].norm()
+            scale = unit if scale < 1e-6 * unit else scale
+        errors[name] = ((values[name].double() - exact).norm() / scale.clamp_min(1e-30)).item()
+    return errors
 
 
 def forward_and_gradients(network, loss_function, batch, device, dtype):
@@ -35,17 +46,27 @@ def forward_and_gradients(network, loss_function, batch, device, dtype):
 @pytest.mark.parametrize("which", SIZES)
 @pytest.mark.parametrize("name", IMAGE_NETWORKS)
 def test_gradients_against_float64(name, which, device, no_fallback):
+    """Within four times the CPU's own error or 1e-4.
+
+    At full size a million activations lie behind a ReLU, and some so near to zero that rounding decides: one of them moves the gradients
+    before it by 1e-3, with either of the CPU's layouts as well, which therefore both count. Noise breaks the exact ties that flat
+    backgrounds make in pooling windows, a whole region of them at once.
+    """
     case = IMAGE_NETWORKS[name]
     network = without_dropout(case.build()).train()
     batch = case.batch(4, getattr(case, which), seed=3)
+    layouts = [torch.contiguous_format]
+    if which == "size":
+        batch = (batch[0] + 0.1 * torch.randn(batch[0].shape, generator=torch.Generator().manual_seed(1)), *batch[1:])
+        layouts += [torch.channels_last]
     truth = forward_and_gradients(network, case.loss, batch, "cpu", torch.float64)
-    native = forward_and_gradients(network, case.loss, batch, "cpu", torch.float32)
-    ours = forward_and_gradients(network, case.loss, batch, device, torch.float32)
-    wrong = {}
-    for part, exact in truth.items():
-        error, allowed = relative_error(ours[part], exact), max(4 * relative_error(native[part], exact), 1e-4)
-        if not error <= allowed:
-            wrong[part] = f"{error:.2e}, allowed {allowed:.2e}"
+    natives = []
+    for layout in layouts:
+        arranged = copy.deepcopy(network).to(memory_format=layout), (batch[0].contiguous(memory_format=layout), *batch[1:])
+        natives.append(relative_errors(forward_and_gradients(arranged[0], case.loss, arranged[1], "cpu", torch.float32), truth))
+    ours = relative_errors(forward_and_gradients(network, case.loss, batch, device, torch.float32), truth)
+    allowed = {part: max(1e-4, *(4 * native[part] for native in natives)) for part in truth}
+    wrong = {part: f"{error:.2e}, allowed {allowed[part]:.2e}" for part, error in ours.items() if not error <= allowed[part]}
     assert not wrong
 
 
