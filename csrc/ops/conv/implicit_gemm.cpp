@@ -53,6 +53,10 @@ int64_t best_channels(int64_t total, int64_t pixels, int64_t out_channels, int64
   const int64_t most = ceil_div(out_channels, 8), fewest = std::max(ceil_div(out_channels, limit), std::min(most, ceil_div(2 * cores, pixel_tasks * groups)));
   for (int64_t parts = fewest; parts <= most; ++parts) {
     const int64_t channels = round_up(ceil_div(out_channels, parts), 8), tasks = pixel_tasks * ceil_div(out_channels, channels) * groups;
+    if (tasks >= 16 * cores) {  // even enough, and too many to play through at every launch
+      const int64_t even = ceil_div(total, 16) * (round_up(out_channels, 8) + gathering * ceil_div(out_channels, channels)) * groups / cores;
+      return best == 0 || even < best_end ? channels : best;
+    }
     std::vector<int64_t> free_at(static_cast<size_t>(cores), 0);
     for (int64_t i = 0; i < tasks; ++i) {
       const int64_t first = i % pixel_tasks * pixels, vectors = ceil_div(std::min(pixels, total - first), 16);
@@ -61,7 +65,6 @@ int64_t best_channels(int64_t total, int64_t pixels, int64_t out_channels, int64
     }
     const int64_t end = *std::max_element(free_at.begin(), free_at.end());
     if (end < best_end) best = channels, best_end = end;
-    if (tasks >= 16 * cores) break;  // even enough
   }
   return best;
 }
