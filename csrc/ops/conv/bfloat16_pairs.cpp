@@ -8,7 +8,7 @@ namespace ocl::ops {
 namespace {
 
 constexpr int64_t max_pixels = 384, max_words = 256;  // MAX_PIXELS and the words along a slab that MAX_DEPTH allows in conv_gather_pairs.clh
-constexpr int64_t static_local_bytes = 28 << 10;      // pieces, taps and edge tile of conv_multiply
+constexpr int64_t static_local_bytes = 30 << 10;      // pieces (408 of 32 bytes), taps (512 of 32) and edge tile (512 bytes) of conv_multiply
 
 // Words along a sum of `length` steps: two of them in each (csrc/opencl/bfloat16_pairs.h).
 int64_t words(int64_t length) { return ceil_div(length, 2); }
