@@ -89,7 +89,7 @@ inline void store_pieces(__global T* y, __local const T* tile, int rows, long pi
       if (length >= 8)
         for (int t = 0; t < length; t += 8) {
           const int u = MIN_OF(t, length - 8);  // the last eight may come twice
-          vstore8(vload8(0, from + u), 0, to + u);
+          STORE_NARROW(ushort, 8, vload8(0, from + u), to + u);
         }
       else
         for (int t = 0; t < length; t++) to[t] = from[t];

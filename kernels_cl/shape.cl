@@ -13,20 +13,14 @@
 #define ELEMENT_16 ulong2
 #define ELEMENT CAT(ELEMENT_, BYTES)
 
-inline void copy_elements(__global ELEMENT* d, __global const ELEMENT* s, long n) {
-  long j = 0;
 #if DEVICE_FAT && BYTES < 16
-  for (; j + 64 <= n; j += 64) {
-    const CAT(ELEMENT, 16) v0 = vload16(0, s + j), v1 = vload16(1, s + j), v2 = vload16(2, s + j), v3 = vload16(3, s + j);
-    STORE_VECTOR(ELEMENT, 16, v0, d + j);
-    STORE_VECTOR(ELEMENT, 16, v1, d + j + 16);
-    STORE_VECTOR(ELEMENT, 16, v2, d + j + 32);
-    STORE_VECTOR(ELEMENT, 16, v3, d + j + 48);
-  }
-  for (; j + 16 <= n; j += 16) STORE_VECTOR(ELEMENT, 16, vload16(0, s + j), d + j);
-#endif
-  for (; j < n; ++j) d[j] = s[j];
+#include "common/copy_run.clh"
+#define copy_elements copy_run
+#else
+inline void copy_elements(__global ELEMENT* d, __global const ELEMENT* s, long n) {
+  for (long j = 0; j < n; ++j) d[j] = s[j];
 }
+#endif
 
 // ---- concatenate: rows of `pitch` elements; input i fills columns [start[i], start[i] + length[i]); this launch covers `width` columns from `first`
 #define SLOTS 8

@@ -1,12 +1,10 @@
 #include "opencl/bfloat16_pairs.h"
 
-#include "opencl/device.h"
 #include "opencl/environment.h"
 #include "opencl/selftest.h"
 
 #include <bit>
 #include <cmath>
-#include <map>
 
 namespace ocl {
 namespace {
@@ -67,14 +65,9 @@ bool bfloat16_pairs_emulated() {
 }
 
 bool has_bfloat16_pairs(const Device& device) {
-  static std::mutex mutex;
-  static auto& answers = *new std::map<int, bool>;
+  static auto& answers = *new MeasuredOnce<bool>;
   static const bool possible = environment::flag("TORCH_OCL_BFLOAT16_PAIRS", true) && (bfloat16_pairs_emulated() || processor_has_instruction());
-  if (!possible || !device.capabilities().is_cpu || !device.fat()) return false;
-  std::lock_guard lock(mutex);
-  const auto known = answers.find(device.index());
-  if (known != answers.end()) return known->second;
-  return answers[device.index()] = probe(const_cast<Device&>(device));
+  return possible && device.capabilities().is_cpu && device.fat() && answers.get(device, probe);
 }
 
 }  // namespace ocl

@@ -1,12 +1,9 @@
 #include "opencl/float_atomics.h"
 
-#include "opencl/device.h"
 #include "opencl/selftest.h"
 
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <mutex>
 
 namespace ocl {
 
@@ -32,12 +29,8 @@ FloatAtomics measure(Device& device) {
 }  // namespace
 
 FloatAtomics float_atomics(const Device& device) {
-  static std::mutex mutex;
-  static auto& answers = *new std::map<int, FloatAtomics>;
-  std::lock_guard lock(mutex);
-  const auto known = answers.find(device.index());
-  if (known != answers.end()) return known->second;
-  return answers[device.index()] = measure(const_cast<Device&>(device));
+  static auto& answers = *new MeasuredOnce<FloatAtomics>;
+  return answers.get(device, measure);
 }
 
 const char* name_of(FloatAtomics way) {
