@@ -96,8 +96,10 @@ TEST_F(Tuning, ReadsItsFileAndSkipsWhatItCannotRead) {
   known.add(1).add(-2);
   unknown.add(1).add(-2);
   Workspace data(queue(), 64);
-  const tuning::Candidate only[] = {{"one", filling(data.data(), 16, 1, 1)}};
-  tuning::measure(queue(), known, only, {data.data(), DType::float32, 16});
+  const tuning::Candidate two[] = {{"one", filling(data.data(), 16, 1, 1)}, {"two", filling(data.data(), 16, 1, 1)}};
+  EXPECT_EQ(tuning::measure(queue(), known, std::span(two).first(1), {data.data(), DType::float32, 16}), "one");
+  EXPECT_EQ(tuning::choice(device(), known), "") << "a single candidate needs no measurement";
+  tuning::measure(queue(), known, two, {data.data(), DType::float32, 16});
   std::filesystem::path file;
   for (const auto& entry : std::filesystem::directory_iterator(folder_ / "tuning")) file = entry.path();
   std::ofstream(file, std::ios::trunc) << "rubbish\n\t\n# family float32 1 -2\tcomment\nfamily float32 1 -2\tother\nfamily float64 1 -2\t";

@@ -66,7 +66,7 @@ struct Result {
 // Runs the candidates, the default one first, until the budget is spent (at least the default and one more run), and remembers the quickest: one
 // that is not 5% quicker than the default does not replace it. A candidate whose result differs from the default's by more than rounding (relative
 // L2 error 1e-3, half types 2e-2, or where it is finite), or that fails, is reported on stderr and left out. Waits for the queue. The result is
-// left as one of the accepted candidates writes it. Gives the chosen name.
+// left as one of the accepted candidates writes it. A single candidate is neither run nor remembered. Gives the chosen name.
 std::string_view measure(Queue& queue, const Problem& problem, std::span<const Candidate> candidates, const Result& result);
 
 // Every known choice of the device as lines of a file.
