@@ -80,7 +80,7 @@ def cover(facts, wanted):
 
 
 def run(binary, test, style, limit, options=()):
-    """(status, kernels that ran, findings) of one test."""
+    """(status, kernels that ran, findings) of one test; a failure brings its first lines in the status."""
     with tempfile.TemporaryDirectory() as folder:
         environment = ENVIRONMENT | {"TORCH_OCL_KERNEL_STYLE": style, "TORCH_OCL_CACHE_DIR": folder}
         command = ["oclgrind", "--data-races", "--uniform-writes", "--local-mem-size", str(1 << 20), *options, binary, f"--gtest_filter={test}"]
@@ -97,6 +97,8 @@ def run(binary, test, style, limit, options=()):
     if status == "failed" and not options:
         # Oclgrind does not know every intrinsic of LLVM's optimizer and inliner, and widens vectors of one-bit numbers wrongly.
         return run(binary, test, style, limit, ("--build-options", "-cl-opt-disable -Drestrict="))
+    if status == "failed":
+        status += f" ({process.returncode}): " + " | ".join(re.findall(r"^.*(?:Failure|what\(\)|actual|Which is|error:).*$", text, re.MULTILINE)[:4])
     ran = KERNEL_LINE.findall(text)
     findings = [line.strip() for line in FINDING.findall(text) if "Error Messages" not in line]
     if len(findings) > 3:
@@ -128,7 +130,7 @@ def main():
         futures = {pool.submit(run, arguments.binary, test, style, arguments.limit): (test, style) for test, style in work}
         for future in concurrent.futures.as_completed(futures):
             status, names, findings = future.result()
-            counts[status] += 1
+            counts[status.split(" (")[0]] += 1
             ran.update(names)
             found += bool(findings)
             if status != "passed" or findings:
