@@ -80,7 +80,7 @@ def cover(facts, wanted):
 
 
 def run(binary, test, style, limit, options=()):
-    """(status, kernels that ran, findings) of one test; a failure brings its first lines in the status."""
+    """(status, kernels that ran, findings) of one test; a failure brings its last lines in the status."""
     with tempfile.TemporaryDirectory() as folder:
         environment = ENVIRONMENT | {"TORCH_OCL_KERNEL_STYLE": style, "TORCH_OCL_CACHE_DIR": folder}
         command = ["oclgrind", "--data-races", "--uniform-writes", "--local-mem-size", str(1 << 20), *options, binary, f"--gtest_filter={test}"]
@@ -98,7 +98,7 @@ def run(binary, test, style, limit, options=()):
         # Oclgrind does not know every intrinsic of LLVM's optimizer and inliner, and widens vectors of one-bit numbers wrongly.
         return run(binary, test, style, limit, ("--build-options", "-cl-opt-disable -Drestrict="))
     if status == "failed":
-        status += f" ({process.returncode}): " + " | ".join(re.findall(r"^.*(?:Failure|what\(\)|actual|Which is|error:).*$", text, re.MULTILINE)[:4])
+        status += f" ({process.returncode}): " + " | ".join(text.splitlines()[-4:])
     ran = KERNEL_LINE.findall(text)
     findings = [line.strip() for line in FINDING.findall(text) if "Error Messages" not in line]
     if len(findings) > 3:
