@@ -3,7 +3,7 @@
 python -m benchmarks run [--only TEXT ...] [--output FILE]     measures; prints a line per case
 python -m benchmarks scaling [--output FILE]                   time per image over batch sizes, image sizes and threads, added to FILE
 python -m benchmarks compare BEFORE AFTER                      what became faster and slower
-python -m benchmarks report FILE                               writes docs/performance.md and a picture
+python -m benchmarks report FILE ...                           writes docs/performance.md and a picture
 """
 
 import argparse
@@ -108,7 +108,7 @@ def main():
     comparing.add_argument("before", type=Path)
     comparing.add_argument("after", type=Path)
     reporting = commands.add_parser("report")
-    reporting.add_argument("file", type=Path)
+    reporting.add_argument("files", type=Path, nargs="+", help="several: one for each driver, of processes of their own")
     reporting.add_argument("--output", type=Path, default=Path("docs/performance.md"))
     args = parser.parse_args()
     if args.command == "run":
@@ -119,7 +119,7 @@ def main():
         lines, slower = report.compare(report.load(args.before), report.load(args.after))
         print("\n".join(lines) or "no change above 10 %")
         return int(slower > 0)
-    results, pictures = report.load(args.file), {}
+    results, pictures = report.merged([report.load(file) for file in args.files]), {}
     for name, draw in report.PLOTS.items():
         path = args.output.with_name(f"{args.output.stem}_{name}.png")
         if draw(results, path):

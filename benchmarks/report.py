@@ -1,11 +1,41 @@
 """Makes docs/performance.md and pictures from a result file, and compares two result files."""
 
 import json
+import re
 from pathlib import Path
 
 
 def load(path):
     return json.loads(Path(path).read_text())
+
+
+def merged(parts):
+    """One set of results of several, each of one native device and one other: a process of its own for each driver, whose threads would otherwise
+    disturb the other's. The other devices are named by their platforms; each keeps the native times that it ran against ("native_of")."""
+    if len(parts) == 1:
+        return parts[0]
+    result = {"about": {}, "peaks": {}, "cases": {}, "first_step": {}}
+    for part in parts:
+        native = part["about"]["native"]
+        (device,) = (name for name in part["about"] if name.startswith(("ocl", "cuda")))
+        platform = re.search(r"platform='(.*?)'", part["about"][device])[1]
+        label = f"{device.split(':')[0]} ({platform})"
+        result["about"] |= {label if name == device else name: value for name, value in part["about"].items()}
+        result["peaks"] |= {label: peak for peak in part["peaks"].values()}
+        for name, case in part["cases"].items():
+            if "error" in case or "error" in result["cases"].get(name, {}):
+                result["cases"][name] = case if "error" in case else result["cases"][name]
+                continue
+            whole = result["cases"].setdefault(name, {**case, "devices": {}, "ratio": {}, "native_of": {}, "contended": False, "fallbacks": []})
+            whole["devices"] |= {native: case["devices"][native], label: case["devices"][device]}
+            whole["native_of"][label] = case["devices"][native]
+            whole["ratio"][label] = case["ratio"][device]
+            whole["contended"] |= case["contended"]
+            whole["fallbacks"] = sorted({*whole["fallbacks"], *case.get("fallbacks", [])})
+        for name, runs in part.get("first_step", {}).items():
+            result["first_step"].setdefault(name, {}).update({kind.replace(device.split(":")[0], label): run for kind, run in runs.items()})
+        result.setdefault("scaling", {}).update(part.get("scaling", {}))
+    return result
 
 
 def time_text(seconds):
@@ -49,7 +79,7 @@ def _rows(results, group, native, other):
         if "error" in result:
             yield f"| {name} | | | | | {result['error'].replace('|', ' ')} |"
             continue
-        mine, theirs = result["devices"][other]["seconds"], result["devices"][native]["seconds"]
+        mine, theirs = result["devices"][other]["seconds"], result.get("native_of", {}).get(other, result["devices"][native])["seconds"]
         notes = "contended" if result["contended"] else ""
         part = part_of_peak(results, result, other)
         if result.get("fallbacks"):
@@ -109,11 +139,13 @@ def markdown(results, pictures=()):
         lines += ["## First training step in a fresh process", ""]
         if "first_step" in pictures:
             lines += [f"![first training step]({pictures['first_step']})", ""]
-        lines += [ "| network | cpu | ocl, empty caches | ocl, warm cache | peak memory on ocl |", "|---|---|---|---|---|"]
+        kinds = list(next(iter(results["first_step"].values())))
+        peaks = [kind for kind in kinds if kind.endswith(" warm")]
+        lines += [f"| network | {' | '.join(kinds)} | {' | '.join(f'peak memory, {kind[:-5]}' for kind in peaks)} |", f"|{'---|' * (1 + len(kinds) + len(peaks))}"]
         for name, runs in results["first_step"].items():
-            cells = [time_text(run["first"]) if "first" in run else run.get("error", "") for run in runs.values()]
-            peak = runs["ocl warm"].get("peak_bytes")
-            lines.append(f"| {name} | {' | '.join(cells)} | {f'{peak / 2**20:.0f} MiB' if peak else ''} |")
+            cells = [time_text(runs[kind]["first"]) if "first" in runs[kind] else runs[kind].get("error", "") for kind in kinds]
+            cells += [f"{runs[kind]['peak_bytes'] / 2**20:.0f} MiB" if "peak_bytes" in runs[kind] else "" for kind in peaks]
+            lines.append(f"| {name} | {' | '.join(cells)} |")
         lines.append("")
     return "\n".join(lines)
 
@@ -157,9 +189,11 @@ def plot_first_steps(results, path):
     if not steps:
         return False
     figure, axis = pyplot.subplots(figsize=(9, 3))
-    for i, kind in enumerate(next(iter(steps.values()))):
-        axis.bar([x + 0.27 * i for x in range(len(steps))], [runs[kind]["first"] for runs in steps.values()], 0.25, label=kind)
-    axis.set_xticks([x + 0.27 for x in range(len(steps))], list(steps))
+    kinds = list(next(iter(steps.values())))
+    width = 0.8 / len(kinds)
+    for i, kind in enumerate(kinds):
+        axis.bar([x + width * i for x in range(len(steps))], [runs[kind]["first"] for runs in steps.values()], 0.93 * width, label=kind)
+    axis.set_xticks([x + (0.8 - width) / 2 for x in range(len(steps))], list(steps))
     axis.set_ylabel("first step, seconds")
     axis.legend()
     figure.tight_layout()
