@@ -13,6 +13,7 @@ import time
 
 def measure(name, device, steps=2):
     import torch
+    import torch_ocl  # noqa: F401  registers `ocl` where autoload is off
 
     from .models import NETWORKS
 
