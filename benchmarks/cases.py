@@ -141,30 +141,72 @@ def convolution_case(images, channels, edge, outputs, kernel, stride, groups, pa
 # ---- operators bound by memory
 
 
-def bandwidth_cases():
-    count, square = 1 << 24, (4096, 4096)
+def bandwidth_cases(megabytes):
+    """Operators on tensors of `megabytes` MB of float32; small ones are issued several times before the wait, as programs do."""
+    times = max(1, 16 // megabytes)
+    count = megabytes << 18
+    edge = 1 << (count.bit_length() - 1) // 2  # of a square matrix
+    square, images = (edge, edge), max(1, megabytes // 4)
+    channels = count // (images * 56 * 56) // 16 * 16
     a, b = (lambda: seeded(count, seed=0)), (lambda: seeded(count, seed=1))
-    image = lambda: seeded(16, 64, 112, 112)  # noqa: E731
-    one = count * 4
+    matrix, other = (lambda: seeded(*square, seed=0)), (lambda: seeded(*square, seed=1))
+    image, gradient = (lambda: seeded(images, channels, 56, 56)), (lambda: seeded(images, channels, 56, 56, seed=1))
+    small_gradient = lambda: seeded(images, channels, 28, 28, seed=1)  # noqa: E731
+    heads = lambda: seeded(max(1, count // (128 * 12 * 64)), 128, 12, 64)  # noqa: E731
+    rows = lambda: torch.randint(edge, (edge,), generator=torch.Generator().manual_seed(3))  # noqa: E731
 
-    def case(name, function, *operands, passes, **facts):
-        return function_case(name, "bandwidth", function, *operands, bytes=passes * one, **facts)
+    def case(name, function, *operands, passes, of=count, **facts):
+        def repeated(*inputs):
+            for _ in range(times):
+                result = function(*inputs)
+            return result
+
+        text = f"{name}, {megabytes} MB" + (f", {times} issued" if times > 1 else "")
+        return function_case(text, "bandwidth", repeated, *operands, bytes=times * passes * of * 4, **facts)
+
+    def backward(operator):
+        """Calls the gradient of operator(x) at x, for a gradient of the result."""
+        return lambda x, g: torch.autograd.grad(operator(x.requires_grad_()), x, g)
 
     yield case("add", torch.add, a, b, passes=3)
     yield case("add in place", lambda x, y: x.add_(y, alpha=1e-9), a, b, passes=3)
     yield case("relu", torch.relu, a, passes=2)
     yield case("exp", torch.exp, a, passes=2)
     yield case("gelu", F.gelu, a, passes=2)
-    yield case("strided copy (transpose)", lambda x: x.view(square).t().contiguous(), a, passes=2)
-    yield case("broadcast multiply", lambda x, y: x.view(square) * y[:4096], a, b, passes=2)
+    yield case("gelu backward", torch.ops.aten.gelu_backward, b, a, passes=3)
+    yield case("cast to bfloat16", lambda x: x.bfloat16(), a, passes=1.5)
+    yield case("strided copy (transpose)", lambda x: x.t().contiguous(), matrix, passes=2)
+    yield case("heads apart (permute 0213)", lambda x: x.transpose(1, 2).contiguous(), heads, passes=2)
+    yield case("concatenation", lambda x, y: torch.cat([x, y], 1), matrix, other, passes=4)
+    yield case("rows by index", lambda x, i: x.index_select(0, i), matrix, rows, passes=2)
+    yield case("broadcast multiply", lambda x, y: x * y[0], matrix, other, passes=2)
     yield case("sum of all", torch.sum, a, passes=1, tolerance=5e-2)  # the sum is near zero: the error is relative to a small number
-    yield case("sum of rows", lambda x: x.view(square).sum(1), a, passes=1)
-    yield case("sum of columns", lambda x: x.view(square).sum(0), a, passes=1)
-    yield case("softmax of rows", lambda x: x.view(square).softmax(1), a, passes=2)
-    yield case("layer norm", lambda x: F.layer_norm(x.view(square), square[1:]), a, passes=2)
-    scale = 16 * 64 * 112 * 112 / count
-    yield case("batch norm, training", lambda x: F.batch_norm(x, None, None, training=True), image, passes=2 * scale)
-    yield case("max pool 3x3/2", lambda x: F.max_pool2d(x, 3, 2, 1), image, passes=1.25 * scale)
+    yield case("sum of rows", lambda x: x.sum(1), matrix, passes=1)
+    yield case("sum of columns", lambda x: x.sum(0), matrix, passes=1)
+    yield case("softmax of rows", lambda x: x.softmax(1), matrix, passes=2)
+    yield case("softmax backward", lambda g, y: torch.ops.aten._softmax_backward_data(g, y, 1, torch.float32), matrix, lambda: other().softmax(1), passes=3)
+    yield case("log softmax of rows", lambda x: x.log_softmax(1), matrix, passes=2)
+    yield case("layer norm", lambda x: F.layer_norm(x, square[1:]), matrix, passes=2)
+    yield case("layer norm, forward and backward", backward(lambda x: F.layer_norm(x, square[1:])), matrix, other, passes=5)
+    image_numel = images * channels * 56 * 56
+    yield case("batch norm, training", lambda x: F.batch_norm(x, None, None, training=True), image, passes=2, of=image_numel)
+    yield case("batch norm, forward and backward", backward(lambda x: F.batch_norm(x, None, None, training=True)), image, gradient, passes=5, of=image_numel)
+    yield case("max pool 3x3/2", lambda x: F.max_pool2d(x, 3, 2, 1), image, passes=1.25, of=image_numel)
+    yield case("max pool 3x3/2, forward and backward", backward(lambda x: F.max_pool2d(x, 3, 2, 1)), image, small_gradient, passes=2.75, of=image_numel)
+
+
+def optimizer_case(name, optimizer, **options):
+    """One step for all parameters of a network."""
+
+    def make(device):
+        torch.manual_seed(0)
+        network = without_dropout(NETWORKS[name].build()).to(device)
+        for i, parameter in enumerate(network.parameters()):
+            parameter.grad = seeded(*parameter.shape, seed=i).to(device)
+        instance = getattr(torch.optim, optimizer)(network.parameters(), lr=1e-4, **options)
+        return Work(instance.step, lambda: (instance.step(), [p.detach() for p in network.parameters()])[1])
+
+    return Case(f"{optimizer} step of {name}", "optimizer", make)
 
 
 def latency_cases():
@@ -203,5 +245,9 @@ def all_cases():
     for shape in CONVOLUTIONS:
         for part in ("forward", "backward data", "backward weight"):
             yield convolution_case(*shape, part)
-    yield from bandwidth_cases()
+    for megabytes in (1, 64):
+        yield from bandwidth_cases(megabytes)
+    yield optimizer_case("resnet18", "SGD", momentum=0.9)
+    yield optimizer_case("resnet18", "Adam")
+    yield optimizer_case("gpt", "AdamW")
     yield from latency_cases()

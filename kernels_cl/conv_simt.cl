@@ -105,11 +105,14 @@ SIMT_KERNEL void conv_simt_gather(TENSOR(const T, x), TENSOR(const T, w), TENSOR
   for (int k0 = 0; k0 < size; k0 += STEP) {
     if (id < STEP) columns[id] = column_of(s, m, k0 + id);
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (int e = id; e < STEP * EDGE; e += 256) {
-      const int k = e % STEP, o = o0 + e / STEP;
+    _Pragma("unroll") for (int j = 0; j < STEP * EDGE / 256; j++) {
+      const int e = id + 256 * j, k = e % STEP, o = o0 + e / STEP;
       a[k][e / STEP] = k0 + k < size && o < s.out_channels ? AT(w, o * m.out + columns[k].w) : (A)0;
     }
-    for (int k = id / EDGE; k < STEP; k += 256 / EDGE) b[k][id % EDGE] = k0 + k < size ? gather(s, x, pixel, columns[k]) : (A)0;
+    _Pragma("unroll") for (int j = 0; j < STEP * EDGE / 256; j++) {
+      const int k = id / EDGE + 256 / EDGE * j;
+      b[k][id % EDGE] = k0 + k < size ? gather(s, x, pixel, columns[k]) : (A)0;
+    }
     barrier(CLK_LOCAL_MEM_FENCE);
     MULTIPLY_STEP
     barrier(CLK_LOCAL_MEM_FENCE);

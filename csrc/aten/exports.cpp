@@ -5,6 +5,7 @@
 #include "opencl/float_atomics.h"
 #include "opencl/launch.h"
 #include "ops/conv/winograd.h"
+#include "ops/core/tuning.h"
 #include "runtime/device.h"
 #include "runtime/generator.h"
 
@@ -86,6 +87,10 @@ const Exports exports = {
     .set_fallback_policy = [](const std::string& name) { return set_by_name(policies, name, set_fallback_policy); },
     .winograd_mode = [] { return name_in(winograd_modes, ops::winograd_mode()); },
     .set_winograd_mode = [](const std::string& name) { return set_by_name(winograd_modes, name, ops::set_winograd_mode); },
+    .tuning = ops::tuning::measuring,
+    .set_tuning = ops::tuning::set_measuring,
+    .tuning_table = [](int i) { return ops::tuning::table(Device::get(i)); },
+    .clear_tuning = [](int i) { ops::tuning::clear(Device::get(i)); },
     .build_counts = build_counts,
     .cache_folder = program_cache::folder,
     .cache_state = program_cache::state,

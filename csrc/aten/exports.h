@@ -43,6 +43,10 @@ struct Exports {
   bool (*set_fallback_policy)(const std::string& name);  // false: no such policy
   std::string (*winograd_mode)();             // "auto", "precise" or "off"
   bool (*set_winograd_mode)(const std::string& name);
+  bool (*tuning)();  // csrc/ops/core/tuning.h
+  void (*set_tuning)(bool on);
+  std::string (*tuning_table)(int device);
+  void (*clear_tuning)(int device);
   BuildCounts (*build_counts)();
   std::string (*cache_folder)();
   program_cache::State (*cache_state)();

@@ -1,9 +1,9 @@
 #include "opencl/program_cache.h"
 
+#include "opencl/atomic_file.h"
 #include "opencl/environment.h"
 #include "opencl/platform.h"
 
-#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -75,33 +75,13 @@ std::optional<std::vector<unsigned char>> read(const std::string& key) {
 }
 
 void write(const std::string& key, const std::vector<unsigned char>& binary) noexcept {
-  try {
-    static std::atomic<unsigned> serial{0};
-    const fs::path target = path_of(key);
-    std::error_code ignored;
-    fs::create_directories(target.parent_path(), ignored);
-    fs::path temporary = target;
-    temporary += "." + std::to_string(platform::process_id()) + "." + std::to_string(serial++) + ".tmp";
-    {
-      std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
-      Header header;
-      std::memcpy(header.magic, magic, 4);
-      header.format = format;
-      header.bytes = binary.size();
-      header.hash = fnv(binary.data(), binary.size());
-      file.write(reinterpret_cast<const char*>(&header), sizeof header);
-      file.write(reinterpret_cast<const char*>(binary.data()), static_cast<std::streamsize>(binary.size()));
-      file.close();
-      if (!file) {
-        fs::remove(temporary, ignored);
-        return;
-      }
-    }
-    fs::rename(temporary, target, ignored);
-    if (ignored) fs::remove(temporary, ignored);
-  } catch (...) {
-    // a cache that cannot be written only costs time
-  }
+  Header header;
+  std::memcpy(header.magic, magic, 4);
+  header.format = format;
+  header.bytes = binary.size();
+  header.hash = fnv(binary.data(), binary.size());
+  // A cache that cannot be written only costs time.
+  write_atomically(path_of(key), {{reinterpret_cast<const char*>(&header), sizeof header}, {reinterpret_cast<const char*>(binary.data()), binary.size()}});
 }
 
 namespace {

@@ -207,6 +207,10 @@ PYBIND11_MODULE(_C, m) {
   m.def("set_fallback_policy", [](const std::string& name) { check_name(core.set_fallback_policy(name), name, "'warn', 'silent', 'error'"); });
   m.def("winograd_mode", core.winograd_mode);
   m.def("set_winograd_mode", [](const std::string& name) { check_name(core.set_winograd_mode(name), name, "'auto', 'precise', 'off'"); });
+  m.def("tuning", core.tuning);
+  m.def("set_tuning", core.set_tuning);
+  m.def("tuning_table", core.tuning_table);
+  m.def("clear_tuning", core.clear_tuning);
   m.def("build_counts", [] { return std::make_pair(core.build_counts().built, core.build_counts().loaded); });
   m.def("cache_folder", core.cache_folder);
   m.def("cache_state", cache_state);

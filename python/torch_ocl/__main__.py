@@ -3,6 +3,7 @@
 python -m torch_ocl                 platforms, devices, capabilities, cache, self-test
 python -m torch_ocl warmup [MODEL]  compiles the kernels of networks ahead of their first use (--help)
 python -m torch_ocl cache clear     deletes the compiled programs on disk
+python -m torch_ocl tuning [clear]  prints or deletes the algorithms known to be quickest on the current device (torch.backends.ocl.benchmark)
 python -m torch_ocl environment     the environment variables as a table (docs/environment.md)
 """
 
@@ -128,6 +129,13 @@ def main(arguments):
         before = torch.ocl.cache_state()
         torch.ocl.clear_cache()
         print(f"removed {before['files'] - torch.ocl.cache_state()['files']} programs from {torch.ocl.cache_folder()}")
+        return 0
+    if arguments in (["tuning"], ["tuning", "clear"]):
+        device = torch.ocl.current_device()
+        if arguments == ["tuning"]:
+            print(_core.core().tuning_table(device), end="")
+        else:
+            _core.core().clear_tuning(device)
         return 0
     if arguments == ["environment"]:
         print(environment_table())

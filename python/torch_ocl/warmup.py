@@ -25,6 +25,7 @@ def parse(arguments):
     parser.add_argument("--optimizer", default="SGD", help="name in torch.optim")
     parser.add_argument("--inference", action="store_true", help="no training step")
     parser.add_argument("--device", default="ocl")
+    parser.add_argument("--tune", action="store_true", help="also measure the algorithms for these shapes (one model at a time; batch and size matter)")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args(arguments)
 
@@ -73,6 +74,7 @@ def here(options):
     """The work of one child; prints what was compiled."""
     (name,) = options.models
     begin = time.perf_counter()
+    torch.backends.ocl.benchmark = options.tune
     run_file(name) if ":" in name else run_classifier(options, name)
     torch.ocl.synchronize()
     compiled, loaded = torch.ocl.build_counts()
@@ -85,13 +87,13 @@ def main(arguments):
     if options.here:
         return here(options)
     flags = ["--here", "--batch", str(options.batch), "--size", str(options.size), "--dtype", options.dtype, "--optimizer", options.optimizer,
-             "--device", options.device, *(["--inference"] if options.inference else [])]  # fmt: skip
+             "--device", options.device, *(["--inference"] if options.inference else []), *(["--tune"] if options.tune else [])]  # fmt: skip
 
     def child(name):
         return subprocess.run([sys.executable, "-m", "torch_ocl", "warmup", name, *flags], capture_output=True, text=True)
 
     failed = 0
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+    with concurrent.futures.ThreadPoolExecutor(1 if options.tune else os.cpu_count()) as pool:
         for name, answer in zip(options.models, pool.map(child, options.models)):
             failed += answer.returncode != 0
             print(answer.stdout.strip() if answer.returncode == 0 else f"{name}: {(answer.stderr.strip().splitlines() or ['failed'])[-1]}", flush=True)

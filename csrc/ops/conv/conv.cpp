@@ -9,6 +9,7 @@
 #include "ops/conv/stem.h"
 #include "ops/conv/strided_backward_data.h"
 #include "ops/conv/winograd.h"
+#include "ops/core/tuning.h"
 #include "ops/elementwise/permute.h"
 
 #include <limits>
@@ -94,16 +95,60 @@ void run_reordered(const ConvAlgorithm& algorithm, Queue& queue, const ConvProbl
     if (sides[i].output && copies[i]) transpose_planes(queue, bytes, p.batch, sides[i].channels, sides[i].pixels, copies[i]->data(), sides[i].caller);
 }
 
-// The algorithm named by TORCH_OCL_CONV, if it takes the problem; otherwise the first that does.
-const ConvAlgorithm& choose(ConvPass pass, const ConvProblem& problem, const Device& device) {
-  static const std::string forced = environment::get("TORCH_OCL_CONV").value_or("auto");
-  const auto algorithms = conv_algorithms(pass);
-  if (forced != "auto")
-    for (const ConvAlgorithm& algorithm : algorithms)
-      if (algorithm.name == forced && !conv_refusal(algorithm, problem, device)) return algorithm;
+using Algorithms = std::span<const ConvAlgorithm>;
+
+const ConvAlgorithm* find(Algorithms algorithms, std::string_view name, const ConvProblem& problem, const Device& device) {
   for (const ConvAlgorithm& algorithm : algorithms)
-    if (!conv_refusal(algorithm, problem, device)) return algorithm;
+    if (algorithm.name == name && !conv_refusal(algorithm, problem, device)) return &algorithm;
+  return nullptr;
+}
+
+const ConvAlgorithm& first(Algorithms algorithms, const ConvProblem& problem, const Device& device) {
+  for (const ConvAlgorithm& algorithm : algorithms)
+    if (!conv_refusal(algorithm, problem, device) && !algorithm.declines(problem, device)) return algorithm;
   return algorithms.back();
+}
+
+tuning::Problem tuning_problem(ConvPass pass, const ConvProblem& p) {
+  constexpr std::string_view families[] = {"conv_forward", "conv_backward_data", "conv_backward_weight"};
+  tuning::Problem key(families[static_cast<int>(pass)], p.dtype);
+  key.add(p.channels_last).add(p.batch).add(p.groups).add(p.in_channels).add(p.out_channels);
+  return key.add(p.input).add(p.output).add(p.kernel).add(p.stride).add(p.padding).add(p.dilation);
+}
+
+tuning::Result result_of(ConvPass pass, const ConvProblem& p, const ConvOperands& operands) {
+  if (pass == ConvPass::forward) return {operands.y, p.dtype, p.y_numel()};
+  if (pass == ConvPass::backward_data) return {operands.x, p.dtype, p.x_numel()};
+  return {operands.w, p.dtype, p.w_numel()};
+}
+
+// The best guess and every other algorithm that can; "reference" only where there is nothing else, it may take seconds.
+std::string_view measure(Queue& queue, const tuning::Problem& key, Algorithms algorithms, const ConvAlgorithm& guess, ConvPass pass,
+                         const ConvProblem& p, const ConvOperands& operands) {
+  std::vector<tuning::Candidate> candidates;
+  auto add = [&](const ConvAlgorithm& algorithm) {
+    candidates.push_back({algorithm.name, [&queue, &algorithm, &p, &operands] { run_conv(algorithm, queue, p, operands); }});
+  };
+  add(guess);
+  for (const ConvAlgorithm& algorithm : algorithms.first(algorithms.size() - 1))
+    if (&algorithm != &guess && !conv_refusal(algorithm, p, queue.device())) add(algorithm);
+  return tuning::measure(queue, key, candidates, result_of(pass, p, operands));
+}
+
+const ConvAlgorithm& choose(Queue& queue, ConvPass pass, const ConvProblem& problem, const ConvOperands& operands) {
+  static const std::string forced = environment::get("TORCH_OCL_CONV").value_or("auto");
+  const Device& device = queue.device();
+  const Algorithms algorithms = conv_algorithms(pass);
+  if (const ConvAlgorithm* found = forced == "auto" ? nullptr : find(algorithms, forced, problem, device)) return *found;
+  if (!tuning::active(device)) return first(algorithms, problem, device);
+  const tuning::Problem key = tuning_problem(pass, problem);
+  std::string_view name = tuning::choice(device, key);
+  const ConvAlgorithm* known = name.empty() ? nullptr : find(algorithms, name, problem, device);
+  if (known) return *known;
+  const ConvAlgorithm& guess = first(algorithms, problem, device);
+  if (!tuning::measuring()) return guess;
+  known = find(algorithms, measure(queue, key, algorithms, guess, pass, problem, operands), problem, device);
+  return known ? *known : guess;
 }
 
 }  // namespace
@@ -134,7 +179,7 @@ void convolution(Queue& queue, ConvPass pass, const ConvProblem& problem, const 
   p.channels_last = problem.channels_last && order_matters(problem);
   // Nothing to sum over: only the reference is required to handle it.
   const bool empty = p.x_numel() == 0 || p.y_numel() == 0 || p.w_numel() == 0;
-  run_conv(empty ? conv_algorithms(pass).back() : choose(pass, p, queue.device()), queue, p, operands);
+  run_conv(empty ? conv_algorithms(pass).back() : choose(queue, pass, p, operands), queue, p, operands);
 }
 
 }  // namespace ocl::ops

@@ -47,6 +47,8 @@ struct ConvAlgorithm {
   const char* (*refuses)(const ConvProblem&, const Device&);
   size_t (*workspace)(const ConvProblem&, const Device&);  // bytes
   void (*run)(Queue&, const ConvProblem&, const ConvOperands&, void* workspace);
+  // nullptr when it is also the better choice than the algorithms behind it; otherwise why it is passed over unless forced or measured to be quicker.
+  const char* (*declines)(const ConvProblem&, const Device&) = [](const ConvProblem&, const Device&) -> const char* { return nullptr; };
 };
 
 // All algorithms of a pass, best first; the last one, "reference", never refuses.
@@ -56,7 +58,8 @@ std::span<const ConvAlgorithm> conv_algorithms(ConvPass pass);
 const char* conv_refusal(const ConvAlgorithm& algorithm, const ConvProblem& problem, const Device& device);
 void run_conv(const ConvAlgorithm& algorithm, Queue& queue, const ConvProblem& problem, const ConvOperands& operands);
 
-// Runs the first algorithm that does not refuse (or the one forced by TORCH_OCL_CONV when it does not refuse).
+// Runs the algorithm forced by TORCH_OCL_CONV when it does not refuse, otherwise the one known to be quickest (ops/core/tuning.h), otherwise the
+// first that neither refuses nor declines.
 // An empty output does nothing; an empty reduction gives zeros (plus bias).
 // Errors: std::invalid_argument for inconsistent shapes or a dimension above 2^31 - 1.
 void convolution(Queue& queue, ConvPass pass, const ConvProblem& problem, const ConvOperands& operands);

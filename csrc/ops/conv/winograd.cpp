@@ -174,6 +174,10 @@ const char* refuse(ConvPass pass, const ConvProblem& problem, const Device& devi
   if (local_memory < uint64_t{128} << 10 || (pass != ConvPass::backward_weight && !plan.tile_block)) return "too little local memory";
   if (plan.workspace() > device.capabilities().max_allocation / 2) return "too much workspace";
   if (plan.tiles() * 16 > INT32_MAX) return "image too large";
+  return nullptr;
+}
+
+const char* decline(ConvPass pass, const ConvProblem& problem, const Device& device, int tile, int taps) {
   const double cost = winograd_cost(pass, problem, device.capabilities(), tile, taps);
   if (cost > direct_cost(problem)) return "too few channels or pixels to be faster";
   if (tile == 4 && cost > winograd_cost(pass, problem, device.capabilities(), 2, taps)) return "F(2x2,3x3) is faster";
@@ -200,6 +204,7 @@ constexpr ConvAlgorithm algorithm(const char* name) {
         else
           run_weight_gradient(queue, plan, problem.dtype, operands.x, operands.y, operands.w, workspace);
       },
+      [](const ConvProblem& problem, const Device& device) { return decline(pass, problem, device, tile, taps); },
   };
 }
 

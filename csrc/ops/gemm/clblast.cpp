@@ -1,4 +1,5 @@
 // CLBlast (github.com/CNugteren/CLBlast), where the library was built with it: tuned for many GPUs, no epilogues.
+#include "ops/elementwise/elementwise.h"
 #include "ops/gemm/algorithms.h"
 
 #if TORCH_OCL_CLBLAST
@@ -26,7 +27,6 @@ Operand operand_of(const MatrixStrides& s, int64_t rows, int64_t columns) {
 const char* refuses(const GemmProblem& p, const Device&) {
   if (p.dtype != DType::float32 && p.dtype != DType::float64) return "float32 and float64 only";
   if (p.activation != Activation::none) return "has no epilogue";
-  if (p.beta != 0.0 && p.d != p.c) return "adds only to c itself";
   if (p.k == 0) return "k is 0";
   const Operand c = operand_of(p.c, p.m, p.n);
   if (!operand_of(p.a, p.m, p.k).fits || !operand_of(p.b, p.k, p.n).fits || !c.fits || c.transposed) return "the strides do not fit";
@@ -56,7 +56,16 @@ void run_as(Queue& queue, const GemmProblem& p, const GemmOperands& o) {
   }
 }
 
+// CLBlast adds only to c itself: what is added has to be there first.
+void bring_addend(Queue& queue, const GemmProblem& p, const GemmOperands& o) {
+  if (p.beta == 0.0 || o.d == o.c) return;
+  const int64_t sizes[] = {p.batch, p.m, p.n};
+  elementwise(queue, elementwise_row("copy"), p.dtype, TensorView::strided(o.c, p.dtype, sizes, p.c),
+              {TensorView::strided(const_cast<void*>(o.d), p.dtype, sizes, p.d)});
+}
+
 void run(Queue& queue, const GemmProblem& p, const GemmOperands& o, void*) {
+  bring_addend(queue, p, o);
   if (p.dtype == DType::float64) return run_as<double>(queue, p, o);
   run_as<float>(queue, p, o);
 }

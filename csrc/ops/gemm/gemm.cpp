@@ -1,8 +1,10 @@
 #include "ops/gemm/gemm.h"
 
 #include "opencl/environment.h"
+#include "ops/core/tuning.h"
 #include "ops/gemm/algorithms.h"
 
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
@@ -22,15 +24,73 @@ std::span<const GemmAlgorithm> gemm_algorithms() {
   return table;
 }
 
+namespace {
+
+// The algorithm named by TORCH_OCL_GEMM.
+const std::optional<std::string>& forced() {
+  static const auto name = [] {
+    auto value = environment::get("TORCH_OCL_GEMM");
+    return value && *value != "auto" ? value : std::nullopt;
+  }();
+  return name;
+}
+
+}  // namespace
+
 const GemmAlgorithm& choose_gemm(const GemmProblem& problem, const Device& device) {
   const auto algorithms = gemm_algorithms();
-  if (const auto forced = environment::get("TORCH_OCL_GEMM"); forced && *forced != "auto")
+  if (forced())
     for (const GemmAlgorithm& algorithm : algorithms)
-      if (*forced == algorithm.name && !algorithm.refuses(problem, device)) return algorithm;
+      if (*forced() == algorithm.name && !algorithm.refuses(problem, device)) return algorithm;
   for (const GemmAlgorithm& algorithm : algorithms)
     if (!algorithm.refuses(problem, device) && !algorithm.declines(problem, device)) return algorithm;
   return algorithms.back();
 }
+
+namespace {
+
+void run(const GemmAlgorithm& algorithm, Queue& queue, const GemmProblem& problem, const GemmOperands& operands) {
+  Workspace workspace(queue, algorithm.workspace(problem, queue.device()));
+  algorithm.run(queue, problem, operands, workspace.data());
+}
+
+// Sizes, which way the operands lie and what is added. Row pitches are left out: they hardly matter.
+tuning::Problem tuning_problem(const GemmProblem& p) {
+  auto order = [](const MatrixStrides& s) -> int64_t { return (s[0] != 0) << 2 | (s[2] == 1) << 1 | (s[1] == 1); };
+  tuning::Problem key("gemm", p.dtype);
+  key.add(p.batch).add(p.m).add(p.n).add(p.k).add(order(p.a)).add(order(p.b)).add(order(p.c));
+  return key.add(p.beta != 0.0).add(static_cast<int64_t>(p.activation));
+}
+
+// Into a matrix of its own, because c may also be what is added.
+std::string_view measure(Queue& queue, const tuning::Problem& key, const GemmAlgorithm& guess, const GemmProblem& problem, const GemmOperands& operands) {
+  const int64_t numel = problem.batch * problem.m * problem.n;
+  Workspace scratch(queue, static_cast<size_t>(numel) * size_of(problem.dtype));
+  GemmProblem p = problem;
+  p.c = GemmProblem::row_major(p.m, p.n);
+  GemmOperands o = operands;
+  o.c = scratch.data();
+  std::vector<tuning::Candidate> candidates;
+  auto add = [&](const GemmAlgorithm& algorithm) { candidates.push_back({algorithm.name, [&] { run(algorithm, queue, p, o); }}); };
+  add(guess);
+  for (const GemmAlgorithm& algorithm : gemm_algorithms().first(gemm_algorithms().size() - 1))
+    if (&algorithm != &guess && !algorithm.refuses(p, queue.device())) add(algorithm);
+  return tuning::measure(queue, key, candidates, {o.c, p.dtype, numel});
+}
+
+const GemmAlgorithm& choose_tuned(Queue& queue, const GemmProblem& problem, const GemmOperands& operands) {
+  const Device& device = queue.device();
+  const GemmAlgorithm& guess = choose_gemm(problem, device);
+  if (!gemm_detail::is_real_floating(problem.dtype) || !tuning::active(device)) return guess;
+  const tuning::Problem key = tuning_problem(problem);
+  std::string_view name = tuning::choice(device, key);
+  if (name.empty() && tuning::measuring()) name = measure(queue, key, guess, problem, operands);
+  for (const GemmAlgorithm& algorithm : gemm_algorithms())
+    if (algorithm.name == name && !algorithm.refuses(problem, device)) return algorithm;
+  return guess;
+}
+
+}  // namespace
 
 void canonicalize(GemmProblem& p, GemmOperands& operands) {
   // Rows of c as long as possible: a column vector is a row vector of the transposed problem.
@@ -61,9 +121,7 @@ void gemm(Queue& queue, const GemmProblem& problem, const GemmOperands& operands
   GemmProblem p = problem;
   GemmOperands o = operands;
   canonicalize(p, o);
-  const GemmAlgorithm& algorithm = choose_gemm(p, queue.device());
-  Workspace workspace(queue, algorithm.workspace(p, queue.device()));
-  algorithm.run(queue, p, o, workspace.data());
+  run(forced() ? choose_gemm(p, queue.device()) : choose_tuned(queue, p, o), queue, p, o);
 }
 
 }  // namespace ocl::ops

@@ -47,14 +47,15 @@ struct GemmAlgorithm {
 // All algorithms, best first; the last one, "reference", takes every type and stride.
 std::span<const GemmAlgorithm> gemm_algorithms();
 
-// What gemm() would run; the problem as gemm() passes it on (canonical).
+// What gemm() would run where nothing was measured; the problem as gemm() passes it on (canonical).
 const GemmAlgorithm& choose_gemm(const GemmProblem& problem, const Device& device);
 
 // Problem and operands with c's columns contiguous where possible (c^T = b^T a^T otherwise) and the strides of
 // dimensions of size 1 made harmless. Algorithms may rely on it.
 void canonicalize(GemmProblem& problem, GemmOperands& operands);
 
-// Runs the first algorithm that neither refuses nor declines (or the one forced by TORCH_OCL_GEMM when it does not refuse).
+// Runs the algorithm forced by TORCH_OCL_GEMM when it does not refuse, otherwise the one known to be quickest (ops/core/tuning.h), otherwise the
+// first that neither refuses nor declines.
 // An empty c does nothing; k == 0 gives activation(beta * d).
 // Errors: std::invalid_argument for negative sizes or an activation of a type that has none; std::runtime_error when the device
 // lacks the type.

@@ -81,6 +81,20 @@ const char* refuses(const GemmProblem& p, const Device& device) {
   return nullptr;
 }
 
+constexpr int64_t least_outer_bytes = 6 << 20, least_streamed_bytes = 8 << 20;  // of c
+
+int64_t bytes_of_c(const GemmProblem& p) { return p.m * p.n * static_cast<int64_t>(size_of(p.dtype)); }
+
+// Measured on two CPU runtimes (torch.backends.ocl.benchmark over sizes of fully connected layers and attention heads).
+const char* declines(const GemmProblem& p, const Device&) {
+  const Form form = form_of(p);
+  const int64_t small = std::min(p.m, p.n), large = std::max(p.m, p.n);
+  if (form == Form::outer && (bytes_of_c(p) < least_outer_bytes || p.n < 512)) return "packed panels are quicker while the result stays in the caches";
+  if (form == Form::dot && small >= 16 && p.k <= 256) return "sums are too short";
+  if (form == Form::rows && small >= 8 && large <= 32 && p.k <= 2048) return "all matrices are little";
+  return nullptr;
+}
+
 size_t workspace(const GemmProblem& p, const Device& device) {
   const Form form = form_of(p);
   const SkinnyPlan plan = plan_of(flip(p) && form != Form::outer ? transpose(p) : p, form, device);
@@ -89,9 +103,8 @@ size_t workspace(const GemmProblem& p, const Device& device) {
 
 // c is written past the caches when it exceeds what they could keep and every vector of it is aligned.
 bool streams(const GemmProblem& p, const void* c) {
-  constexpr int64_t least_bytes = 8 << 20;
-  const int64_t bytes = static_cast<int64_t>(size_of(p.dtype)), per_vector = 64 / bytes;
-  return p.dtype != DType::float16 && p.beta == 0.0 && p.activation == Activation::none && p.m * p.n * bytes >= least_bytes && p.c[0] % per_vector == 0 &&
+  const int64_t per_vector = 64 / static_cast<int64_t>(size_of(p.dtype));
+  return p.dtype != DType::float16 && p.beta == 0.0 && p.activation == Activation::none && bytes_of_c(p) >= least_streamed_bytes && p.c[0] % per_vector == 0 &&
          p.c[1] % per_vector == 0 && reinterpret_cast<uintptr_t>(c) % 64 == 0;
 }
 
@@ -129,6 +142,6 @@ void run(Queue& queue, const GemmProblem& problem, const GemmOperands& operands,
 
 }  // namespace
 
-const GemmAlgorithm skinny{"skinny", refuses, never, workspace, run};
+const GemmAlgorithm skinny{"skinny", refuses, declines, workspace, run};
 
 }  // namespace ocl::ops::gemm_detail

@@ -27,6 +27,16 @@ class _Switches(types.ModuleType):
         _core.core().set_winograd_mode(mode)
 
     @property
+    def benchmark(self):
+        """Whether every new convolution or matrix product is measured once with all algorithms that can run it, to keep the quickest (as
+        torch.backends.cudnn.benchmark; off by default, TORCH_OCL_TUNE=1). What was found is stored for the device and used from then on."""
+        return _core.core().tuning()
+
+    @benchmark.setter
+    def benchmark(self, value):
+        _core.core().set_tuning(bool(value))
+
+    @property
     def deterministic(self):
         """Same inputs, same bits: atomics-free kernels. The same switch as torch.use_deterministic_algorithms()."""
         return torch.are_deterministic_algorithms_enabled()
@@ -39,17 +49,19 @@ class _Switches(types.ModuleType):
         return torch.ocl.is_available()
 
     @contextlib.contextmanager
-    def flags(self, winograd=None, deterministic=None):
+    def flags(self, winograd=None, deterministic=None, benchmark=None):
         """Switches for the length of a with block; None leaves a switch as it is."""
-        before = self.winograd, self.deterministic
+        before = self.winograd, self.deterministic, self.benchmark
         try:
             if winograd is not None:
                 self.winograd = winograd
             if deterministic is not None:
                 self.deterministic = deterministic
+            if benchmark is not None:
+                self.benchmark = benchmark
             yield
         finally:
-            self.winograd, self.deterministic = before
+            self.winograd, self.deterministic, self.benchmark = before
 
 
 def _register():

@@ -1,6 +1,9 @@
 """`torch.ocl` and `torch.accelerator`: devices, streams, events, memory, random numbers, switches."""
 
 import gc
+import os
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -131,6 +134,29 @@ def test_switches(device):
     assert torch.backends.ocl.winograd != "off" and not torch.are_deterministic_algorithms_enabled()
     with pytest.raises(ValueError):
         torch.backends.ocl.winograd = "sometimes"
+
+
+def test_benchmark_switch(device, tmp_path):
+    """Measured choices: right results, stored, printed, deletable. In a process of its own, for the cache folder."""
+    if torch.ocl.get_device_properties(device).style != "fat":
+        pytest.skip("one algorithm only: nothing to measure")
+    program = f"""
+import torch, torch_ocl
+torch.manual_seed(0)
+conv, x = torch.nn.Conv2d(16, 24, 3, padding=1), torch.randn(2, 16, 12, 12)
+assert torch.backends.ocl.benchmark is False
+with torch.backends.ocl.flags(benchmark=True):
+    y = torch.nn.functional.conv2d(x.to("{device}"), conv.weight.to("{device}"), conv.bias.to("{device}"), padding=1)
+assert torch.backends.ocl.benchmark is False
+assert (y.cpu() - conv(x)).abs().max() < 1e-4
+"""
+    environment = dict(os.environ, TORCH_OCL_CACHE_DIR=str(tmp_path))
+    subprocess.run([sys.executable, "-c", program], check=True, env=environment)
+    tuning = [sys.executable, "-m", "torch_ocl", "tuning"]
+    known = subprocess.run(tuning, check=True, env=environment, capture_output=True, text=True).stdout
+    assert "conv_forward float32 0 2 1 16 24 " in known
+    subprocess.run([*tuning, "clear"], check=True, env=environment)
+    assert "conv_forward float32 0 2 1 16 24 " not in subprocess.run(tuning, check=True, env=environment, capture_output=True, text=True).stdout
 
 
 @feature("CPU fallback")
