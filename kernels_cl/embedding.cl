@@ -158,7 +158,7 @@ inline void bag_column(const Table* t, long from, long to, V scale, __global ELE
 EMBEDDING_KERNEL void embedding_bag(TENSOR(ELEMENT, out), TENSOR(INDEX, bag), TENSOR(INDEX, bag_size), TENSOR(INDEX, max_rows),
                                     TENSOR(const ELEMENT, table), TENSOR(const INDEX, indices), TENSOR(const INDEX, offsets),
                                     TENSOR(const ELEMENT, weights), TENSOR(int, error), long bags, long positions, long last_offset, long rows, long width,
-                                    long padding, int has_weights, int code, long block) {
+                                    long padding, int has_weights, int code, int offsets_code, long block) {
   OPEN(ELEMENT, out);
   OPEN(INDEX, bag);
   OPEN(INDEX, bag_size);
@@ -169,6 +169,7 @@ EMBEDDING_KERNEL void embedding_bag(TENSOR(ELEMENT, out), TENSOR(INDEX, bag), TE
   OPEN(const ELEMENT, weights);
   OPEN(int, error);
   const Table t = {table, indices, weights, rows, width, padding, has_weights};
+  if (get_global_id(0) == 0 && (offsets[0] != 0 || offsets[bags - 1 + last_offset] > positions)) report_error(error, offsets_code, 0, 0);
   FOR_ROWS(b, bags) {
     // offsets are the user's: never outside the positions
     const long from = MIN_OF(MAX_OF((long)offsets[b], 0), positions);

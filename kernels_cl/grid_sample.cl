@@ -167,8 +167,13 @@ __kernel void grid_sample(TENSOR(ELEMENT, output), TENSOR(const ELEMENT, input),
       offsets[k] = pixel_offset(&p, k, &s);
       weights[k] = pixel_weight(&p, k, -1);
     }
+    V outside = 0;  // NaN for coordinates that are not finite: in two dimensions the CPU multiplies what lies outside by zero
+#if DIMS == 2
+    for (int k = 0; k < PIXELS; ++k)
+      if (offsets[k] < 0) outside += weights[k] * 0;
+#endif
     for (long c = n * s.channels; c < (n + 1) * s.channels; ++c) {
-      V sum = 0;
+      V sum = outside;
       for (int k = 0; k < PIXELS; ++k)
         if (offsets[k] >= 0) sum += weights[k] * LOAD(D, A, input, c * plane + offsets[k]);
       STORE(D, A, output, c * s.points + at, sum);

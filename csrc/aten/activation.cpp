@@ -1,5 +1,6 @@
 // Activations and elementwise losses, forward and backward.
 #include "aten/elementwise_macros.h"
+#include "ops/loss/range.h"
 
 #include <ATen/WrapDimUtils.h>
 #include <ATen/core/Reduction.h>
@@ -145,6 +146,8 @@ at::Tensor& hardtanh_backward_out(const at::Tensor& grad, const at::Tensor& self
 }
 at::Tensor& hardtanh_out(const at::Tensor& self, const at::Scalar& low, const at::Scalar& high, at::Tensor& out) {
   TORCH_CHECK(self.scalar_type() != at::kBool, "Bool inputs not supported for hardtanh");
+  TORCH_CHECK(self.scalar_type() != at::kByte || (low.toDouble() >= 0 && high.toDouble() >= 0),
+              "cannot do hardtanh on an unsigned type with negative limits");
   TORCH_CHECK(low.toDouble() <= high.toDouble(), "hardtanh: min_val must not be larger than max_val");
   return unary(OCL_ROW("clamp"), self, out, {scalar_of(low), scalar_of(high)}), out;
 }
@@ -195,6 +198,8 @@ at::Tensor reduce(const at::Tensor& loss, int64_t reduction) {
   return loss;
 }
 at::Tensor& reduce_into(const at::Tensor& loss, int64_t reduction, at::Tensor& out) {
+  TORCH_CHECK(at::canCast(loss.scalar_type(), out.scalar_type()), "result type ", loss.scalar_type(), " can't be cast to the desired output type ",
+              out.scalar_type());
   at::native::resize_output(out, reduction == at::Reduction::None ? loss.sizes() : at::IntArrayRef());
   return out.copy_(reduce(loss, reduction));
 }
@@ -242,12 +247,24 @@ at::Tensor& huber_loss_backward_out(const at::Tensor& grad, const at::Tensor& se
 at::Tensor weighted(at::Tensor loss, const std::optional<at::Tensor>& weight) {
   return weight && weight->defined() ? loss.mul_(*weight) : loss;
 }
+// -b log(a) - (1 - b) log(1 - a). Numbers that are no probabilities are reported at the next synchronisation.
+at::Tensor binary_cross_entropies(const at::Tensor& self, const at::Tensor& target) {
+  static const ops::ErrorSite input_error("all elements of input should be between 0 and 1", ops::ErrorSite::Kind::message);
+  static const ops::ErrorSite target_error("all elements of target should be between 0 and 1", ops::ErrorSite::Kind::message);
+  TORCH_CHECK(self.scalar_type() == target.scalar_type(), "Found dtype ", target.scalar_type(), " but expected ", self.scalar_type());
+  at::Tensor loss = binary(OCL_ROW("binary_cross_entropy"), self, target, {});
+  for (const auto& [tensor, error] : {std::pair(&self, &input_error), std::pair(&target, &target_error)}) {
+    const at::Tensor dense = tensor->is_non_overlapping_and_dense() ? *tensor : tensor->contiguous();
+    ops::check_unit_range(queue_for(self), dtype_of(dense.scalar_type()), dense.data_ptr(), dense.numel(), *error);
+  }
+  return loss;
+}
 at::Tensor binary_cross_entropy(const at::Tensor& self, const at::Tensor& target, const std::optional<at::Tensor>& weight, int64_t reduction) {
-  return reduce(weighted(binary(OCL_ROW("binary_cross_entropy"), self, target, {}), weight), reduction);
+  return reduce(weighted(binary_cross_entropies(self, target), weight), reduction);
 }
 at::Tensor& binary_cross_entropy_out(const at::Tensor& self, const at::Tensor& target, const std::optional<at::Tensor>& weight, int64_t reduction,
                                      at::Tensor& out) {
-  return reduce_into(weighted(binary(OCL_ROW("binary_cross_entropy"), self, target, {}), weight), reduction, out);
+  return reduce_into(weighted(binary_cross_entropies(self, target), weight), reduction, out);
 }
 at::Tensor binary_cross_entropy_backward(const at::Tensor& grad, const at::Tensor& self, const at::Tensor& target,
                                          const std::optional<at::Tensor>& weight, int64_t reduction) {

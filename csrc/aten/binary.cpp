@@ -144,7 +144,7 @@ at::Tensor& pow_tensor_scalar_out(const at::Tensor& self, const at::Scalar& expo
   if (exponent.equal(2.0)) run(OCL_ROW("pow_2"), kernel);
   else if (exponent.equal(3.0)) run(OCL_ROW("pow_3"), kernel);
   else if (exponent.equal(0.5) && !at::isIntegralType(kernel.common_dtype(), true)) run(OCL_ROW("sqrt"), kernel);
-  else run(OCL_ROW("pow_scalar"), kernel, {scalar_of(exponent)});
+  else check_convertible(exponent, kernel.common_dtype()), run(OCL_ROW("pow_scalar"), kernel, {scalar_of(exponent)});
   return out;
 }
 

@@ -110,6 +110,9 @@ void copy_between_devices(const at::Tensor& self, const at::Tensor& source) {
 at::Tensor copy_from(const at::Tensor& self, const at::Tensor& destination, bool non_blocking) {
   TORCH_INTERNAL_ASSERT(self.defined() && destination.defined());
   if (destination.numel() == 0 || self.is_same(destination)) return destination;
+  if (self.is_complex() && !destination.is_complex()) {
+    TORCH_WARN_ONCE("Casting complex values to real discards the imaginary part");
+  }
   const at::Tensor source = self.sizes() == destination.sizes() ? self : self.expand(destination.sizes());
   const c10::DeviceGuard guard(on_device(destination) ? destination.device() : source.device());
   if (on_device(destination) && on_device(source)) {

@@ -38,8 +38,11 @@ struct Epilogue {
 void multiply(const char* name, const at::Tensor& out, const at::Tensor& mat1, const at::Tensor& mat2, const Epilogue& epilogue = {}) {
   TORCH_CHECK(mat1.scalar_type() == mat2.scalar_type(), "expected m1 and m2 to have the same dtype, but got: ", mat1.dtype(), " != ", mat2.dtype());
   TORCH_CHECK(mat1.scalar_type() == out.scalar_type(), "expected the output of ", name, " to have dtype ", mat1.dtype(), ", but got ", out.dtype());
-  if (out.scalar_type() == at::kBool) not_implemented_for(name, at::kBool);
   if (out.numel() == 0) return;
+  if (out.scalar_type() == at::kBool) {
+    if (mat1.numel() == 0 && !epilogue.addend) return (void)out.zero_();
+    not_implemented_for(name, at::kBool);
+  }
   if (out.is_conj() || out.is_neg()) {
     at::Tensor plain = out.resolve_conj().resolve_neg();
     multiply(name, plain, mat1, mat2, epilogue);

@@ -87,7 +87,7 @@ std::vector<Tensor> even_edges(const Tensor& x, at::IntArrayRef bins, const Rang
       high = most.item().toDouble();
     }
     TORCH_CHECK(std::isfinite(low) && std::isfinite(high), "torch.histogramdd(): dimension ", d, "'s range [", low, ", ", high, "] is not finite");
-    TORCH_CHECK(low <= high, "torch.histogramdd(): min should not exceed max, but got min ", low, " max ", high, " for dimension ", d);
+    TORCH_CHECK(low <= high, "torch.histogramdd: min should not exceed max, but got min ", low, " max ", high, " for dimension ", d);
     if (low == high) {
       low -= 0.5;
       high += 0.5;
@@ -114,6 +114,7 @@ Pair histogram_bins(const Tensor& self, const Tensor& bins, const OptionalTensor
 Pair histogram_count(const Tensor& self, int64_t bins, Range range, const OptionalTensor& weight, bool density) {
   const c10::OptionalDeviceGuard guard(at::device_of(self));
   check(self, weight);
+  TORCH_CHECK(bins > 0, "torch.histogram(): bins must be > 0, but got ", bins, " for dimension 0");
   const Tensor x = self.reshape({-1, 1});
   const std::vector<Tensor> edges = even_edges(x, bins, range);
   return {summed(x, edges, weight, density), edges[0]};

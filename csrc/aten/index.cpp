@@ -200,7 +200,7 @@ at::Tensor roll_dims(const at::Tensor& self, at::IntArrayRef shifts, at::IntArra
   TORCH_CHECK(!shifts.empty(), "`shifts` required");
   if (dims.empty() && shifts.size() == 1) return roll_dims(self.contiguous().view(self.numel()), shifts, at::IntArrayRef{0}).view(self.sizes());
   TORCH_CHECK(shifts.size() == dims.size(), "shifts and dimensions must align. shifts: ", shifts.size(), ", dims:", dims.size());
-  at::Tensor out = at::empty_like(self, at::MemoryFormat::Contiguous);
+  at::Tensor out = at::empty_like(self, self.suggest_memory_format());
   if (out.numel() == 0) return out;
   std::vector<int> axes;
   for (int64_t dim : dims) axes.push_back(static_cast<int>(at::maybe_wrap_dim(dim, self.dim(), /*wrap_scalar=*/false)));

@@ -37,7 +37,8 @@ Tensor as_classes(const Tensor& target) { return target.scalar_type() == at::kLo
 
 Tensor weight_like(const OptionalTensor& weight, const Tensor& self) {
   const Tensor w = dense(weight);
-  return w.defined() && w.scalar_type() != self.scalar_type() ? w.to(self.scalar_type()) : w;
+  TORCH_CHECK(!w.defined() || w.scalar_type() == self.scalar_type(), "expected scalar type ", self.scalar_type(), " but found ", w.scalar_type());
+  return w;
 }
 
 // Without classes every target is wrong: said here, where there is nothing to compute, not by the device.

@@ -119,7 +119,7 @@ std::tuple<Tensor, Tensor> native_dropout(const Tensor& input, double p, std::op
   const c10::DeviceGuard guard(input.device());
   if (!train.value_or(true) || input.numel() == 0) return {input.clone(), at::empty_like(input, input.options().dtype(at::kBool)).fill_(true)};
   TORCH_CHECK(at::isFloatingType(input.scalar_type()), "native_dropout: needs a floating type, got ", input.scalar_type());
-  const Tensor x = input.is_non_overlapping_and_dense() ? input : input.contiguous();
+  const Tensor x = input.is_non_overlapping_and_dense() ? input : input.clone(at::MemoryFormat::Preserve);
   Tensor output = at::empty_strided(x.sizes(), x.strides(), x.options());
   Tensor mask = at::empty_strided(x.sizes(), x.strides(), x.options().dtype(at::kBool));
   ops::dropout(queue_for(x), view(x), view(output), view(mask), p, philox(std::nullopt, x));

@@ -69,10 +69,13 @@ namespace {
 
 // ---- sums
 
+// Sums and products in bool ask which elements are not zero, fractions included.
+Tensor summand(const Tensor& self, at::ScalarType type) { return type == at::kBool ? self.to(type) : self; }
+
 Tensor& sum_out(const Tensor& self, at::OptionalIntArrayRef dim, bool keepdim, std::optional<at::ScalarType> dtype, Tensor& out) {
   Out<at::meta::structured_sum_dim_IntList, 1> op(out);
   op.meta(self, dim, keepdim, dtype);
-  run_reduction(Reduction::sum, self, mask_of(self, dim), op.output(0));
+  run_reduction(Reduction::sum, summand(self, out.scalar_type()), mask_of(self, dim), op.output(0));
   op.finish();
   return out;
 }
@@ -113,14 +116,14 @@ Tensor nansum(const Tensor& self, at::OptionalIntArrayRef dim, bool keepdim, std
 Tensor& prod_out(const Tensor& self, int64_t dim, bool keepdim, std::optional<at::ScalarType> dtype, Tensor& out) {
   Out<at::meta::structured_prod_dim_int, 1> op(out);
   op.meta(self, dim, keepdim, dtype);
-  run_reduction(Reduction::prod, self, mask_of(self, std::optional(dim)), op.output(0));
+  run_reduction(Reduction::prod, summand(self, out.scalar_type()), mask_of(self, std::optional(dim)), op.output(0));
   op.finish();
   return out;
 }
 
 Tensor prod(const Tensor& self, std::optional<at::ScalarType> dtype) {
   Tensor out = new_output(self, all_dims, false, sum_type(self, dtype));
-  run_reduction(Reduction::prod, self, all_dims, out);
+  run_reduction(Reduction::prod, summand(self, out.scalar_type()), all_dims, out);
   return out;
 }
 

@@ -85,10 +85,11 @@ void run_spread(const char* name, const Tensor& self, DimMask dims, const std::o
 
 template <bool square_root>
 Tensor& spread_out(const Tensor& self, at::OptionalIntArrayRef dim, const std::optional<at::Scalar>& correction, bool keepdim, Tensor& out) {
+  TORCH_CHECK(self.is_floating_point() || self.is_complex(), "std and var only support floating point and complex dtypes");
   const DimMask dims = mask_of(self, dim);
   TORCH_CHECK(out.is_floating_point(), "result type ", self.scalar_type(), " can't be cast to the desired output type ", out.scalar_type());
   at::native::resize_output(out, reduced_shape(self, dims, keepdim));
-  run_spread("std and var", self, dims, correction, square_root, out);
+  run_spread(square_root ? "std" : "var", self, dims, correction, square_root, out);
   return out;
 }
 

@@ -23,9 +23,8 @@ Tensor& searchsorted_out(const Tensor& boundaries, const Tensor& self, bool out_
   at::native::searchsorted_pre_check(boundaries, self, out, out_int32, right, side, order);
   at::native::resize_output(out, self.sizes());
   if (self.numel() == 0) return out;
-  const at::ScalarType common = at::native::result_type({boundaries, self});
-  const Tensor values = self.to(common).contiguous(), sequence = boundaries.to(common).contiguous();
-  const Tensor dense_order = order.defined() ? order.contiguous() : order;
+  Tensor values = self, sequence = boundaries, dense_order = order;
+  at::native::searchsorted_maybe_trim_input_tensors(values, sequence, dense_order, self, boundaries, order);
   const Tensor result = out.is_contiguous() ? out : at::empty(out.sizes(), out.options());
   const c10::OptionalDeviceGuard guard(out.device());
   ops::search_sorted(queue_for(out), view(sequence), view(values), order.defined() ? view(dense_order) : ops::TensorView{},
@@ -100,11 +99,7 @@ Tensor& isin_tensor_scalar_out(const Tensor& elements, const at::Scalar& test, b
 }
 
 Tensor& isin_scalar_tensor_out(const at::Scalar& element, const Tensor& tests, bool assume_unique, bool invert, Tensor& out) {
-  Out<at::meta::structured_isin_Scalar_Tensor, 1> op(out);
-  op.meta(element, tests, assume_unique, invert);
-  run_isin(scalar_on(tests, element), tests, invert, op.output(0));
-  op.finish();
-  return out;
+  return ocl::aten::isin_out(scalar_on(tests, element), tests, assume_unique, invert, out);
 }
 
 // ---- histograms

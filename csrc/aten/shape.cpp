@@ -102,7 +102,7 @@ double rounded(const at::Scalar& value, at::ScalarType type) {
   return type == at::kFloat ? value.to<float>() : value.to<double>();
 }
 
-void resize_for(at::Tensor& out, int64_t size, const char* name) {
+void resize_for(at::Tensor& out, int64_t size) {
   if (out.numel() == size) return;
   if (out.numel() > 0)
     TORCH_WARN("The number of elements in the out tensor of shape ", out.sizes(), " is ", out.numel(), " which does not match the computed number of elements ",
@@ -130,7 +130,7 @@ ops::Progression steps_of(const at::Scalar& start, const at::Scalar& step, at::S
 at::Tensor& arange_out(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, at::Tensor& out) {
   const c10::OptionalDeviceGuard guard(at::device_of(out));
   if (out.is_complex()) not_implemented_for("arange", out.scalar_type());
-  resize_for(out, arange_size(start, end, step, out.scalar_type()), "arange");
+  resize_for(out, arange_size(start, end, step, out.scalar_type()));
   return run_progression(out, ops::ProgressionKind::arange, steps_of(start, step, out.scalar_type()));
 }
 
@@ -139,7 +139,7 @@ at::Tensor& range_out(const at::Scalar& start, const at::Scalar& end, const at::
   at::native::arange_check_bounds(start, end, step);
   const int64_t size = out.scalar_type() == at::kLong ? (end.to<int64_t>() - start.to<int64_t>()) / step.to<int64_t>() + 1
                                                       : static_cast<int64_t>((end.to<double>() - start.to<double>()) / step.to<double>() + 1);
-  resize_for(out, size, "range");
+  if (out.numel() != size) out.resize_({size});
   return run_progression(out, ops::ProgressionKind::arange, steps_of(start, step, out.scalar_type()));
 }
 

@@ -59,6 +59,8 @@ at::Tensor& clamp_out(const at::Tensor& self, const std::optional<at::Scalar>& l
   const at::OptionalScalarRef max = high ? at::OptionalScalarRef(*high) : at::OptionalScalarRef();
   ClampKernel kernel(out);
   kernel.meta(self, min, max);
+  for (const auto& limit : {low, high})
+    if (limit) check_convertible(*limit, kernel.common_dtype());
   if (is_nan(min) || is_nan(max)) return out.fill_(std::nan(""));
   if (low && high) {
     // min > max sets everything to max, as on the CPU
@@ -87,6 +89,7 @@ struct ClampMinKernel final : Out<at::meta::structured_clamp_min, 1> { using Out
 at::Tensor& clamp_min_out(const at::Tensor& self, const at::Scalar& low, at::Tensor& out) {
   ClampMinKernel kernel(out);
   kernel.meta(self, low);
+  check_convertible(low, kernel.common_dtype());
   if (low.isFloatingPoint() && std::isnan(low.toDouble())) return out.fill_(low);
   run(OCL_ROW("clamp_min"), kernel, {scalar_of(low)});
   return out;
@@ -96,6 +99,7 @@ struct ClampMaxKernel final : Out<at::meta::structured_clamp_max, 1> { using Out
 at::Tensor& clamp_max_out(const at::Tensor& self, const at::Scalar& high, at::Tensor& out) {
   ClampMaxKernel kernel(out);
   kernel.meta(self, high);
+  check_convertible(high, kernel.common_dtype());
   if (high.isFloatingPoint() && std::isnan(high.toDouble())) return out.fill_(high);
   run(OCL_ROW("clamp_max"), kernel, {scalar_of(high)});
   return out;
@@ -117,6 +121,10 @@ at::Tensor& where_out(const at::Tensor& condition, const at::Tensor& self, const
   TORCH_CHECK(out.scalar_type() == type, "Expected out type to be ", at::toString(type), " but got ", at::toString(out.scalar_type()));
   TORCH_CHECK(condition.scalar_type() == at::kBool || condition.scalar_type() == at::kByte,
               "where expected condition to be a boolean tensor, but got a tensor with dtype ", condition.scalar_type());
+  if (condition.scalar_type() == at::kByte) {
+    TORCH_WARN_ONCE("where received a uint8 condition tensor. This behavior is deprecated and will be removed in a future version of PyTorch. Use a "
+                    "boolean condition instead.");
+  }
   const at::Device device = out.device();
   auto to_device = [&](const at::Tensor& t) { return t.device() != device && t.dim() == 0 ? t.to(device) : t; };
   const at::Tensor on = to_device(condition), a = to_device(self), b = to_device(other);

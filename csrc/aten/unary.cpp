@@ -186,7 +186,7 @@ std::pair<double, double> finite_range(at::ScalarType type) {
 at::Tensor& nan_to_num_out(const at::Tensor& self, std::optional<double> nan, std::optional<double> positive, std::optional<double> negative,
                            at::Tensor& out) {
   TORCH_CHECK(self.scalar_type() == out.scalar_type(), "nan_to_num: dtype of out: ", out.scalar_type(), " should be same as input: ", self.scalar_type());
-  const auto [high, low] = finite_range(self.scalar_type());
+  const auto [high, low] = finite_range(c10::toRealValueType(self.scalar_type()));
   return unary_into("nan_to_num", self, out, {nan.value_or(0.0), positive.value_or(high), negative.value_or(low)});
 }
 

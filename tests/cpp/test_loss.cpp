@@ -1,4 +1,5 @@
 #include "ops/loss/nll.h"
+#include "ops/loss/range.h"
 #include "ops/core/device_errors.h"
 #include "support.h"
 
@@ -69,4 +70,19 @@ TEST(NllLoss, WithoutElements) {
   p.reduction = Reduction::sum;
   nll_forward(queue(), p, nullptr, nullptr, nullptr, y.data(), total.data());
   EXPECT_EQ(y.host()[0], 0);
+}
+
+TEST(UnitRange, ReportsWhatLiesOutside) {
+  const ErrorSite site("outside", ErrorSite::Kind::message);
+  for (const size_t count : {1, 3, 20011}) {
+    for (const float wrong : {-1e-6f, 1.5f, NAN, 1.0f}) {
+      std::vector<float> values = random_values<float>(count, 1, 0, 1);
+      values[count / 2] = wrong;
+      Array<float> x(values);
+      check_unit_range(queue(), DType::float32, x.data(), static_cast<int64_t>(count), site);
+      queue().finish();
+      if (wrong == 1.0f) EXPECT_NO_THROW(check_device_errors(queue()));
+      else EXPECT_THROW(check_device_errors(queue()), std::runtime_error) << count << " elements, " << wrong;
+    }
+  }
 }

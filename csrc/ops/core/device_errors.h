@@ -9,10 +9,10 @@
 
 namespace ocl::ops {
 
-// Names what a kernel reports; one static object per operator. The code travels to the kernel.
+// Names what a kernel reports; one static object per operator. The code travels to the kernel. For Kind::message the name is the whole text.
 class ErrorSite {
  public:
-  enum class Kind { index_out_of_range, source_too_small };
+  enum class Kind { index_out_of_range, source_too_small, message };
   explicit ErrorSite(const char* op, Kind kind = Kind::index_out_of_range);
   int32_t code() const { return code_; }
 

@@ -126,7 +126,7 @@ static constexpr ElementwiseRow rows[] = {
     {"sigmoid", 1, "sigmoid_of(a)", "-", "c_reciprocal((T)(1, 0) + c_exp(-a))"},
     {"logit", 1, "log(a / ((S)1 - a))", "-"},
     {"logit_eps", 1, "log(((a < s0) ? s0 : (a > (S)1 - s0) ? (S)1 - s0 : a) / ((S)1 - ((a < s0) ? s0 : (a > (S)1 - s0) ? (S)1 - s0 : a)))", "-"},
-    {"nan_to_num", 1, "IS_NAN(a) ? s0 : (a == (S)INFINITY) ? s1 : (a == -(S)INFINITY) ? s2 : a", "a"},
+    {"nan_to_num", 1, "IS_NAN(a) ? s0 : (a == (S)INFINITY) ? s1 : (a == -(S)INFINITY) ? s2 : a", "a", "(T)(finite(a.x, s0.x, s1.x, s2.x), finite(a.y, s0.x, s1.x, s2.x))"},
     {"entr", 1, "IS_NAN(a) ? a : (a > ZERO) ? -a * log(a) : (a == ZERO) ? (T)0 : (T)(-INFINITY)", "-"},
 
     // ---- special functions

@@ -87,6 +87,7 @@ void embedding_bag(Queue& queue, const EmbeddingBag& problem, const TensorView& 
   if (problem.bags == 0) return;
   static KernelSite site("embedding.cl", "embedding_bag");
   static const ErrorSite error("embedding_bag");
+  static const ErrorSite offsets_error("embedding_bag: offsets have to start with 0 and must not exceed the number of indices", ErrorSite::Kind::message);
   Device& device = queue.device();
   check_positions(problem.indices, problem.table.sizes[0]);
   const int64_t positions = problem.indices.numel(), width = problem.table.sizes[1], average = std::max<int64_t>(1, positions / problem.bags);
@@ -94,7 +95,7 @@ void embedding_bag(Queue& queue, const EmbeddingBag& problem, const TensorView& 
   launch(queue, embedding_kernel(site, device, out.dtype, problem.indices.dtype, static_cast<int>(problem.mode)), r.global, r.local, out.data, bag.data,
          bag_size.data, max_rows.data, problem.table.data, problem.indices.data, problem.offsets.data, problem.weights ? problem.weights->data : nullptr,
          device_errors(device).data(), problem.bags, positions, int64_t{problem.offsets.numel() > problem.bags}, problem.table.sizes[0], width,
-         problem.padding, int32_t{problem.weights != nullptr}, error.code(), r.block);
+         problem.padding, int32_t{problem.weights != nullptr}, error.code(), offsets_error.code(), r.block);
 }
 
 void embedding_bag_weights_backward(Queue& queue, const TensorView& grad_weights, const TensorView& grad, const TensorView& table,

@@ -34,7 +34,7 @@ constexpr ReduceRow table[] = {
     {R::norm_2, "norm_2", absolute, A::norm, false, false, "0", "(x) * (x)", "(a) + (b)", "sqrt(a)"},
     {R::norm_inf, "norm_inf", absolute, A::norm, false, false, "0", "ABSOLUTE(W, x)", larger, "a"},
     {R::norm_negative_inf, "norm_negative_inf", absolute, A::norm, false, false, "HIGHEST", "ABSOLUTE(W, x)", smaller, "a"},
-    {R::norm_p, "norm_p", absolute, A::norm, false, false, "0", "pow(ABSOLUTE(W, x), CONSTANT(W, param))", "(a) + (b)", "pow(a, 1 / param)"},
+    {R::norm_p, "norm_p", absolute, A::norm, false, false, "0", "POWER(ACC, W, ABSOLUTE(W, x), CONSTANT(W, param))", "(a) + (b)", "pow(a, 1 / param)"},
     {R::variance, "variance", value, A::sum, false, true, "0", "((x) - center) * ((x) - center)", "(a) + (b)", "(a) / param"},
     {R::deviation, "deviation", value, A::sum, false, true, "0", "((x) - center) * ((x) - center)", "(a) + (b)", "sqrt((a) / param)"},
 };

@@ -38,7 +38,8 @@ def parse_arguments():
     parser.add_argument("--checks", nargs="+", default=[], help="only these checks; the rest of a record is kept")
     parser.add_argument("--match", default="", help="regular expression that a case's name must match")
     parser.add_argument("--sample", type=int, default=0, help="so many cases, chosen at random")
-    parser.add_argument("--seed", type=int, default=0, help="of --sample")
+    parser.add_argument("--seed", type=int, default=0, help="of --sample and --shuffle")
+    parser.add_argument("--shuffle", action="store_true", help="in random order, so that a run that ends early is a fair sample")
     parser.add_argument("--redo", action="store_true", help="also what is in the report")
     parser.add_argument("--failed", action="store_true", help="only what failed in the report")
     parser.add_argument("--report-only", action="store_true", help="run nothing")
@@ -88,6 +89,8 @@ def main():
     options = parse_arguments()
     known = read_report(options.report)
     names, todo = selected(options, known)
+    if options.shuffle:
+        random.Random(options.seed).shuffle(todo)
     if not options.report_only:
         options.report.parent.mkdir(parents=True, exist_ok=True)
         started, done = time.monotonic(), 0

@@ -57,3 +57,15 @@ def test_wrong_target_is_reported(device):
     with pytest.raises((RuntimeError, IndexError), match="nll_loss"):
         loss.cpu()
     assert torch.isnan(loss.cpu()).tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("side", ["input", "target"])
+@pytest.mark.parametrize("wrong", [1.5, -0.25, float("nan")])
+def test_binary_cross_entropy_of_no_probability(device, no_fallback, side, wrong):
+    pair = {"input": torch.full((3, 5), 0.5), "target": torch.full((3, 5), 0.5)}
+    pair[side][2, 3] = wrong
+    loss = F.binary_cross_entropy(**{name: t.to(device) for name, t in pair.items()})
+    with pytest.raises(RuntimeError, match=f"all elements of {side} should be between 0 and 1"):
+        loss.item()
+    edges = torch.tensor([0.0, 1.0, 1.0, 0.0])
+    check(lambda x: F.binary_cross_entropy(x, edges.flip(0).to(x.device)), edges, device=device)  # the device goes on
