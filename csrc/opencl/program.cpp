@@ -65,6 +65,7 @@ std::string build_options(const Device& device, const std::string& source) {
   // the extension's functions belong to a later language
   const bool extension = source.find("#define FLOAT_ATOMICS 1\n") != std::string::npos;
   std::string options = extension ? "-cl-std=CL3.0" : "-cl-std=CL1.2";
+  options += " -w";  // some drivers print the number of warnings on stderr, those of their optimizer included
   if (device.capabilities().correctly_rounded_divide_sqrt) options += " -cl-fp32-correctly-rounded-divide-sqrt";
   return options;
 }
@@ -160,6 +161,7 @@ cl_program compile(Device& device, const char* file, const std::string& key, con
   announce_long_builds(device, seconds);
   if (environment::flag("TORCH_OCL_BUILD_LOG")) {
     std::fprintf(stderr, "torch_ocl: built %s %s in %.2f s\n", file, key.substr(0, 12).c_str(), seconds);
+    if (const std::string log = build_log(program, id); !log.empty()) std::fprintf(stderr, "%s\n", log.c_str());
   }
   return program;
 }
