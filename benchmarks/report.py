@@ -20,7 +20,11 @@ def merged(parts):
         (device,) = (name for name in part["about"] if name.startswith(("ocl", "cuda")))
         platform = re.search(r"platform='(.*?)'", part["about"][device])[1]
         label = f"{device.split(':')[0]} ({platform})"
-        result["about"] |= {label if name == device else name: value for name, value in part["about"].items()}
+        for name, value in part["about"].items():
+            name = label if name == device else name
+            before = result["about"].setdefault(name, value)
+            if before != value:
+                result["about"][name] = f"{before}; {value} ({label})"
         result["peaks"] |= {label: peak for peak in part["peaks"].values()}
         for name, case in part["cases"].items():
             if "error" in case or "error" in result["cases"].get(name, {}):

@@ -142,8 +142,7 @@ def main():
         else:
             facts = surveyed(arguments.binary, work, arguments.survey, pool)
             # Oclgrind is another device and may take other kernels than the driver in the same test: what is left gets the next tests.
-            for _ in range(5):
-                chosen = cover(facts, missing())
+            while chosen := cover(facts, missing()):
                 print(f"{len(chosen)} of {len(facts)} tests for {len(missing())} kernels", flush=True)
                 run_all(chosen)
                 facts = {key: fact for key, fact in facts.items() if key not in chosen}
