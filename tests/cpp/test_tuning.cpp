@@ -129,6 +129,7 @@ TEST_F(Tuning, ConvolutionsAreMeasuredOnceAndRight) {
       table = tuning::table(device());
     }
   }
+  if (!device().fat()) GTEST_SKIP() << "one algorithm only: nothing to measure, results were right";
   const std::string text = stored();
   for (const char* problem : {"conv_forward float32 0 2 1 16 24 1 10 9", "conv_backward_data float32 0 2", "conv_backward_weight float32 0 2"})
     EXPECT_NE(text.find(problem), std::string::npos) << text;
@@ -143,5 +144,6 @@ TEST_F(Tuning, ProductsThatAddToTheirOwnResultAreMeasuredAside) {
   p.beta = 1;
   gemm(queue(), p, {a.data(), a.data(), c.data(), c.data()});
   for (float value : c.host()) ASSERT_EQ(value, 3.0f + 0.25f * n);
+  if (!device().fat()) GTEST_SKIP() << "one algorithm only: nothing to measure, the sums were right";
   EXPECT_NE(stored().find("gemm float32 1 96 96 96"), std::string::npos) << stored();
 }
