@@ -25,6 +25,7 @@ namespace {
 constexpr std::string_view shipped = "tuning/fat.tsv";
 constexpr const char* header = "# torch_ocl tuning 1\n";
 constexpr double needed_gain = 0.95;
+constexpr size_t most_asked = 4096;
 
 std::atomic<bool>& measuring_flag() {
   static std::atomic<bool> value{environment::flag("TORCH_OCL_TUNE", false)};
@@ -148,6 +149,62 @@ std::optional<double> timed(Queue& queue, const Problem& problem, const Candidat
   }
 }
 
+using Clock = std::chrono::steady_clock;
+
+struct Entry {
+  const Candidate* candidate;
+  double best = std::numeric_limits<double>::infinity();  // seconds
+};
+
+// The candidates that run and agree with the first that does. This first run also builds their kernels.
+std::vector<Entry> accepted(Queue& queue, const Problem& problem, std::span<const Candidate> candidates, const Result& result, Clock::time_point deadline) {
+  const double tolerance = is_half(result.dtype) ? 2e-2 : 1e-3;
+  std::vector<Entry> entries;
+  std::vector<double> expected;
+  for (const Candidate& candidate : candidates) {
+    if (entries.size() > 1 && Clock::now() > deadline) break;
+    if (!timed(queue, problem, candidate)) continue;
+    std::vector<double> values = on_host(queue, result);
+    if (entries.empty())
+      expected = std::move(values);
+    else if (!agree(expected, values, tolerance)) {
+      report(problem, candidate.name, std::string("its result is not that of ") + entries[0].candidate->name);
+      continue;
+    }
+    entries.push_back({&candidate});
+  }
+  return entries;
+}
+
+void race(Queue& queue, const Problem& problem, std::vector<Entry>& entries, Clock::time_point deadline) {
+  double quickest = std::numeric_limits<double>::infinity();
+  for (int round = 0; round < 5 && entries.size() > 1; ++round) {
+    for (Entry& entry : entries) {
+      if (entry.best > 2 * quickest && std::isfinite(entry.best)) continue;  // hopeless
+      // Twice: the first run meets caches and threads as the candidate before it left them.
+      for (int repetition = 0; repetition < 2; ++repetition)
+        entry.best = std::min(entry.best, timed(queue, problem, *entry.candidate).value_or(entry.best));
+      quickest = std::min(quickest, entry.best);
+    }
+    if (Clock::now() > deadline) break;
+  }
+}
+
+std::string_view remember(const Device& device, const Problem& problem, const char* name) {
+  Tables& all = tables();
+  std::lock_guard lock(all.mutex);
+  Table& table = all.of(device);
+  const std::string text = problem.text();
+  table.measured[text] = name;
+  table.lines[text] = name;
+  if (program_cache::enabled()) {
+    Lines lines = on_disk(device);
+    for (const auto& [measured, choice] : table.measured) lines.insert_or_assign(measured, choice);
+    write_atomically(path_of(device), {text_of(lines)});
+  }
+  return table.asked[problem] = intern(name);
+}
+
 }  // namespace
 
 Problem& Problem::add(int64_t number) {
@@ -185,46 +242,17 @@ std::string_view choice(const Device& device, const Problem& problem) {
   const auto asked = table.asked.find(problem);
   if (asked != table.asked.end()) return asked->second;
   const auto line = table.lines.find(problem.text());
+  if (table.asked.size() >= most_asked) table.asked.clear();  // programs whose shapes never repeat
   return table.asked[problem] = line == table.lines.end() ? std::string_view() : intern(line->second);
 }
 
 std::string_view measure(Queue& queue, const Problem& problem, std::span<const Candidate> candidates, const Result& result) {
   if (candidates.size() == 1) return intern(candidates[0].name);
-  using Clock = std::chrono::steady_clock;
-  struct Entry {
-    const Candidate* candidate;
-    double best = std::numeric_limits<double>::infinity();
-  };
   const auto deadline = Clock::now() + std::chrono::milliseconds(environment::number("TORCH_OCL_TUNE_BUDGET", 1000));
-  const double tolerance = is_half(result.dtype) ? 2e-2 : 1e-3;
   queue.finish();
-  // The first run builds kernels and gives the result to compare.
-  std::vector<Entry> entries;
-  std::vector<double> expected;
-  for (const Candidate& candidate : candidates) {
-    if (entries.size() > 1 && Clock::now() > deadline) break;
-    if (!timed(queue, problem, candidate)) continue;
-    std::vector<double> values = on_host(queue, result);
-    if (entries.empty())
-      expected = std::move(values);
-    else if (!agree(expected, values, tolerance)) {
-      report(problem, candidate.name, std::string("its result is not that of ") + entries[0].candidate->name);
-      continue;
-    }
-    entries.push_back({&candidate});
-  }
+  std::vector<Entry> entries = accepted(queue, problem, candidates, result, deadline);
   if (entries.empty()) throw std::runtime_error("no algorithm works for " + problem.text());
-  double quickest = std::numeric_limits<double>::infinity();
-  for (int round = 0; round < 5 && entries.size() > 1; ++round) {
-    for (Entry& entry : entries) {
-      if (entry.best > 2 * quickest && std::isfinite(entry.best)) continue;  // hopeless
-      // Twice: the first run meets caches and threads as the candidate before it left them.
-      for (int repetition = 0; repetition < 2; ++repetition)
-        entry.best = std::min(entry.best, timed(queue, problem, *entry.candidate).value_or(entry.best));
-      quickest = std::min(quickest, entry.best);
-    }
-    if (Clock::now() > deadline) break;
-  }
+  race(queue, problem, entries, deadline);
   const Entry* chosen = &entries[0];
   for (const Entry& entry : entries)
     if (entry.best < chosen->best * (chosen == &entries[0] ? needed_gain : 1.0)) chosen = &entry;
@@ -233,19 +261,7 @@ std::string_view measure(Queue& queue, const Problem& problem, std::span<const C
     for (const Entry& entry : entries) line.append(" ").append(entry.candidate->name).append(" ").append(std::to_string(entry.best * 1e3)).append(" ms");
     std::fprintf(stderr, "%s\n", line.c_str());
   }
-
-  Tables& all = tables();
-  std::lock_guard lock(all.mutex);
-  Table& table = all.of(queue.device());
-  const std::string text = problem.text();
-  table.measured[text] = chosen->candidate->name;
-  table.lines[text] = chosen->candidate->name;
-  if (program_cache::enabled()) {
-    Lines lines = on_disk(queue.device());
-    for (const auto& [measured, name] : table.measured) lines.insert_or_assign(measured, name);
-    write_atomically(path_of(queue.device()), {text_of(lines)});
-  }
-  return table.asked[problem] = intern(chosen->candidate->name);
+  return remember(queue.device(), problem, chosen->candidate->name);
 }
 
 std::string table(const Device& device) {
