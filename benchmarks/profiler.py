@@ -1,9 +1,11 @@
-"""What a profiler costs that is not running: fresh processes that have never profiled against ones that have profiled a step before.
+"""What a profiler costs that is not running: the same work in one process before and after a profile.
 
-    python -m benchmarks.profiler [--rounds 8]
+    python -m benchmarks.profiler [--rounds 12]
 
-Each process gives the quickest of many chains of in-place additions, where a launch costs the most beside its work, and of training steps of a
-small network; processes of both kinds take turns, and the medians of their quickest times are compared.
+The work is chains of in-place additions, where a launch costs the most beside what it does, and training steps of a small network. Times of
+different processes differ by more than a launch's check costs, so each process is compared with itself: the quickest times after a step under
+torch.profiler over the quickest before it. Processes that pass an ordinary step instead show what time alone does to that ratio; both kinds
+take turns. What is told is the median ratio of either kind and their quotient, the overhead.
 """
 
 import argparse
@@ -47,30 +49,40 @@ def measure(profiled):
         optimizer.step()
         torch.ocl.synchronize()
 
-    for _ in range(3):
+    def times():
+        return {"addition": quickest(chain, CHAINS) / CHAIN, "step": quickest(step, STEPS)}
+
+    for _ in range(10):
         chain(), step()
+    before = times()
     if profiled:
         with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.PrivateUse1]):
             chain(), step()
-    return {"addition": quickest(chain, CHAINS) / CHAIN, "step": quickest(step, STEPS)}
+    else:
+        chain(), step()
+    after = times()
+    return {work: {"seconds": before[work], "ratio": after[work] / before[work]} for work in before}
 
 
 def main():
     parser = argparse.ArgumentParser(prog="python -m benchmarks.profiler", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=8)
-    parser.add_argument("--child", choices=["never", "before"], help=argparse.SUPPRESS)
+    parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--child", choices=["plain", "profiled"], help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
-        print(json.dumps(measure(options.child == "before")))
+        print(json.dumps(measure(options.child == "profiled")))
         return
-    found = {"never": [], "before": []}
+    found = {"plain": [], "profiled": []}
     for _ in range(options.rounds):
         for kind, results in found.items():
             answer = subprocess.run([sys.executable, "-m", "benchmarks.profiler", "--child", kind], capture_output=True, text=True, check=True)
             results.append(json.loads(answer.stdout.splitlines()[-1]))
     for work in ("addition", "step"):
-        never, before = (statistics.median(result[work] for result in found[kind]) for kind in ("never", "before"))
-        print(f"{work}: {1e6 * never:.2f} us without a profiler before, ratio after one {before / never:.4f}")
+        ratio = {kind: statistics.median(result[work]["ratio"] for result in results) for kind, results in found.items()}
+        spread = statistics.pstdev(result[work]["ratio"] for result in found["plain"])
+        seconds = statistics.median(result[work]["seconds"] for results in found.values() for result in results)
+        print(f"{work}: {1e6 * seconds:.2f} us; after a profile {ratio['profiled']:.4f} of before, after an ordinary step {ratio['plain']:.4f} "
+              f"(deviation {spread:.4f}); overhead {ratio['profiled'] / ratio['plain']:.4f}")
 
 
 if __name__ == "__main__":

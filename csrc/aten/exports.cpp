@@ -59,6 +59,7 @@ const Exports exports = {
     .capabilities = [](int i) -> const Capabilities& { return runtime::device(index(i)).capabilities(); },
     .fat = [](int i) { return Device::get(i).fat(); },
     .bfloat16_pairs = [](int i) { return has_bfloat16_pairs(Device::get(i)); },
+    .quick_bfloat16_pairs = [](int i) { return prefers_bfloat16_pairs(Device::get(i)); },
     .float_atomics = [](int i) { return name_of(float_atomics(Device::get(i))); },
     .current_device = [] { return static_cast<int>(runtime::current_device()); },
     .set_device = [](int i) { runtime::set_device(index(i)); },

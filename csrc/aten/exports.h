@@ -21,7 +21,8 @@ struct Exports {
   std::vector<std::string> (*device_problems)();
   const Capabilities& (*capabilities)(int device);
   bool (*fat)(int device);
-  bool (*bfloat16_pairs)(int device);  // csrc/opencl/bfloat16_pairs.h
+  bool (*bfloat16_pairs)(int device);        // csrc/opencl/bfloat16_pairs.h
+  bool (*quick_bfloat16_pairs)(int device);  // they multiply faster than float32
   const char* (*float_atomics)(int device);  // csrc/opencl/float_atomics.h
   int (*current_device)();
   void (*set_device)(int device);

@@ -3,6 +3,7 @@
 #include "opencl/environment.h"
 #include "opencl/selftest.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -21,7 +22,7 @@ bool processor_has_instruction() {
 // The upper halves, two elements in one word: `low` is the first of the pair.
 uint32_t pair_of(float low, float high) { return std::bit_cast<uint32_t>(low) >> 16 | (std::bit_cast<uint32_t>(high) & 0xffff0000u); }
 
-// Mirrors kernels_cl/selftest_bfloat16.cl: words [0, 16) a, [16, 32) b, [32, 64) two vectors of sums, [64, 72) rounded sums.
+// Mirrors multiply_pairs in kernels_cl/selftest_bfloat16.cl: words [0, 16) a, [16, 32) b, [32, 64) two vectors of sums, [64, 72) rounded sums.
 bool probe(Device& device) {
   constexpr int lanes = 16, words = 72;
   union {
@@ -57,7 +58,25 @@ bool probe(Device& device) {
   return right;
 }
 
+// Mirrors repeat_products in kernels_cl/selftest_bfloat16.cl. Nothing when it does not run.
+std::optional<double> seconds_of(Device& device, bool pairs, int32_t rounds) {
+  float data[48] = {};
+  std::fill_n(data, 16, std::bit_cast<float>(pair_of(1, 1)));
+  data[16] = std::bit_cast<float>(rounds);
+  data[17] = std::bit_cast<float>(int32_t{pairs});
+  return run_selftest(device, "selftest_bfloat16.cl", "repeat_products", Defines(), Range(1), data, sizeof data);
+}
+
 }  // namespace
+
+double bfloat16_pairs_gain(Device& device, int32_t rounds) {
+  double pairs = HUGE_VAL, floats = HUGE_VAL;
+  for (int i = 0; i < 4; ++i) {  // in turns; the first of each also wakes the processor's wide units
+    pairs = std::min(pairs, seconds_of(device, true, rounds).value_or(HUGE_VAL));
+    floats = std::min(floats, seconds_of(device, false, rounds).value_or(HUGE_VAL));
+  }
+  return 2 * floats / pairs;
+}
 
 bool bfloat16_pairs_emulated() {
   static const bool emulated = environment::get("TORCH_OCL_BFLOAT16_PAIRS") == "emulate";
@@ -68,6 +87,14 @@ bool has_bfloat16_pairs(const Device& device) {
   static auto& answers = *new MeasuredOnce<bool>;
   static const bool possible = environment::flag("TORCH_OCL_BFLOAT16_PAIRS", true) && (bfloat16_pairs_emulated() || processor_has_instruction());
   return possible && device.capabilities().is_cpu && device.fat() && answers.get(device, probe);
+}
+
+bool prefers_bfloat16_pairs(const Device& device) {
+  static auto& answers = *new MeasuredOnce<bool>;
+  static const bool always = bfloat16_pairs_emulated() || environment::get("TORCH_OCL_BFLOAT16_PAIRS") == "1";
+  constexpr int32_t rounds = 1 << 15;  // a few tenths of a millisecond
+  constexpr double worthwhile = 1.3;   // packing pairs costs more than packing numbers
+  return has_bfloat16_pairs(device) && (always || answers.get(device, [](Device& d) { return bfloat16_pairs_gain(d, rounds) > worthwhile; }));
 }
 
 }  // namespace ocl

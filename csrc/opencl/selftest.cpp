@@ -2,13 +2,15 @@
 
 #include "opencl/device.h"
 
+#include <chrono>
+
 namespace ocl {
 
-bool run_selftest(Device& device, const char* file, const char* name, const Defines& defines, Range range, void* data, size_t bytes) {
+std::optional<double> run_selftest(Device& device, const char* file, const char* name, const Defines& defines, Range range, void* data, size_t bytes) {
   cl_int code = CL_SUCCESS;
   cl_mem buffer = clCreateBuffer(device.context(), CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, bytes, data, &code);
-  if (code != CL_SUCCESS) return false;
-  bool ran = false;
+  if (code != CL_SUCCESS) return std::nullopt;
+  std::optional<double> seconds;
   try {
     Kernel& kernel = get_kernel(device, file, name, defines);
     const cl_ulong offset = 0;
@@ -16,12 +18,16 @@ bool run_selftest(Device& device, const char* file, const char* name, const Defi
     detail::set_argument(kernel, 0, sizeof buffer, &buffer);
     detail::set_argument(kernel, 1, sizeof offset, &offset);
     Queue& queue = device.default_queue();
+    queue.finish();
+    const auto begin = std::chrono::steady_clock::now();
     detail::enqueue(queue, kernel, range, Range(1));
-    ran = clEnqueueReadBuffer(queue.handle(), buffer, CL_TRUE, 0, bytes, data, 0, nullptr, nullptr) == CL_SUCCESS;
+    queue.finish();
+    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
+    if (clEnqueueReadBuffer(queue.handle(), buffer, CL_TRUE, 0, bytes, data, 0, nullptr, nullptr) == CL_SUCCESS) seconds = passed.count();
   } catch (const Error&) {
   }
   clReleaseMemObject(buffer);
-  return ran;
+  return seconds;
 }
 
 }  // namespace ocl

@@ -35,6 +35,7 @@ py::dict properties(int index) {
   d["denormals"] = c.denormals;
   d["unified_memory"] = c.unified_memory;
   d["bfloat16_pairs"] = core.bfloat16_pairs(index);
+  d["quick_bfloat16_pairs"] = core.quick_bfloat16_pairs(index);
   d["float_atomics"] = core.float_atomics(index);
   d["global_memory"] = c.global_memory;
   d["max_allocation"] = c.max_allocation;

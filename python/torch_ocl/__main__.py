@@ -18,7 +18,7 @@ from _torch_ocl_boot import loader
 
 from . import _core
 
-FEATURES = ("fp64", "fp16", "sub_groups", "correctly_rounded_divide_sqrt", "denormals", "unified_memory", "bfloat16_pairs")
+FEATURES = ("fp64", "fp16", "sub_groups", "correctly_rounded_divide_sqrt", "denormals", "unified_memory", "bfloat16_pairs", "quick_bfloat16_pairs")
 
 
 def line(name, value):

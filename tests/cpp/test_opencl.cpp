@@ -1,8 +1,12 @@
 #include "support.h"
 
+#include "opencl/bfloat16_pairs.h"
 #include "opencl/float_atomics.h"
 #include "opencl/program_cache.h"
+#include "opencl/selftest.h"
 
+#include <bit>
+#include <cmath>
 #include <thread>
 
 using namespace ocl;
@@ -191,4 +195,22 @@ TEST(KernelSite, IsSafeFromManyThreads) {
 TEST(FloatAtomics, AddRightInEveryWayOfTheDevice) {
   EXPECT_TRUE(adds_right(device(), FloatAtomics::compare_and_swap));
   EXPECT_TRUE(adds_right(device(), float_atomics(device())));
+}
+
+// What is timed must be the products: sums of 12 chains of 10 rounds.
+TEST(Bfloat16Pairs, TimedLoopsAddProducts) {
+  if (!has_bfloat16_pairs(device())) GTEST_SKIP() << "no products of bfloat16 in kernels of this device";
+  const float pair = std::bit_cast<float>(uint32_t{0x3f803f80});  // (1, 1), or the number 1.0038
+  for (int32_t pairs : {0, 1}) {
+    float data[48] = {};
+    std::fill_n(data, 16, pair);
+    data[16] = std::bit_cast<float>(int32_t{10});
+    data[17] = std::bit_cast<float>(pairs);
+    const auto seconds = run_selftest(device(), "selftest_bfloat16.cl", "repeat_products", Defines(), Range(1), data, sizeof data);
+    ASSERT_TRUE(seconds.has_value());
+    EXPECT_GT(*seconds, 0);
+    for (int i = 32; i < 48; ++i) EXPECT_NEAR(data[i], 12 * (pair + 10 * (pairs ? 2 : pair * pair)), 1e-4);
+  }
+  const double gain = bfloat16_pairs_gain(device(), 64);
+  EXPECT_TRUE(gain > 0 && std::isfinite(gain));
 }

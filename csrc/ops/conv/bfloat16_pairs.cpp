@@ -78,6 +78,10 @@ const char* refuses_common(const ConvProblem& p, const Device& device) {
   return nullptr;
 }
 
+const char* declines(const ConvProblem&, const Device& device) {
+  return prefers_bfloat16_pairs(device) ? nullptr : "float32 multiplies faster on this processor";
+}
+
 // ---- forward
 
 size_t forward_workspace(const ConvProblem& p, const Device&) { return 4 * packed_words(flatten_pointwise(forward_gather(p))); }
@@ -145,9 +149,9 @@ void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, 
 
 std::span<const ConvAlgorithm> bfloat16_pairs_algorithms() {
   static const ConvAlgorithm algorithms[] = {
-      {"bfloat16_pairs", ConvPass::forward, refuses_common, forward_workspace, forward},
-      {"bfloat16_pairs", ConvPass::backward_data, backward_data_refuses, backward_data_workspace, backward_data},
-      {"bfloat16_pairs", ConvPass::backward_weight, backward_weight_refuses, backward_weight_workspace, backward_weight},
+      {"bfloat16_pairs", ConvPass::forward, refuses_common, forward_workspace, forward, declines},
+      {"bfloat16_pairs", ConvPass::backward_data, backward_data_refuses, backward_data_workspace, backward_data, declines},
+      {"bfloat16_pairs", ConvPass::backward_weight, backward_weight_refuses, backward_weight_workspace, backward_weight, declines},
   };
   return algorithms;
 }

@@ -116,6 +116,10 @@ const char* pairs_refuses(const GemmProblem& p, const Device& device) {
   return has_bfloat16_pairs(device) ? nullptr : "no products of bfloat16 in kernels of this device";
 }
 
+const char* pairs_declines(const GemmProblem&, const Device& device) {
+  return prefers_bfloat16_pairs(device) ? nullptr : "float32 multiplies faster on this processor";
+}
+
 size_t pairs_workspace(const GemmProblem& p, const Device& device) {
   return p.k <= pairs_tile(device).kc ? 0 : static_cast<size_t>(p.batch * p.m * round_up(p.n, 32)) * sizeof(float);
 }
@@ -127,7 +131,7 @@ void pairs_run(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* 
 }  // namespace
 
 const GemmAlgorithm panel{"panel", refuses, never, workspace, run};
-const GemmAlgorithm bfloat16_pairs{"bfloat16_pairs", pairs_refuses, never, pairs_workspace, pairs_run};
+const GemmAlgorithm bfloat16_pairs{"bfloat16_pairs", pairs_refuses, pairs_declines, pairs_workspace, pairs_run};
 
 }  // namespace gemm_detail
 }  // namespace ocl::ops

@@ -67,15 +67,16 @@ def test_errors_are_the_cpus(device, no_fallback):
     check(errors(device))
 
 
-def test_without_the_processors_products(device):
+@pytest.mark.parametrize("wanted", ["0", "1"])
+def test_with_and_without_the_processors_products(device, wanted):
     if not torch.ocl.get_device_properties().bfloat16_pairs:
         pytest.skip("the device has none: the other test ran without")
-    variables = os.environ | {"TORCH_OCL_BFLOAT16_PAIRS": "0", "TORCH_OCL_FALLBACK": "error"}
+    variables = os.environ | {"TORCH_OCL_BFLOAT16_PAIRS": wanted, "TORCH_OCL_FALLBACK": "error"}
     variables["PYTHONPATH"] = os.pathsep.join([str(ROOT / "python"), str(ROOT), variables.get("PYTHONPATH", "")])
     done = subprocess.run([sys.executable, __file__], env=variables, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout.splitlines()[-1])
-    assert answer["bfloat16_pairs"] is False
+    assert answer["preferred"] is (wanted == "1")
     check(answer["errors"])
 
 
@@ -91,4 +92,4 @@ def test_nan_stays_in_its_row(device, no_fallback):
 if __name__ == "__main__":
     import torch_ocl  # noqa: F401
 
-    print(json.dumps({"bfloat16_pairs": torch.ocl.get_device_properties().bfloat16_pairs, "errors": errors("ocl")}))
+    print(json.dumps({"preferred": torch.ocl.get_device_properties().quick_bfloat16_pairs, "errors": errors("ocl")}))
