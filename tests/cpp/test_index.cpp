@@ -88,6 +88,48 @@ TEST(Index, SelectRowsAndColumns) {
   EXPECT_EQ(narrow.host(), expected);
 }
 
+// Whole rows of a matrix, which CPU-style kernels copy in runs; wide enough for a vector and a rest.
+template <class T>
+void select_rows_matches(DType dtype) {
+  const int64_t N = 41, D = 77;
+  std::vector<T> x(N * D);
+  std::iota(x.begin(), x.end(), T(1));
+  const auto index = from_the_front(random_index(90, N), N);
+  const std::vector<int> narrow(index.begin(), index.end());
+  Array<T> self(x), out(90 * D), second(90 * D);
+  Array<int64_t> indices(index);
+  Array<int> narrow_indices(narrow);
+  const TensorView sv = TensorView::contiguous(self.data(), dtype, {N, D});
+  index_select(queue(), TensorView::contiguous(out.data(), dtype, {90, D}), sv, 0, TensorView::contiguous(indices.data(), DType::int64, {90}));
+  index_select(queue(), TensorView::contiguous(second.data(), dtype, {90, D}), sv, 0, TensorView::contiguous(narrow_indices.data(), DType::int32, {90}));
+  finish();
+  std::vector<T> expected;
+  for (int64_t k : index) expected.insert(expected.end(), x.begin() + k * D, x.begin() + (k + 1) * D);
+  EXPECT_EQ(out.host(), expected);
+  EXPECT_EQ(second.host(), expected);
+}
+
+TEST(Index, SelectRowsMovesEveryWidth) {
+  select_rows_matches<uint8_t>(DType::uint8);
+  select_rows_matches<int16_t>(DType::int16);
+  select_rows_matches<float>(DType::float32);
+  select_rows_matches<int64_t>(DType::int64);
+}
+
+TEST(Index, RowOutOfRangeIsReportedAndTheOthersAreCopied) {
+  const int64_t N = 5, D = 40;
+  const auto x = random_values<float>(N * D);
+  Array<float> self(x), out(std::vector<float>(3 * D, -1.f));
+  Array<int64_t> indices(std::vector<int64_t>{4, 5, 0});
+  index_select(queue(), TensorView::contiguous(out.data(), DType::float32, {3, D}), TensorView::contiguous(self.data(), DType::float32, {N, D}), 0,
+               TensorView::contiguous(indices.data(), DType::int64, {3}));
+  EXPECT_THROW(finish(), std::runtime_error);
+  std::vector<float> expected(x.begin() + 4 * D, x.end());
+  expected.resize(2 * D, -1.f);
+  expected.insert(expected.end(), x.begin(), x.begin() + D);
+  EXPECT_EQ(out.host(), expected);
+}
+
 template <class T>
 void gather_matches(DType dtype) {
   const int64_t R = 67, S = 129, N = 43;
