@@ -22,7 +22,7 @@ from torch.utils.data import DataLoader, Dataset
 # model -> optimizer, learning rate
 MODELS = {
     "alexnet": ("adam", 2e-4),
-    "resnet18": ("sgd", 0.02),
+    "resnet18": ("sgd", 0.01),
     "resnet50": ("sgd", 0.05),
     "mobilenet_v2": ("sgd", 0.05),
     "vgg16": ("adam", 1e-4),
