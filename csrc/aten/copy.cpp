@@ -7,6 +7,7 @@
 #include <ATen/ops/_copy_from_and_resize_native.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/empty_strided.h>
 #include <ATen/ops/from_blob.h>
 
 namespace ocl::aten {

@@ -8,6 +8,7 @@
 #include <ATen/TensorUtils.h>
 #include <ATen/ops/_embedding_bag_backward_native.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/promote_types.h>
 #include <ATen/ops/zeros.h>
 
 namespace ocl::aten {

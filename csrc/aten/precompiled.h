@@ -3,4 +3,5 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/TensorIterator.h>
+#include <ATen/native/Resize.h>
 #include <torch/library.h>
