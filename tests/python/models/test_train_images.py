@@ -27,6 +27,18 @@ def relative_errors(values, truth):
     return errors
 
 
+def smooth(network):
+    """The same network with x * sigmoid(x) in the place of every ReLU and means in the place of maxima."""
+    for name, module in list(network.named_modules()):
+        parent, _, child = name.rpartition(".")
+        if isinstance(module, (torch.nn.ReLU, torch.nn.ReLU6)):
+            setattr(network.get_submodule(parent), child, torch.nn.SiLU())
+        elif isinstance(module, torch.nn.MaxPool2d):
+            setattr(network.get_submodule(parent), child, torch.nn.AvgPool2d(module.kernel_size, module.stride, module.padding))
+    assert any(isinstance(module, torch.nn.SiLU) for module in network.modules())
+    return network
+
+
 def forward_and_gradients(network, loss_function, batch, device, dtype):
     """{name: tensor} of the output, the loss and the gradient of every parameter and of the input."""
     network = copy.deepcopy(network).to(device, dtype)
@@ -48,24 +60,19 @@ def forward_and_gradients(network, loss_function, batch, device, dtype):
 def test_gradients_against_float64(name, which, device, no_fallback):
     """Within four times the CPU's own error or 1e-4.
 
-    At full size a million activations lie behind a ReLU, and some so near to zero that rounding decides: one of them moves the gradients
-    before it by 1e-3, with either of the CPU's layouts as well, which therefore both count. Noise breaks the exact ties that flat
-    backgrounds make in pooling windows, a whole region of them at once.
+    At full size millions of activations lie behind a ReLU, and some so near to zero that rounding decides: a single one in a late layer
+    moves the gradients before it by 2e-3, whoever computes; so do near ties in pooling windows. There the network has smooth functions in
+    their place, so that the sizes of its other layers are what is tested; ReLU and pooling are compared at the small size, and alone.
     """
     case = IMAGE_NETWORKS[name]
     network = without_dropout(case.build()).train()
     batch = case.batch(4, getattr(case, which), seed=3)
-    layouts = [torch.contiguous_format]
     if which == "size":
-        batch = (batch[0] + 0.1 * torch.randn(batch[0].shape, generator=torch.Generator().manual_seed(1)), *batch[1:])
-        layouts += [torch.channels_last]
+        network = smooth(network)
     truth = forward_and_gradients(network, case.loss, batch, "cpu", torch.float64)
-    natives = []
-    for layout in layouts:
-        arranged = copy.deepcopy(network).to(memory_format=layout), (batch[0].contiguous(memory_format=layout), *batch[1:])
-        natives.append(relative_errors(forward_and_gradients(arranged[0], case.loss, arranged[1], "cpu", torch.float32), truth))
+    native = relative_errors(forward_and_gradients(network, case.loss, batch, "cpu", torch.float32), truth)
     ours = relative_errors(forward_and_gradients(network, case.loss, batch, device, torch.float32), truth)
-    allowed = {part: max(1e-4, *(4 * native[part] for native in natives)) for part in truth}
+    allowed = {part: max(1e-4, 4 * native[part]) for part in truth}
     wrong = {part: f"{error:.2e}, allowed {allowed[part]:.2e}" for part, error in ours.items() if not error <= allowed[part]}
     assert not wrong
 
