@@ -10,8 +10,10 @@ struct Target {
   int32_t size[3], first[3], step[3];
 };
 
-// Results per work-item and direction: large tiles only where they fill the device.
-int choose_tile(int64_t rows, int64_t columns, int64_t layers, const Device& device) {
+// Results per work-item and direction: large tiles only where they fill the device and fit its local memory (two operands, 16 steps,
+// and the columns of conv_simt_weight).
+int choose_tile(DType dtype, int64_t rows, int64_t columns, int64_t layers, const Device& device) {
+  if (2 * 16 * 129 * size_of(accumulate_type(dtype)) + 128 * 32 > device.capabilities().local_memory) return 4;
   const int64_t groups = ceil_div(rows, 128) * ceil_div(columns, 128) * layers;
   return rows >= 128 && groups >= 2 * device.capabilities().compute_units ? 8 : 4;
 }
@@ -25,7 +27,7 @@ Kernel& specialise(KernelSite& site, Device& device, DType type, DType result, i
 void gather(Queue& queue, DType type, const Gather& g, const Target& target, int64_t result_channels, const void* x, const void* w, const void* bias, void* y) {
   static KernelSite site("conv_simt.cl", "conv_simt_gather");
   const int64_t pixels = g.shape.batch * g.plane(), plane = int64_t{1} * target.size[0] * target.size[1] * target.size[2];
-  const int tile = choose_tile(g.shape.out_channels, pixels, g.groups, queue.device());
+  const int tile = choose_tile(type, g.shape.out_channels, pixels, g.groups, queue.device());
   const int64_t edge = 16 * tile;
   launch(queue, specialise(site, queue.device(), type, type, tile), Range(ceil_div(pixels, edge) * 16, ceil_div(g.shape.out_channels, edge) * 16, g.groups), Range(16, 16, 1),
          x, w, bias, y, g.shape, g.weights, target, int32_t{bias != nullptr}, result_channels * plane);
@@ -33,6 +35,7 @@ void gather(Queue& queue, DType type, const Gather& g, const Target& target, int
 
 const char* refuses(const ConvProblem& p, const Device& device) {
   if (device.fat()) return "made for GPUs";
+  if (device.capabilities().max_work_group < 256) return "needs groups of 256 work-items";
   if (p.channels_last) return "channels first only";
   if (!is_floating(p.dtype)) return "floating types only";
   if (p.taps() * std::max(p.in_per_group(), p.out_per_group()) >= 1 << 30) return "sums are too long";
@@ -77,10 +80,10 @@ struct Shares {
 };
 
 // Enough work-groups for the device, at least 256 pixels each.
-Shares choose_shares(const Gather& g, const Device& device) {
+Shares choose_shares(DType dtype, const Gather& g, const Device& device) {
   const int64_t pixels = g.shape.batch * g.plane();
   Shares s{};
-  s.tile = choose_tile(g.shape.out_channels, g.depth(), g.groups * ceil_div(pixels, 1024), device);
+  s.tile = choose_tile(dtype, g.shape.out_channels, g.depth(), g.groups * ceil_div(pixels, 1024), device);
   const int64_t edge = 16 * s.tile, groups = ceil_div(g.shape.out_channels, edge) * ceil_div(g.depth(), edge) * g.groups;
   const int64_t wanted = std::max<int64_t>(1, 4 * device.capabilities().compute_units / groups);
   s.pixels = round_up(ceil_div(pixels, std::min(wanted, ceil_div(pixels, 256))), 16);
@@ -89,7 +92,7 @@ Shares choose_shares(const Gather& g, const Device& device) {
 }
 
 size_t backward_weight_workspace(const ConvProblem& p, const Device& device) {
-  const int64_t parts = choose_shares(forward_gather(p), device).parts;
+  const int64_t parts = choose_shares(p.dtype, forward_gather(p), device).parts;
   return parts > 1 ? parts * p.w_numel() * size_of(accumulate_type(p.dtype)) : 0;
 }
 
@@ -97,7 +100,7 @@ void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, 
   static KernelSite site("conv_simt.cl", "conv_simt_weight"), sum_site("conv_simt.cl", "conv_simt_sum");
   Device& device = queue.device();
   const Gather g = forward_gather(p);
-  const Shares s = choose_shares(g, device);
+  const Shares s = choose_shares(p.dtype, g, device);
   const DType result = s.parts > 1 ? accumulate_type(p.dtype) : p.dtype;
   const int64_t edge = 16 * s.tile;
   launch(queue, specialise(site, device, p.dtype, result, s.tile),

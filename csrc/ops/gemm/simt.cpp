@@ -12,9 +12,12 @@ struct SimtPlan {
   int32_t slices, a_mode, b_mode, unused = 0;
 };
 
-// Small tiles while large ones would leave units without work, and for doubles (registers).
+// Bytes of local memory: two buffers of 16 steps of k for each operand, rows padded by 4.
+uint64_t local_bytes(int tile, DType dtype) { return uint64_t{2} * 2 * 16 * (tile + 4) * size_of(compute_type(dtype)); }
+
+// Small tiles while large ones would leave units without work, for doubles (registers) and where local memory is small.
 int tile_of(const GemmProblem& p, const Device& device) {
-  if (p.dtype == DType::float64 || p.m <= 64 || p.n <= 64) return 64;
+  if (p.dtype == DType::float64 || p.m <= 64 || p.n <= 64 || local_bytes(128, p.dtype) > device.capabilities().local_memory) return 64;
   return p.batch * ceil_div(p.m, 128) * ceil_div(p.n, 128) >= 2 * device.capabilities().compute_units ? 128 : 64;
 }
 
@@ -33,7 +36,7 @@ SimtPlan plan_of(const GemmProblem& p, const Device& device) {
 
 const char* refuses(const GemmProblem& p, const Device& device) {
   if (!is_real_floating(p.dtype)) return "real floating types only";
-  if (device.capabilities().local_memory < (40 << 10)) return "needs 40 KiB of local memory";
+  if (local_bytes(64, p.dtype) > device.capabilities().local_memory) return "too little local memory";
   if (device.capabilities().max_work_group < 256) return "needs groups of 256 work-items";
   return nullptr;
 }

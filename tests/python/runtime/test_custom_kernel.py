@@ -55,7 +55,9 @@ def test_vectors_types_macros_and_streams(device):
     source = "__kernel void k(__global float4* x, float2 a, __global const uchar *flags, ushort unused) { x[get_global_id(0)] = (float4)(a, (float)flags[0], SCALE); }"
     kernel = torch.ocl.compile_kernel(source, defines={"SCALE": "3.0f"})
     x = torch.zeros(8, device=device)
-    with torch.ocl.stream(torch.ocl.Stream()) as _:
+    stream = torch.ocl.Stream()
+    stream.wait_stream(torch.ocl.current_stream())  # for the zeros
+    with torch.ocl.stream(stream):
         kernel(x, (1.0, 2.0), torch.tensor([True], device=device), 7, global_size=2)
         assert x.tolist() == [1, 2, 1, 3] * 2
     builds = torch.ocl.build_counts()
