@@ -78,14 +78,14 @@ inline A gather(const GatherShape s, __global const T* x, const Pixel p, const C
 }
 
 // sum[i][j] += a[.][row i] * b[.][column j]; rows and columns of an item are 16 apart, so that its neighbours are adjacent.
-#define MULTIPLY_STEP                                                                            \
-  for (int k = 0; k < STEP; k++) {                                                               \
-    A column[TILE];                                                                              \
-    _Pragma("unroll") for (int j = 0; j < TILE; j++) column[j] = b[k][lx + 16 * j];              \
-    _Pragma("unroll") for (int i = 0; i < TILE; i++) {                                           \
-      const A row = a[k][ly + 16 * i];                                                           \
+#define MULTIPLY_STEP                                                                              \
+  _Pragma("unroll") for (int k = 0; k < STEP; k++) {                                               \
+    A column[TILE];                                                                                \
+    _Pragma("unroll") for (int j = 0; j < TILE; j++) column[j] = b[k][lx + 16 * j];                \
+    _Pragma("unroll") for (int i = 0; i < TILE; i++) {                                             \
+      const A row = a[k][ly + 16 * i];                                                             \
       _Pragma("unroll") for (int j = 0; j < TILE; j++) sum[i][j] = fma(row, column[j], sum[i][j]); \
-    }                                                                                            \
+    }                                                                                              \
   }
 
 SIMT_KERNEL void conv_simt_gather(TENSOR(const T, x), TENSOR(const T, w), TENSOR(const T, bias), TENSOR(T, y), const GatherShape s, const WeightMap m, const Target target,

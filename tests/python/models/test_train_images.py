@@ -63,18 +63,29 @@ def test_gradients_against_float64(name, which, device, no_fallback):
     At full size millions of activations lie behind a ReLU, and some so near to zero that rounding decides: a single one in a late layer
     moves the gradients before it by 2e-3, whoever computes; so do near ties in pooling windows. There the network has smooth functions in
     their place, so that the sizes of its other layers are what is tested; ReLU and pooling are compared at the small size, and alone.
+
+    There too, a first layer's gradient is what is left when 1000 times larger terms cancel, and the flat background rounds alike in every
+    pixel: with other weights the CPU's error of mobilenet_v2's first gradient lies anywhere between 3e-5 and 1e-4, and so does ours, each
+    by its own luck. Errors are therefore root mean squares over three initial weights, on both sides.
     """
     case = IMAGE_NETWORKS[name]
-    network = without_dropout(case.build()).train()
+    full_size = which == "size"
     batch = case.batch(4, getattr(case, which), seed=3)
-    if which == "size":
-        network = smooth(network)
-    truth = forward_and_gradients(network, case.loss, batch, "cpu", torch.float64)
-    native = relative_errors(forward_and_gradients(network, case.loss, batch, "cpu", torch.float32), truth)
-    ours = relative_errors(forward_and_gradients(network, case.loss, batch, device, torch.float32), truth)
-    allowed = {part: max(1e-4, 4 * native[part]) for part in truth}
+    squares = {"cpu": {}, device: {}}
+    weights = 3 if full_size else 1
+    for seed in range(weights):
+        torch.manual_seed(1234 + seed)
+        network = without_dropout(case.build()).train()
+        if full_size:
+            network = smooth(network)
+        truth = forward_and_gradients(network, case.loss, batch, "cpu", torch.float64)
+        for where, sums in squares.items():
+            for part, error in relative_errors(forward_and_gradients(network, case.loss, batch, where, torch.float32), truth).items():
+                sums[part] = sums.get(part, 0.0) + error**2 / weights
+    native, ours = ({part: square**0.5 for part, square in sums.items()} for sums in squares.values())
+    allowed = {part: max(1e-4, 4 * error) for part, error in native.items()}
     wrong = {part: f"{error:.2e}, allowed {allowed[part]:.2e}" for part, error in ours.items() if not error <= allowed[part]}
-    assert not wrong
+    assert ours.keys() == truth.keys() and not wrong
 
 
 def loss_curve(network, case, batches, device, optimizer, dtype=torch.float32, layout=torch.contiguous_format, autocast=None):
