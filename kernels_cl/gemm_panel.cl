@@ -6,15 +6,21 @@
 //       for each panel of b (stays in L1), each panel of a (streams from L2): 8 x 2 vectors of accumulators in registers
 //   sums are carried from slab to slab in `carry`: c itself where it is dense and of the compute type, else a workspace
 // Past the edge of a panel lies whatever was read there (the slack of tensors makes that safe); those sums are not stored.
+// PREPACKED: gemm_pack has packed all of a and b into global memory before, where several tasks read the same panels: large products.
 // PAIRS: bfloat16 as it is, two steps of k in one 32-bit element (common/bfloat16_pairs.clh), at twice the rate of float32.
 // Grid: (tiles along m, tiles along n, batch). Chosen on fat devices for real floating types.
 #include "common/gemm.clh"
 #include "common/transpose16.clh"
 #include "common/transpose8.clh"
 
-// defines: DTYPE, WIDE (1: double), PAIRS; MC * KC and NC * KC elements of a and b fit into local memory
+// defines: DTYPE, WIDE (1: double), PAIRS, PREPACKED; MC * KC and NC * KC elements of a and b fit into local memory
 #define MR 8
 #define NR (2 * L)
+#if PREPACKED
+#define PANELS __global
+#else
+#define PANELS __local
+#endif
 
 // How an operand is packed: its panel direction is contiguous, or its k direction is, or neither.
 #define ALONG_PANEL 0
@@ -44,17 +50,17 @@ typedef T packed_t;
 #endif
 
 // Vector p .. p + L - 1 along the panels at depth k of kc.
-inline void put_a(__local packed_t* la, int p, int kc, int k, PACKED v) {
+inline void put_a(PANELS packed_t* la, int p, int kc, int k, PACKED v) {
 #if L == MR
-  *(__local PACKED*)(la + p * kc + k * MR) = v;
+  *(PANELS PACKED*)(la + p * kc + k * MR) = v;
 #else
-  *(__local PACKED_HALF*)(la + p * kc + k * MR) = v.lo;
-  *(__local PACKED_HALF*)(la + (p + MR) * kc + k * MR) = v.hi;
+  *(PANELS PACKED_HALF*)(la + p * kc + k * MR) = v.lo;
+  *(PANELS PACKED_HALF*)(la + (p + MR) * kc + k * MR) = v.hi;
 #endif
 }
-inline void put_b(__local packed_t* lb, int p, int kc, int k, PACKED v) { *(__local PACKED*)(lb + p / NR * NR * kc + k * NR + p % NR) = v; }
-inline __local packed_t* at_a(__local packed_t* la, int p, int kc, int k) { return la + p / MR * MR * kc + k * MR + p % MR; }
-inline __local packed_t* at_b(__local packed_t* lb, int p, int kc, int k) { return lb + p / NR * NR * kc + k * NR + p % NR; }
+inline void put_b(PANELS packed_t* lb, int p, int kc, int k, PACKED v) { *(PANELS PACKED*)(lb + p / NR * NR * kc + k * NR + p % NR) = v; }
+inline PANELS packed_t* at_a(PANELS packed_t* la, int p, int kc, int k) { return la + p / MR * MR * kc + k * MR + p % MR; }
+inline PANELS packed_t* at_b(PANELS packed_t* lb, int p, int kc, int k) { return lb + p / NR * NR * kc + k * NR + p % NR; }
 
 // Depth k of L neighbours along the panel; of L depths from k on of one of them; of one element.
 #if PAIRS
@@ -78,7 +84,7 @@ inline packed_t load_one(__global const storage_t* s, long ld, int k, int steps)
 
 // Packs `extent` rows (a) or columns (b) and `steps` steps of k; strides `step` along the panels, `ld` along k.
 #define DEFINE_PACK(NAME, PUT, AT)                                                                                          \
-  inline void NAME(__global const storage_t* s, long step, long ld, int extent, int steps, __local packed_t* out, int mode) { \
+  inline void NAME(__global const storage_t* s, long step, long ld, int extent, int steps, PANELS packed_t* out, int mode) {  \
     const int kc = DEPTH(steps);                                                                                            \
     if (mode == ALONG_PANEL) {                                                                                              \
       for (int k = 0; k < kc; k++)                                                                                          \
@@ -147,20 +153,57 @@ inline void store_edge(__local const T* lt, int rows, int columns, int dense, __
   }
 }
 
-FAT_KERNEL void gemm_panel(TENSOR(const storage_t, a), TENSOR(const storage_t, b), TENSOR(storage_t, c), TENSOR(const storage_t, d),
+#if PREPACKED
+// Elements of the packed matrices: slab after slab, each as the panels of all rows (columns) that gemm_panel reads.
+#define ROWS_PADDED ((p.m + 15) / 16 * 16)
+#define COLUMNS_PADDED ((p.n + NR - 1) / NR * NR)
+#define PACK_EXTENT 128
+typedef packed_t operand_t;
+
+// One task packs PACK_EXTENT rows of a or columns of b, one slab deep. Grid: (parts of a, then of b; slabs; batch).
+FAT_KERNEL void gemm_pack(TENSOR(const storage_t, a), TENSOR(const storage_t, b), TENSOR(packed_t, packed_a), TENSOR(packed_t, packed_b),
+                          gemm_arguments p, panel_plan plan) {
+  OPEN(const storage_t, a);
+  OPEN(const storage_t, b);
+  OPEN(packed_t, packed_a);
+  OPEN(packed_t, packed_b);
+  const long batch = get_group_id(2), k0 = (long)get_group_id(1) * plan.kc, parts_a = (p.m + PACK_EXTENT - 1) / PACK_EXTENT, part = get_group_id(0);
+  const int steps = min((long)plan.kc, p.k - k0), kc = DEPTH(steps);
+  if (part < parts_a) {
+    const long m0 = part * PACK_EXTENT;
+    packed_a += (batch * DEPTH(p.k) + DEPTH(k0)) * ROWS_PADDED + m0 * kc;
+    pack_a(a + batch * p.a_batch + k0 * p.a_column + m0 * p.a_row, p.a_row, p.a_column, min((long)PACK_EXTENT, p.m - m0), steps, packed_a, plan.a_mode);
+  } else {
+    const long n0 = (part - parts_a) * PACK_EXTENT;
+    packed_b += (batch * DEPTH(p.k) + DEPTH(k0)) * COLUMNS_PADDED + n0 * kc;
+    pack_b(b + batch * p.b_batch + k0 * p.b_row + n0 * p.b_column, p.b_column, p.b_row, min((long)PACK_EXTENT, p.n - n0), steps, packed_b, plan.b_mode);
+  }
+}
+#else
+typedef storage_t operand_t;
+#endif
+
+FAT_KERNEL void gemm_panel(TENSOR(const operand_t, a), TENSOR(const operand_t, b), TENSOR(storage_t, c), TENSOR(const storage_t, d),
                            TENSOR(T, carry), gemm_arguments p, panel_plan plan, T alpha, T beta) {
+#if !PREPACKED
   __local packed_t la[MC * DEPTH(KC)] __attribute__((aligned(64)));
   __local packed_t lb[NC * DEPTH(KC)] __attribute__((aligned(64)));
+#endif
   __local T lt[MR * L] __attribute__((aligned(64)));
   const long batch = get_group_id(2), m0 = (long)get_group_id(0) * plan.mc, n0 = (long)get_group_id(1) * plan.nc;
   const int mm = min((long)plan.mc, p.m - m0), nn = min((long)plan.nc, p.n - n0);
-  OPEN(const storage_t, a);
-  OPEN(const storage_t, b);
+  OPEN(const operand_t, a);
+  OPEN(const operand_t, b);
   OPEN(storage_t, c);
   OPEN(const storage_t, d);
   OPEN(T, carry);
+#if PREPACKED
+  a += batch * DEPTH(p.k) * ROWS_PADDED;
+  b += batch * DEPTH(p.k) * COLUMNS_PADDED;
+#else
   a += batch * p.a_batch + m0 * p.a_row;
   b += batch * p.b_batch + n0 * p.b_column;
+#endif
   c += batch * p.c_batch + m0 * p.c_row + n0 * p.c_column;
   d += batch * p.d_batch + m0 * p.d_row + n0 * p.d_column;
   carry += batch * plan.carry_batch + m0 * plan.carry_row + n0;
@@ -168,20 +211,46 @@ FAT_KERNEL void gemm_panel(TENSOR(const storage_t, a), TENSOR(const storage_t, b
   do {
     const int steps = min((long)plan.kc, p.k - k0), kc = DEPTH(steps);
     const slab_info slab = {alpha, beta, k0 == 0, k0 + steps >= p.k};
+#if PREPACKED
+    const int la_row = 0;
+    __global const packed_t *la = a + DEPTH(k0) * ROWS_PADDED + m0 * kc, *lb = b + DEPTH(k0) * COLUMNS_PADDED + n0 * kc;
+    // While a tile is multiplied, a piece of the next panel of b, or of the next slab's first one, comes from memory.
+    __global const packed_t* next_b = b + DEPTH(k0 + steps) * COLUMNS_PADDED + n0 * DEPTH(min((long)plan.kc, p.k - k0 - steps));
+    const int piece = (NR * kc * MR / mm + 15) / 16 * 16;
+#else
     pack_b(b + k0 * p.b_row, p.b_column, p.b_row, nn, steps, lb, plan.b_mode);
+#endif
     for (int i0 = 0; i0 < mm; i0 += plan.block) {
       const int rows_end = min(i0 + plan.block, mm);
+#if !PREPACKED
+      const int la_row = i0;
       pack_a(a + k0 * p.a_column + i0 * p.a_row, p.a_row, p.a_column, rows_end - i0, steps, la, plan.a_mode);
+#endif
       for (int j = 0; j < nn; j += NR)
         for (int i = i0; i < rows_end; i += MR) {
-          __local const packed_t* pa = la + (i - i0) * kc;
-          __local const packed_t* pb = lb + j * kc;
+          PANELS const packed_t* pa = la + (i - la_row) * kc;
+          PANELS const packed_t* pb = lb + j * kc;
+          const int rows = min(MR, mm - i);
+          if (rows == MR && plan.dense) {
+            // what store_row will read or write
+            __global const char* target = slab.first && slab.last ? (__global const char*)(c + i * p.c_row + j) : (__global const char*)(carry + i * plan.carry_row + j);
+            const long pitch = slab.first && slab.last ? p.c_row * sizeof(storage_t) : plan.carry_row * sizeof(T);
+#pragma unroll
+            for (int x = 0; x < MR; x++) {
+              PREFETCH_FIRST(target + x * pitch);
+              PREFETCH_FIRST(target + x * pitch + 64);
+            }
+          }
+#if PREPACKED
+          __global const packed_t* ahead = (j + NR < nn ? lb + (j + NR) * kc : next_b) + i / MR * piece;
+          for (int x = 0; x < piece; x += 64 / sizeof(packed_t)) PREFETCH_SECOND(ahead + x);
+#endif
           V acc[MR][2];
 #pragma unroll
           for (int x = 0; x < MR; x++) acc[x][0] = acc[x][1] = (V)0;
           if (nn - j > L) {
             for (int k = 0; k < kc; k++, pa += MR, pb += NR) {
-              const PACKED b0 = *(__local const PACKED*)pb, b1 = *(__local const PACKED*)(pb + L);
+              const PACKED b0 = *(PANELS const PACKED*)pb, b1 = *(PANELS const PACKED*)(pb + L);
 #pragma unroll
               for (int x = 0; x < MR; x++) {
                 const PACKED s = (PACKED)(pa[x]);
@@ -191,12 +260,11 @@ FAT_KERNEL void gemm_panel(TENSOR(const storage_t, a), TENSOR(const storage_t, b
             }
           } else {
             for (int k = 0; k < kc; k++, pa += MR, pb += NR) {
-              const PACKED b0 = *(__local const PACKED*)pb;
+              const PACKED b0 = *(PANELS const PACKED*)pb;
 #pragma unroll
               for (int x = 0; x < MR; x++) MULTIPLY_ADD(acc[x][0], (PACKED)(pa[x]), b0);
             }
           }
-          const int rows = min(MR, mm - i);
 #pragma unroll
           for (int y = 0; y < 2; y++) {
             const int columns = nn - j - y * L;

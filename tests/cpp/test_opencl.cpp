@@ -2,6 +2,7 @@
 
 #include "opencl/bfloat16_pairs.h"
 #include "opencl/float_atomics.h"
+#include "opencl/prefetch.h"
 #include "opencl/program_cache.h"
 #include "opencl/selftest.h"
 
@@ -195,6 +196,14 @@ TEST(KernelSite, IsSafeFromManyThreads) {
 TEST(FloatAtomics, AddRightInEveryWayOfTheDevice) {
   EXPECT_TRUE(adds_right(device(), FloatAtomics::compare_and_swap));
   EXPECT_TRUE(adds_right(device(), float_atomics(device())));
+}
+
+// Hints are for processors only; where they are taken, the self-test has run them.
+TEST(Prefetch, OnlyInCpuStyle) {
+  EXPECT_TRUE(device().fat() || !has_prefetch(device()));
+  Defines defines;
+  add_prefetch_define(defines, device());
+  EXPECT_NE(defines.str().find(has_prefetch(device()) ? "PREFETCH 1" : "PREFETCH 0"), std::string::npos) << defines.str();
 }
 
 // What is timed must be the products: sums of 12 chains of 10 rounds.

@@ -21,7 +21,7 @@ inline size_t no_workspace(const GemmProblem&, const Device&) { return 0; }
 // Real floating types, the half types as storage.
 inline bool is_real_floating(DType dtype) { return is_floating(dtype) && !is_complex(dtype); }
 
-extern const GemmAlgorithm skinny, bfloat16_pairs, panel, simt, reference;
+extern const GemmAlgorithm skinny, bfloat16_pairs, prepacked, panel, simt, reference;
 #if TORCH_OCL_CLBLAST
 extern const GemmAlgorithm clblast;
 #endif

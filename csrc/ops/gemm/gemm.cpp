@@ -14,6 +14,7 @@ std::span<const GemmAlgorithm> gemm_algorithms() {
   static const GemmAlgorithm table[] = {
       gemm_detail::skinny,
       gemm_detail::bfloat16_pairs,
+      gemm_detail::prepacked,
       gemm_detail::panel,
 #if TORCH_OCL_CLBLAST
       gemm_detail::clblast,

@@ -1,6 +1,7 @@
 // Packed panels and a register tile (kernels_cl/gemm_panel.cl). The scheme is Goto and van de Geijn's, "Anatomy of high-performance
 // matrix multiplication" (2008), with a tile of c per task instead of shared panels, so that tasks need no barriers.
 #include "opencl/bfloat16_pairs.h"
+#include "opencl/prefetch.h"
 #include "ops/gemm/algorithms.h"
 #include "ops/gemm/panel_plan.h"
 
@@ -72,35 +73,106 @@ size_t workspace(const GemmProblem& p, const Device& device) {
   return static_cast<size_t>(p.batch * p.m * round_up(p.n, 32)) * size_of(compute_type(p.dtype));
 }
 
-template <class T>
-void run_as(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* workspace, const PanelTile& tile, bool pairs) {
-  const Device& device = queue.device();
-  const PanelSplit split = split_panels(tile, p.batch, p.m, p.n, p.k, static_cast<int>(device.capabilities().compute_units));
-  static KernelSite site("gemm_panel.cl", "gemm_panel");
-  Kernel& kernel = site.get(queue.device(), Variant().add(p.dtype).add(pairs, 1), [&] {
+Kernel& kernel_of(KernelSite& site, Device& device, DType type, const PanelTile& tile, bool pairs, bool prepacked) {
+  return site.get(device, Variant().add(type).add(pairs, 1).add(prepacked, 1), [&] {
     Defines defines;
-    dtype(defines, "DTYPE", p.dtype);
-    return defines.add("WIDE", sizeof(T) == 8).add("PAIRS", pairs).add("MC", tile.mc).add("NC", tile.nc).add("KC", tile.kc);
+    dtype(defines, "DTYPE", type);
+    defines.add("WIDE", type == DType::float64).add("PAIRS", pairs).add("PREPACKED", prepacked);
+    add_prefetch_define(defines, device);
+    return defines.add("MC", tile.mc).add("NC", tile.nc).add("KC", tile.kc);
   });
+}
+
+PanelPlan plan_of(const GemmProblem& p, const PanelSplit& split, const void* carry) {
   const int64_t padded = round_up(p.n, 32);
-  const PanelPlan plan{workspace ? p.m * padded : p.c[0],
-                       workspace ? padded : p.c[1],
-                       split.mc,
-                       split.nc,
-                       split.kc,
-                       split.block,
-                       packing_mode(p.a[1], p.a[2]),
-                       packing_mode(p.b[2], p.b[1]),
-                       p.c[2] == 1};
-  const Range grid(ceil_div(p.m, split.mc), ceil_div(p.n, split.nc), p.batch);
-  launch(queue, kernel, grid, Range(1, 1, 1), o.a, o.b, o.c, o.d ? o.d : o.c, workspace ? workspace : o.c, GemmArguments(p), plan,
+  return {carry ? p.m * padded : p.c[0],
+          carry ? padded : p.c[1],
+          split.mc,
+          split.nc,
+          split.kc,
+          split.block,
+          packing_mode(p.a[1], p.a[2]),
+          packing_mode(p.b[2], p.b[1]),
+          p.c[2] == 1};
+}
+
+PanelSplit split_of(const GemmProblem& p, const Device& device, const PanelTile& tile) {
+  return split_panels(tile, p.batch, p.m, p.n, p.k, static_cast<int>(device.capabilities().compute_units));
+}
+
+// a and b: the operands themselves or, prepacked, what gemm_pack made of them.
+template <class T>
+void multiply(Queue& queue, Kernel& kernel, const GemmProblem& p, const GemmOperands& o, const PanelPlan& plan, void* carry) {
+  const Range grid(ceil_div(p.m, plan.mc), ceil_div(p.n, plan.nc), p.batch);
+  launch(queue, kernel, grid, Range(1, 1, 1), o.a, o.b, o.c, o.d ? o.d : o.c, carry ? carry : o.c, GemmArguments(p), plan,
          static_cast<T>(p.alpha.real()), static_cast<T>(p.beta.real()));
+}
+
+template <class T>
+void run_as(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* carry, const PanelTile& tile, bool pairs) {
+  static KernelSite site("gemm_panel.cl", "gemm_panel");
+  Kernel& kernel = kernel_of(site, queue.device(), p.dtype, tile, pairs, false);
+  multiply<T>(queue, kernel, p, o, plan_of(p, split_of(p, queue.device(), tile), carry), carry);
 }
 
 void run(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* workspace) {
   const PanelTile tile = panel_tile(queue.device().capabilities().local_memory, p.dtype);
   if (p.dtype == DType::float64) return run_as<double>(queue, p, o, workspace, tile, false);
   run_as<float>(queue, p, o, workspace, tile, false);
+}
+
+// ---- operands packed once, for all tasks
+
+PanelTile prepacked_tile(DType dtype) { return dtype == DType::float64 ? PanelTile{128, 256, 192} : PanelTile{240, 512, 192}; }
+
+// Elements of the packed operands.
+int64_t packed_a(const GemmProblem& p) { return p.batch * round_up(p.m, 16) * p.k; }
+int64_t packed_b(const GemmProblem& p) { return p.batch * round_up(p.n, 32) * p.k; }
+
+const char* prepacked_refuses(const GemmProblem& p, const Device& device) {
+  constexpr int64_t most_bytes = int64_t{128} << 20;
+  if (const char* reason = refuses(p, device)) return reason;
+  if (p.k < 1) return "nothing to pack";
+  return (packed_a(p) + packed_b(p)) * static_cast<int64_t>(size_of(compute_type(p.dtype))) <= most_bytes ? nullptr : "operands are too large for a copy";
+}
+
+// Tasks that pack for themselves pack a once per column of tiles and b once per row of them.
+const char* prepacked_declines(const GemmProblem& p, const Device& device) {
+  constexpr int64_t worthwhile = 200'000;  // elements: 30 us and more, a further launch costs less
+  const PanelSplit split = split_of(p, device, panel_tile(device.capabilities().local_memory, p.dtype));
+  const int64_t again = (ceil_div(p.n, split.nc) - 1) * packed_a(p) + (ceil_div(p.m, split.mc) - 1) * packed_b(p);
+  return again >= worthwhile ? nullptr : "few panels are packed twice";
+}
+
+int64_t carried(const GemmProblem& p) {
+  return carries_in_c(p) || p.k <= prepacked_tile(p.dtype).kc ? 0 : p.batch * p.m * round_up(p.n, 32);
+}
+
+size_t prepacked_workspace(const GemmProblem& p, const Device&) {
+  return static_cast<size_t>(packed_a(p) + packed_b(p) + carried(p)) * size_of(compute_type(p.dtype));
+}
+
+template <class T>
+void run_prepacked_as(Queue& queue, const GemmProblem& p, const GemmOperands& o, T* a) {
+  static KernelSite pack_site("gemm_panel.cl", "gemm_pack"), site("gemm_panel.cl", "gemm_panel");
+  const PanelTile tile = prepacked_tile(p.dtype);
+  PanelSplit split = split_of(p, queue.device(), tile);
+  split.block = split.mc;  // nothing has to fit into local memory
+  T* b = a + packed_a(p);
+  T* carry = carried(p) ? b + packed_b(p) : nullptr;
+  const PanelPlan plan = plan_of(p, split, carry);
+  constexpr int64_t extent = 128;  // PACK_EXTENT in gemm_panel.cl
+  launch(queue, kernel_of(pack_site, queue.device(), p.dtype, tile, false, true), Range(ceil_div(p.m, extent) + ceil_div(p.n, extent), ceil_div(p.k, plan.kc), p.batch),
+         Range(1, 1, 1), o.a, o.b, a, b, GemmArguments(p), plan);
+  GemmOperands packed = o;
+  packed.a = a;
+  packed.b = b;
+  multiply<T>(queue, kernel_of(site, queue.device(), p.dtype, tile, false, true), p, packed, plan, carry);
+}
+
+void run_prepacked(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* workspace) {
+  if (p.dtype == DType::float64) return run_prepacked_as(queue, p, o, static_cast<double*>(workspace));
+  run_prepacked_as(queue, p, o, static_cast<float*>(workspace));
 }
 
 // ---- pairs of bfloat16 by vdpbf16ps
@@ -131,6 +203,7 @@ void pairs_run(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* 
 }  // namespace
 
 const GemmAlgorithm panel{"panel", refuses, never, workspace, run};
+const GemmAlgorithm prepacked{"prepacked", prepacked_refuses, prepacked_declines, prepacked_workspace, run_prepacked};
 const GemmAlgorithm bfloat16_pairs{"bfloat16_pairs", pairs_refuses, pairs_declines, pairs_workspace, pairs_run};
 
 }  // namespace gemm_detail
