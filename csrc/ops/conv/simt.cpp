@@ -2,8 +2,6 @@
 
 #include "ops/conv/gather.h"
 
-#include <algorithm>
-
 namespace ocl::ops {
 namespace {
 
@@ -81,23 +79,20 @@ struct Shares {
   int tile;
 };
 
-// Enough work-groups for the device, at least 256 pixels each; and for precision not more than 2048 in one sum where parts of the result
-// take little memory (a first layer: 50,000 products or more to one weight).
-Shares choose_shares(const ConvProblem& p, const Gather& g, const Device& device) {
-  constexpr int64_t longest_sum = 2048, few_elements = 1 << 20;
+// Enough work-groups for the device, at least 256 pixels each.
+Shares choose_shares(DType dtype, const Gather& g, const Device& device) {
   const int64_t pixels = g.shape.batch * g.plane();
   Shares s{};
-  s.tile = choose_tile(p.dtype, g.shape.out_channels, g.depth(), g.groups * ceil_div(pixels, 1024), device);
+  s.tile = choose_tile(dtype, g.shape.out_channels, g.depth(), g.groups * ceil_div(pixels, 1024), device);
   const int64_t edge = 16 * s.tile, groups = ceil_div(g.shape.out_channels, edge) * ceil_div(g.depth(), edge) * g.groups;
-  const int64_t precise = std::min(ceil_div(pixels, longest_sum), few_elements / p.w_numel());
-  const int64_t wanted = std::max<int64_t>({1, 4 * static_cast<int64_t>(device.capabilities().compute_units) / groups, precise});
+  const int64_t wanted = std::max<int64_t>(1, 4 * device.capabilities().compute_units / groups);
   s.pixels = round_up(ceil_div(pixels, std::min(wanted, ceil_div(pixels, 256))), 16);
   s.parts = ceil_div(pixels, s.pixels);
   return s;
 }
 
 size_t backward_weight_workspace(const ConvProblem& p, const Device& device) {
-  const int64_t parts = choose_shares(p, forward_gather(p), device).parts;
+  const int64_t parts = choose_shares(p.dtype, forward_gather(p), device).parts;
   return parts > 1 ? parts * p.w_numel() * size_of(accumulate_type(p.dtype)) : 0;
 }
 
@@ -105,7 +100,7 @@ void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, 
   static KernelSite site("conv_simt.cl", "conv_simt_weight"), sum_site("conv_simt.cl", "conv_simt_sum");
   Device& device = queue.device();
   const Gather g = forward_gather(p);
-  const Shares s = choose_shares(p, g, device);
+  const Shares s = choose_shares(p.dtype, g, device);
   const DType result = s.parts > 1 ? accumulate_type(p.dtype) : p.dtype;
   const int64_t edge = 16 * s.tile;
   launch(queue, specialise(site, device, p.dtype, result, s.tile),
