@@ -97,6 +97,7 @@ const Exports exports = {
     .cache_state = program_cache::state,
     .cache_enabled = program_cache::enabled,
     .clear_cache = program_cache::clear,
+    .write_postponed_programs = program_cache::write_postponed,
     .environment_table = [] {
       const auto table = environment::table();
       return std::vector<environment::Variable>(table.begin(), table.end());

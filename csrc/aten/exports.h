@@ -53,6 +53,7 @@ struct Exports {
   program_cache::State (*cache_state)();
   bool (*cache_enabled)();
   void (*clear_cache)();
+  void (*write_postponed_programs)();  // at the end of the process
   std::vector<environment::Variable> (*environment_table)();
   std::pair<bool, std::string> (*self_test)(int device);  // passed, what happened
 };

@@ -23,4 +23,21 @@ bool in_forked_child();
 
 std::string user_cache_folder();
 
+// An exclusive lock between processes, in an empty file at `path` that is made where needed and stays. The system frees it when
+// the process ends however it ends; a fork does not prolong it. Waits at most `seconds`, then, and wherever the file system
+// knows no locks, goes on without it.
+class FileLock {
+ public:
+  FileLock(const std::string& path, double seconds) noexcept;
+  ~FileLock();
+  FileLock(const FileLock&) = delete;
+  FileLock& operator=(const FileLock&) = delete;
+  bool held() const { return held_; }
+  bool waited() const { return waited_; }  // another process held it before
+
+ private:
+  long long file_ = -1;  // a POSIX descriptor or a Windows handle
+  bool held_ = false, waited_ = false;
+};
+
 }  // namespace ocl::platform

@@ -1,15 +1,21 @@
-// What differs between operating systems, all of it: address-space reservation, anonymous pages, process ids, the cache folder.
-// A Windows counterpart (VirtualAlloc MEM_RESERVE / MEM_COMMIT, GetCurrentProcessId, LOCALAPPDATA) implements platform.h in
-// platform_windows.cpp.
+// What differs between operating systems, all of it: address-space reservation, anonymous pages, process ids, the cache folder,
+// locks between processes. A Windows counterpart (VirtualAlloc MEM_RESERVE / MEM_COMMIT, GetCurrentProcessId, LOCALAPPDATA,
+// LockFileEx) implements platform.h in platform_windows.cpp.
 #include "opencl/platform.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
+#include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <pthread.h>
+#include <thread>
 
 namespace ocl::platform {
 
@@ -54,6 +60,27 @@ std::string user_cache_folder() {
   if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg && *xdg) return xdg;
   if (const char* home = std::getenv("HOME"); home && *home) return std::string(home) + "/.cache";
   return "/tmp";
+}
+
+FileLock::FileLock(const std::string& path, double seconds) noexcept {
+  std::error_code ignored;
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
+  const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (file < 0) return;
+  file_ = file;
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  while (!(held_ = flock(file, LOCK_EX | LOCK_NB) == 0)) {
+    if (errno != EWOULDBLOCK && errno != EINTR) return;
+    waited_ = true;
+    if (std::chrono::steady_clock::now() > deadline) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+}
+
+FileLock::~FileLock() {
+  if (file_ < 0) return;
+  if (held_) flock(static_cast<int>(file_), LOCK_UN);  // closing would not free it while a forked child holds a copy
+  close(static_cast<int>(file_));
 }
 
 }  // namespace ocl::platform

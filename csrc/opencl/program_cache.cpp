@@ -2,7 +2,6 @@
 
 #include "opencl/atomic_file.h"
 #include "opencl/environment.h"
-#include "opencl/platform.h"
 
 #include <chrono>
 #include <cstdlib>
@@ -45,6 +44,11 @@ bool enabled() {
 std::string folder() {
   if (auto value = environment::get("TORCH_OCL_CACHE_DIR")) return *value;
   return platform::user_cache_folder() + "/torch_ocl";
+}
+
+platform::FileLock build_turn(const std::string& key) {
+  constexpr double patience = 120;  // seconds; a compiler that hangs must not stop the other processes for ever
+  return {platform::user_cache_folder() + "/torch_ocl/locks/" + key.substr(0, 2), patience};
 }
 
 std::string key(const Device& device, const std::string& options, const std::string& source) {
@@ -96,7 +100,7 @@ void write_binary(cl_program program, const std::string& key) {
   if (clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof data, &data, nullptr) == CL_SUCCESS) write(key, binary);
 }
 
-// Programs to be written at exit. Empty and unused until asking for a binary was slow once.
+// Programs to be written at the end. Empty and unused until asking for a binary was slow once.
 struct Postponed {
   std::mutex mutex;
   int process = 0;  // 0: nothing was slow yet
@@ -106,17 +110,6 @@ struct Postponed {
 Postponed& postponed() {
   static auto* instance = new Postponed;
   return *instance;
-}
-
-void write_postponed() {
-  Postponed& waiting = postponed();
-  if (waiting.process != platform::process_id()) return;  // a forked child must not touch the driver
-  std::lock_guard lock(waiting.mutex);
-  const auto deadline = Clock::now() + std::chrono::seconds(1);
-  for (const auto& [program, key] : waiting.programs) {
-    if (Clock::now() > deadline) break;
-    write_binary(program, key);
-  }
 }
 
 }  // namespace
@@ -134,10 +127,19 @@ void keep(cl_program program, const std::string& key) {
   write_binary(program, key);
   if (Clock::now() - start < std::chrono::milliseconds(100)) return;
   std::lock_guard lock(waiting.mutex);
-  if (waiting.process == 0) {
-    waiting.process = platform::process_id();
-    std::atexit(write_postponed);  // registered after the driver's own handlers, so it runs before them
+  if (waiting.process == 0) waiting.process = platform::process_id();
+}
+
+void write_postponed() {
+  Postponed& waiting = postponed();
+  if (waiting.process != platform::process_id()) return;  // a forked child must not touch the driver
+  std::lock_guard lock(waiting.mutex);
+  const auto deadline = Clock::now() + std::chrono::seconds(1);
+  for (const auto& [program, key] : waiting.programs) {
+    if (Clock::now() > deadline) break;
+    write_binary(program, key);
   }
+  waiting.programs.clear();
 }
 
 void remove(const std::string& key) noexcept {

@@ -6,11 +6,12 @@
 // File: magic "OCLP", uint32 format, uint64 payload bytes, uint64 payload hash, then the payload (what CL_PROGRAM_BINARIES gave).
 //   Integers are little endian. A file whose size, magic, format or hash is wrong is ignored and later replaced.
 // Concurrency: files are written under a temporary name with the process id and renamed; readers see all or nothing. Two
-//   processes that build the same program both write the same file. No locks.
+//   processes that build the same program take turns (build_turn) and otherwise both write the same file.
 // A cache that cannot be read or written only costs time. Bump `format` when the file layout or the meaning of the key changes.
 #pragma once
 
 #include "opencl/device.h"
+#include "opencl/platform.h"
 
 #include <optional>
 #include <string>
@@ -27,11 +28,21 @@ std::optional<std::vector<unsigned char>> read(const std::string& key);
 void write(const std::string& key, const std::vector<unsigned char>& binary) noexcept;
 void remove(const std::string& key) noexcept;
 
+// Held while a program is compiled from source: processes that compile the same one take turns. Drivers with a cache of their own
+// are not safe there: PoCL up to version 5 removes a program's bitcode and writes it anew when two processes finished it at once,
+// and a third one that reads it in between crashes or fails to build. Where the first process left its binary, the next one loads it.
+// The locks lie in <user cache folder>/torch_ocl/locks, wherever the cache itself is: the driver's cache is the user's, too.
+platform::FileLock build_turn(const std::string& key);
+
 // Writes the binary of a built program that lives for ever: at once where the driver just hands it out. A driver that compiles lazily (PoCL:
 // per kernel, at its first launch) compiles every kernel of the program in a general form when asked for the binary, which more than doubles
-// the first step; there programs are written when the process exits, for about a second. The rest takes its turn in later processes;
-// meanwhile the driver's own cache serves.
+// the first step; there the programs wait for write_postponed().
 void keep(cl_program program, const std::string& key);
+
+// Writes the programs that wait, for about a second; the rest takes its turn in later processes, meanwhile the driver's own cache
+// serves. For the end of a process, but before exit(): after it the driver's compiler may have destroyed what it needs (LLVM in
+// PoCL has). Python's exit handler calls it; a C++ program may, as its last use of the device.
+void write_postponed();
 
 struct State {
   size_t files = 0, bytes = 0;

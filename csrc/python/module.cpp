@@ -216,6 +216,7 @@ PYBIND11_MODULE(_C, m) {
   m.def("cache_folder", core.cache_folder);
   m.def("cache_state", cache_state);
   m.def("clear_cache", core.clear_cache);
+  m.def("write_postponed_programs", core.write_postponed_programs, release());
   m.def("environment_table", [] {
     std::vector<std::tuple<std::string, std::string, std::string>> rows;
     for (const auto& v : core.environment_table()) rows.emplace_back(v.name, v.default_value, v.meaning);

@@ -6,12 +6,26 @@
 #include "opencl/program_cache.h"
 #include "opencl/selftest.h"
 
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <bit>
 #include <cmath>
+#include <filesystem>
 #include <thread>
 
 using namespace ocl;
 using namespace ocl::testing;
+
+namespace {
+
+class KeepPrograms : public ::testing::Environment {
+  void TearDown() override { program_cache::write_postponed(); }
+};
+[[maybe_unused]] auto* const keep_programs = ::testing::AddGlobalTestEnvironment(new KeepPrograms);
+
+}  // namespace
 
 TEST(Device, IsFound) {
   ASSERT_GE(Device::count(), 1);
@@ -149,6 +163,49 @@ TEST(ProgramCache, IgnoresDamagedFiles) {
   EXPECT_FALSE(program_cache::read("test-key"));
   program_cache::remove("test-key");
   EXPECT_FALSE(program_cache::read("test-key"));
+}
+
+TEST(FileLock, HoldsAndLetsGo) {
+  const std::string path = program_cache::folder() + "/locks/test-lock";
+  std::thread other;
+  {
+    const platform::FileLock first(path, 1);
+    ASSERT_TRUE(first.held());
+    EXPECT_FALSE(first.waited());
+    const platform::FileLock impatient(path, 0.01);
+    EXPECT_FALSE(impatient.held());
+    EXPECT_TRUE(impatient.waited());
+    other = std::thread([&] {
+      const platform::FileLock patient(path, 60);
+      EXPECT_TRUE(patient.held());
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  other.join();
+  const platform::FileLock again(path, 0);
+  EXPECT_TRUE(again.held());
+  EXPECT_FALSE(again.waited());
+  const platform::FileLock nowhere("/proc/no/such/folder", 1);
+  EXPECT_FALSE(nowhere.held());
+  std::filesystem::remove(path);
+}
+
+TEST(FileLock, ForkedChildDoesNotProlongIt) {
+  const std::string path = program_cache::folder() + "/locks/test-lock";
+  pid_t child = 0;
+  {
+    const platform::FileLock lock(path, 1);
+    ASSERT_TRUE(lock.held());
+    child = fork();
+    if (child == 0) {
+      pause();  // with a copy of the descriptor
+      _exit(0);
+    }
+  }
+  EXPECT_TRUE(platform::FileLock(path, 0).held());
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  std::filesystem::remove(path);
 }
 
 TEST(CachingAllocator, ReusesSplitsAndMerges) {

@@ -86,13 +86,15 @@ def _lazy_call(call):
 
 
 def _finish(process):
-    """Lets the device finish and the autograd thread drop its last Python objects while the interpreter still runs."""
+    """Lets the device finish, the autograd thread drop its last Python objects and the disk cache take the programs that wait,
+    while the interpreter and the driver's compiler still live."""
     if os.getpid() != process or _in_bad_fork:
         return
     try:
         core = _core.core()
         for index in range(core.device_count()):
             core.synchronize(index)
+        core.write_postponed_programs()
     except Exception:  # nobody can act on it now
         pass
     time.sleep(0.02)
