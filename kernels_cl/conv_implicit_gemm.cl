@@ -67,7 +67,7 @@ inline void store_pieces(__global T* y, __local const float* tile, int rows, lon
 // c += weights x block; a: the first weight, STEP elements from one k to the next, AT: to row i.
 #define MULTIPLY(STEP, AT)                                                                                                   \
   if (width > 16)                                                                                                            \
-    for (int k = 0; k < kc; k++, a += STEP, b += 32) {                                                                       \
+    _Pragma("unroll 4") for (int k = 0; k < kc; k++, a += STEP, b += 32) {                                                                       \
       const float16 b0 = *(__local const float16*)b, b1 = *(__local const float16*)(b + 16);                                 \
       EACH_ROW { const float16 w = (float16)a[AT]; c[i][0] = fma(w, b0, c[i][0]); c[i][1] = fma(w, b1, c[i][1]); }           \
     }                                                                                                                        \

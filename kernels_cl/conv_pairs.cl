@@ -136,6 +136,7 @@ FAT_KERNEL void conv_multiply(TENSOR(const T, x), TENSOR(const packed_t, packed)
           EACH_ROW c[i][0] = c[i][1] = (float16)(has_bias && i < rows ? LOAD(DTYPE, float32, bias, group * s.out_channels + o + i) : 0.0f);
         }
         if (width > 16)
+#pragma unroll 4
           for (int k = 0; k < steps; k++, a += 8, b += 32) {
             const packed16_t b0 = *(__local const packed16_t*)b, b1 = *(__local const packed16_t*)(b + 16);
             EACH_ROW { const packed16_t w = (packed16_t)a[i]; ADD_PRODUCTS(c[i][0], w, b0); ADD_PRODUCTS(c[i][1], w, b1); }

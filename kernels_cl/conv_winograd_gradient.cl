@@ -19,6 +19,7 @@ inline void multiply_channels(int tiles, __global const float* restrict d, __glo
     low[i] = first ? (float16)0.0f : vload16(2 * i, du);
     high[i] = first ? (float16)0.0f : vload16(2 * i + 1, du);
   }
+#pragma unroll 4
   for (int t = 0; t < tiles; ++t) {
     const float16 v0 = vload16(t, c0), v1 = vload16(t, c1);
 #pragma unroll

@@ -249,6 +249,7 @@ FAT_KERNEL void gemm_panel(TENSOR(const operand_t, a), TENSOR(const operand_t, b
 #pragma unroll
           for (int x = 0; x < MR; x++) acc[x][0] = acc[x][1] = (V)0;
           if (nn - j > L) {
+#pragma unroll 4
             for (int k = 0; k < kc; k++, pa += MR, pb += NR) {
               const PACKED b0 = *(PANELS const PACKED*)pb, b1 = *(PANELS const PACKED*)(pb + L);
 #pragma unroll

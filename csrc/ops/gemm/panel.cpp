@@ -123,7 +123,9 @@ void run(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* worksp
 
 // ---- operands packed once, for all tasks
 
-PanelTile prepacked_tile(DType dtype) { return dtype == DType::float64 ? PanelTile{128, 256, 192} : PanelTile{240, 512, 192}; }
+// Panels of b come from the second-level cache while they are used first, so slabs may be deep: fewer passes over c. Tiles of c that
+// stay in that cache, and enough of them that one late thread costs little.
+PanelTile prepacked_tile(DType dtype) { return dtype == DType::float64 ? PanelTile{128, 256, 256} : PanelTile{256, 256, 512}; }
 
 // Elements of the packed operands.
 int64_t packed_a(const GemmProblem& p) { return p.batch * round_up(p.m, 16) * p.k; }
