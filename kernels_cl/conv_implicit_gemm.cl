@@ -6,6 +6,7 @@
 // weight_row: 0, or `packed` are the weights themselves, [o][k] with this distance between rows.
 // Register tile 8 channels x 32 pixels. Groups of the grid: (pixels, channels, conv groups).
 #include "common/types.clh"
+#include "common/register_tile.clh"
 #include "common/transpose16.clh"
 #include "common/conv_gather.clh"
 
@@ -64,18 +65,8 @@ inline void store_pieces(__global T* y, __local const float* tile, int rows, lon
 }
 
 #define EACH_ROW _Pragma("unroll") for (int i = 0; i < 8; i++)
-// c += weights x block; a: the first weight, STEP elements from one k to the next, AT: to row i.
-#define MULTIPLY(STEP, AT)                                                                                                   \
-  if (width > 16)                                                                                                            \
-    _Pragma("unroll 4") for (int k = 0; k < kc; k++, a += STEP, b += 32) {                                                                       \
-      const float16 b0 = *(__local const float16*)b, b1 = *(__local const float16*)(b + 16);                                 \
-      EACH_ROW { const float16 w = (float16)a[AT]; c[i][0] = fma(w, b0, c[i][0]); c[i][1] = fma(w, b1, c[i][1]); }           \
-    }                                                                                                                        \
-  else                                                                                                                       \
-    for (int k = 0; k < kc; k++, a += STEP, b += 32) {                                                                       \
-      const float16 b0 = *(__local const float16*)b;                                                                         \
-      EACH_ROW c[i][0] = fma((float16)a[AT], b0, c[i][0]);                                                                   \
-    }
+#define B_AT(p, y) *(__local const float16*)((p) + (y) * 16)
+#define IN_ROW(p, x) (p)[(x) * weight_row]
 
 FAT_KERNEL void conv_multiply(TENSOR(const T, x), TENSOR(const float, packed), TENSOR(const T, bias), TENSOR(T, y), const GatherShape s, int has_bias, int channels,
                               int pixels, int depth, int phase_line, int phase_at, long weight_row, __local float* restrict memory) {
@@ -125,11 +116,12 @@ FAT_KERNEL void conv_multiply(TENSOR(const T, x), TENSOR(const float, packed), T
         } else {
           EACH_ROW c[i][0] = c[i][1] = (float16)(has_bias && i < rows ? LOAD(DTYPE, float32, bias, group * s.out_channels + o + i) : 0.0f);
         }
+        const int vectors = width > 16 ? 2 : 1;
         if (weight_row) {
           a = packed + (long)o * weight_row + k0;
-          MULTIPLY(1, i * weight_row)
+          REGISTER_TILE(float16, float16, c, kc, vectors, a, 1, IN_ROW, b, 32, B_AT, FUSED_MULTIPLY_ADD)
         } else {
-          MULTIPLY(8, i)
+          REGISTER_TILE(float16, float16, c, kc, vectors, a, 8, NEXT_ELEMENT, b, 32, B_AT, FUSED_MULTIPLY_ADD)
         }
         if (last && whole && rows == 8) {
           __global T* to = y + n * image + (long)o * plane + at;

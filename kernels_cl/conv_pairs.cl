@@ -5,6 +5,7 @@
 //   conv_multiply      one work-item: `pixels` pixels x `channels` output channels of one group
 // Register tile 8 channels x 32 pixels. Groups of the grid: (pixels, channels, conv groups).
 #include "common/types.clh"
+#include "common/register_tile.clh"
 #include "common/transpose16.clh"
 #include "common/conv_gather_pairs.clh"
 
@@ -99,6 +100,7 @@ inline void store_pieces(__global T* y, __local const T* tile, int rows, long pi
 }
 
 #define EACH_ROW _Pragma("unroll") for (int i = 0; i < 8; i++)
+#define B_AT(p, y) *(__local const packed16_t*)((p) + (y) * 16)
 
 FAT_KERNEL void conv_multiply(TENSOR(const T, x), TENSOR(const packed_t, packed), TENSOR(const T, bias), TENSOR(T, y), const GatherShape s, int has_bias, int channels,
                               int pixels, int depth, __local packed_t* restrict memory) {
@@ -135,17 +137,7 @@ FAT_KERNEL void conv_multiply(TENSOR(const T, x), TENSOR(const packed_t, packed)
         } else {
           EACH_ROW c[i][0] = c[i][1] = (float16)(has_bias && i < rows ? LOAD(DTYPE, float32, bias, group * s.out_channels + o + i) : 0.0f);
         }
-        if (width > 16)
-#pragma unroll 4
-          for (int k = 0; k < steps; k++, a += 8, b += 32) {
-            const packed16_t b0 = *(__local const packed16_t*)b, b1 = *(__local const packed16_t*)(b + 16);
-            EACH_ROW { const packed16_t w = (packed16_t)a[i]; ADD_PRODUCTS(c[i][0], w, b0); ADD_PRODUCTS(c[i][1], w, b1); }
-          }
-        else
-          for (int k = 0; k < steps; k++, a += 8, b += 32) {
-            const packed16_t b0 = *(__local const packed16_t*)b;
-            EACH_ROW ADD_PRODUCTS(c[i][0], (packed16_t)a[i], b0);
-          }
+        REGISTER_TILE(packed16_t, float16, c, steps, width > 16 ? 2 : 1, a, 8, NEXT_ELEMENT, b, 32, B_AT, ADD_PRODUCTS)
         if (last && whole && rows == 8) {
           __global T* to = y + n * image + (long)o * plane + at;
           EACH_ROW { STORE16(to + (long)i * plane, c[i][0]); STORE16(to + (long)i * plane + 16, c[i][1]); }

@@ -8,32 +8,25 @@
 #define OUT_BLOCK 16
 #endif
 #define SLAB 192  // tiles: 2 x 16 x SLAB floats of V stay in the first-level cache
+#include "common/register_tile.clh"
 #include "conv_winograd_formulas.clh"
 
 // du[8][32] (+)= sum over `tiles` of d[tile][8 of 16] x { c0[tile][16], c1[tile][16] }
 inline void multiply_channels(int tiles, __global const float* restrict d, __global const float* restrict c0, __global const float* restrict c1,
                               __local float* restrict du, int first) {
-  float16 low[8], high[8];
+  float16 c[8][2];
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
-    low[i] = first ? (float16)0.0f : vload16(2 * i, du);
-    high[i] = first ? (float16)0.0f : vload16(2 * i + 1, du);
+    c[i][0] = first ? (float16)0.0f : vload16(2 * i, du);
+    c[i][1] = first ? (float16)0.0f : vload16(2 * i + 1, du);
   }
-#pragma unroll 4
-  for (int t = 0; t < tiles; ++t) {
-    const float16 v0 = vload16(t, c0), v1 = vload16(t, c1);
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      const float16 x = (float16)(d[i]);
-      low[i] = fma(x, v0, low[i]);
-      high[i] = fma(x, v1, high[i]);
-    }
-    d += 16;
-  }
+  const long between = c1 - c0;
+#define OF_BLOCK(p, y) vload16(0, (p) + ((y) ? between : 0))
+  REGISTER_TILE(float16, float16, c, tiles, 2, d, 16, NEXT_ELEMENT, c0, 16, OF_BLOCK, FUSED_MULTIPLY_ADD)
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
-    vstore16(low[i], 2 * i, du);
-    vstore16(high[i], 2 * i + 1, du);
+    vstore16(c[i][0], 2 * i, du);
+    vstore16(c[i][1], 2 * i + 1, du);
   }
 }
 

@@ -19,6 +19,7 @@
 #define WEIGHT_SPACE __global const
 #define SLAB 256
 #endif
+#include "common/register_tile.clh"
 #include "conv_winograd_formulas.clh"
 #if TRANSFORM_WEIGHT
 #include "conv_winograd_weight.clh"
@@ -27,32 +28,21 @@
 // m[8 tiles][32] (+)= sum over `blocks` blocks of 16 channels; v[tile][16] of successive blocks is `stride` floats apart, u[channel][32].
 inline void multiply_tiles(int blocks, long stride, __global const float* restrict v, WEIGHT_SPACE float* restrict u, __local float* restrict m,
                            int first) {
-  float16 low[8], high[8];
+  float16 c[8][2];
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
-    low[i] = first ? (float16)0.0f : vload16(2 * i, m);
-    high[i] = first ? (float16)0.0f : vload16(2 * i + 1, m);
+    c[i][0] = first ? (float16)0.0f : vload16(2 * i, m);
+    c[i][1] = first ? (float16)0.0f : vload16(2 * i + 1, m);
   }
-  for (int b = 0; b < blocks; ++b) {
-    __global const float* restrict a = v;
-#pragma unroll 4
-    for (int l = 0; l < 16; ++l) {
-      const float16 u0 = vload16(0, u), u1 = vload16(1, u);
-#pragma unroll
-      for (int i = 0; i < 8; ++i) {
-        const float16 x = (float16)(a[i * 16]);
-        low[i] = fma(x, u0, low[i]);
-        high[i] = fma(x, u1, high[i]);
-      }
-      ++a;
-      u += 32;
-    }
-    v += stride;
+  for (int block = 0; block < blocks; ++block, v += stride, u += 16 * 32) {
+#define OF_TILE(p, x) (p)[(x) * 16]
+#define OF_CHANNEL(p, y) vload16(y, p)
+    REGISTER_TILE(float16, float16, c, 16, 2, v, 1, OF_TILE, u, 32, OF_CHANNEL, FUSED_MULTIPLY_ADD)
   }
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
-    vstore16(low[i], 2 * i, m);
-    vstore16(high[i], 2 * i + 1, m);
+    vstore16(c[i][0], 2 * i, m);
+    vstore16(c[i][1], 2 * i + 1, m);
   }
 }
 

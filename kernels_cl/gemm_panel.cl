@@ -10,6 +10,7 @@
 // PAIRS: bfloat16 as it is, two steps of k in one 32-bit element (common/bfloat16_pairs.clh), at twice the rate of float32.
 // Grid: (tiles along m, tiles along n, batch). Chosen on fat devices for real floating types.
 #include "common/gemm.clh"
+#include "common/register_tile.clh"
 #include "common/transpose16.clh"
 #include "common/transpose8.clh"
 
@@ -40,13 +41,13 @@ typedef uint packed_t;
 #define PACKED uint16
 #define PACKED_HALF uint8
 #define DEPTH(k) (((k) + 1) / 2)  // elements along k of kc steps
-#define MULTIPLY_ADD(acc, s, v) ADD_PRODUCTS(acc, s, v)
+#define MULTIPLY_ADD ADD_PRODUCTS
 #else
 typedef T packed_t;
 #define PACKED V
 #define PACKED_HALF float8
 #define DEPTH(k) (k)
-#define MULTIPLY_ADD(acc, s, v) acc = fma(s, v, acc)
+#define MULTIPLY_ADD FUSED_MULTIPLY_ADD
 #endif
 
 // Vector p .. p + L - 1 along the panels at depth k of kc.
@@ -183,6 +184,40 @@ FAT_KERNEL void gemm_pack(TENSOR(const storage_t, a), TENSOR(const storage_t, b)
 typedef storage_t operand_t;
 #endif
 
+// ---- one register tile: MR rows and NR columns of c
+
+// Brings what store_row will read or write to the caches: rows `pitch` bytes apart.
+inline void prefetch_rows(__global const char* row, long pitch) {
+#pragma unroll
+  for (int x = 0; x < MR; x++, row += pitch) {
+    PREFETCH_FIRST(row);
+    PREFETCH_FIRST(row + 64);
+  }
+}
+
+// acc += panel of a times panel of b, of which only the first vector is used where there are no more columns.
+inline void multiply_panels(PANELS const packed_t* pa, PANELS const packed_t* pb, int kc, int vectors, V acc[MR][2]) {
+#define B_AT(p, y) *(PANELS const PACKED*)((p) + (y) * L)
+  REGISTER_TILE(PACKED, V, acc, kc, vectors, pa, MR, NEXT_ELEMENT, pb, NR, B_AT, MULTIPLY_ADD)
+}
+
+// The sums of a tile; c, d and carry point to its first element, `rows` and `columns` are what is left of the task's tile.
+inline void store_tile(V acc[MR][2], int rows, int columns, __global storage_t* c, __global const storage_t* d, __global T* carry, __local T* lt,
+                       const gemm_arguments* p, const panel_plan* plan, slab_info slab) {
+#pragma unroll
+  for (int y = 0; y < 2; y++, columns -= L, c += L * p->c_column, d += L * p->d_column, carry += L) {
+    if (rows >= MR && columns >= L && plan->dense) {
+#pragma unroll
+      for (int x = 0; x < MR; x++)
+        store_row(acc[x][y] * slab.alpha, c + x * p->c_row, d + x * p->d_row, carry + x * plan->carry_row, p, slab);
+    } else if (columns > 0) {
+#pragma unroll
+      for (int x = 0; x < MR; x++) *(__local V*)(lt + x * L) = acc[x][y] * slab.alpha;
+      store_edge(lt, min(rows, MR), min(L, columns), plan->dense, c, d, carry, p, plan->carry_row, slab);
+    }
+  }
+}
+
 FAT_KERNEL void gemm_panel(TENSOR(const operand_t, a), TENSOR(const operand_t, b), TENSOR(storage_t, c), TENSOR(const storage_t, d),
                            TENSOR(T, carry), gemm_arguments p, panel_plan plan, T alpha, T beta) {
 #if !PREPACKED
@@ -212,7 +247,6 @@ FAT_KERNEL void gemm_panel(TENSOR(const operand_t, a), TENSOR(const operand_t, b
     const int steps = min((long)plan.kc, p.k - k0), kc = DEPTH(steps);
     const slab_info slab = {alpha, beta, k0 == 0, k0 + steps >= p.k};
 #if PREPACKED
-    const int la_row = 0;
     __global const packed_t *la = a + DEPTH(k0) * ROWS_PADDED + m0 * kc, *lb = b + DEPTH(k0) * COLUMNS_PADDED + n0 * kc;
     // While a tile is multiplied, a piece of the next panel of b, or of the next slab's first one, comes from memory.
     __global const packed_t* next_b = b + DEPTH(k0 + steps) * COLUMNS_PADDED + n0 * DEPTH(min((long)plan.kc, p.k - k0 - steps));
@@ -222,24 +256,19 @@ FAT_KERNEL void gemm_panel(TENSOR(const operand_t, a), TENSOR(const operand_t, b
 #endif
     for (int i0 = 0; i0 < mm; i0 += plan.block) {
       const int rows_end = min(i0 + plan.block, mm);
-#if !PREPACKED
-      const int la_row = i0;
+#if PREPACKED
+      PANELS const packed_t* block = la + i0 * kc;
+#else
+      PANELS const packed_t* block = la;
       pack_a(a + k0 * p.a_column + i0 * p.a_row, p.a_row, p.a_column, rows_end - i0, steps, la, plan.a_mode);
 #endif
       for (int j = 0; j < nn; j += NR)
         for (int i = i0; i < rows_end; i += MR) {
-          PANELS const packed_t* pa = la + (i - la_row) * kc;
-          PANELS const packed_t* pb = lb + j * kc;
-          const int rows = min(MR, mm - i);
-          if (rows == MR && plan.dense) {
-            // what store_row will read or write
-            __global const char* target = slab.first && slab.last ? (__global const char*)(c + i * p.c_row + j) : (__global const char*)(carry + i * plan.carry_row + j);
-            const long pitch = slab.first && slab.last ? p.c_row * sizeof(storage_t) : plan.carry_row * sizeof(T);
-#pragma unroll
-            for (int x = 0; x < MR; x++) {
-              PREFETCH_FIRST(target + x * pitch);
-              PREFETCH_FIRST(target + x * pitch + 64);
-            }
+          __global storage_t* target = c + i * p.c_row + j * p.c_column;
+          __global T* sums = carry + i * plan.carry_row + j;
+          if (mm - i >= MR && plan.dense) {
+            if (slab.first && slab.last) prefetch_rows((__global const char*)target, p.c_row * sizeof(storage_t));
+            else prefetch_rows((__global const char*)sums, plan.carry_row * sizeof(T));
           }
 #if PREPACKED
           __global const packed_t* ahead = (j + NR < nn ? lb + (j + NR) * kc : next_b) + i / MR * piece;
@@ -248,40 +277,8 @@ FAT_KERNEL void gemm_panel(TENSOR(const operand_t, a), TENSOR(const operand_t, b
           V acc[MR][2];
 #pragma unroll
           for (int x = 0; x < MR; x++) acc[x][0] = acc[x][1] = (V)0;
-          if (nn - j > L) {
-#pragma unroll 4
-            for (int k = 0; k < kc; k++, pa += MR, pb += NR) {
-              const PACKED b0 = *(PANELS const PACKED*)pb, b1 = *(PANELS const PACKED*)(pb + L);
-#pragma unroll
-              for (int x = 0; x < MR; x++) {
-                const PACKED s = (PACKED)(pa[x]);
-                MULTIPLY_ADD(acc[x][0], s, b0);
-                MULTIPLY_ADD(acc[x][1], s, b1);
-              }
-            }
-          } else {
-            for (int k = 0; k < kc; k++, pa += MR, pb += NR) {
-              const PACKED b0 = *(PANELS const PACKED*)pb;
-#pragma unroll
-              for (int x = 0; x < MR; x++) MULTIPLY_ADD(acc[x][0], (PACKED)(pa[x]), b0);
-            }
-          }
-#pragma unroll
-          for (int y = 0; y < 2; y++) {
-            const int columns = nn - j - y * L;
-            __global T* w = carry + i * plan.carry_row + j + y * L;
-            __global storage_t* out = c + i * p.c_row + (j + y * L) * p.c_column;
-            __global const storage_t* addend = d + i * p.d_row + (j + y * L) * p.d_column;
-            if (rows == MR && columns >= L && plan.dense) {
-#pragma unroll
-              for (int x = 0; x < MR; x++)
-                store_row(acc[x][y] * alpha, out + x * p.c_row, addend + x * p.d_row, w + x * plan.carry_row, &p, slab);
-            } else if (columns > 0) {
-#pragma unroll
-              for (int x = 0; x < MR; x++) *(__local V*)(lt + x * L) = acc[x][y] * alpha;
-              store_edge(lt, rows, min(L, columns), plan.dense, out, addend, w, &p, plan.carry_row, slab);
-            }
-          }
+          multiply_panels(block + (i - i0) * kc, lb + j * kc, kc, nn - j > L ? 2 : 1, acc);
+          store_tile(acc, mm - i, nn - j, target, d + i * p.d_row + j * p.d_column, sums, lt, &p, &plan, slab);
         }
     }
     k0 += steps;

@@ -27,6 +27,7 @@ struct Capabilities {
   bool unified_memory = false;  // host pointers and kernels see the same bytes without mapping (start-up self-test)
   uint64_t global_memory = 0, max_allocation = 0, local_memory = 0;
   uint32_t compute_units = 1, base_alignment = 128;  // alignment in bytes
+  uint32_t vector_floats = 1;  // floats in a register, as the driver says; TORCH_OCL_VECTOR_FLOATS overrides it
   size_t max_work_group = 1;
 
   bool has_extension(const char* extension) const;

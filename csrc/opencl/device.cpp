@@ -69,6 +69,7 @@ Capabilities query(cl_platform_id platform, cl_device_id id) {
   c.global_memory = device_value<cl_ulong>(id, CL_DEVICE_GLOBAL_MEM_SIZE);
   c.max_allocation = device_value<cl_ulong>(id, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
   c.local_memory = device_value<cl_ulong>(id, CL_DEVICE_LOCAL_MEM_SIZE);
+  c.vector_floats = static_cast<uint32_t>(environment::number("TORCH_OCL_VECTOR_FLOATS", device_value<cl_uint>(id, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, 1)));
   c.compute_units = std::max(1u, device_value<cl_uint>(id, CL_DEVICE_MAX_COMPUTE_UNITS, 1));
   c.base_alignment = std::max(1u, device_value<cl_uint>(id, CL_DEVICE_MEM_BASE_ADDR_ALIGN, 1024) / 8);
   c.max_work_group = std::max<size_t>(1, device_value<size_t>(id, CL_DEVICE_MAX_WORK_GROUP_SIZE, 1));

@@ -75,6 +75,7 @@ std::string preamble(const Device& device) {
   std::string text;
   text += "#define DEVICE_FP64 " + std::to_string(c.fp64) + "\n";
   text += "#define DEVICE_FAT " + std::to_string(device.fat()) + "\n";
+  text += "#define NARROW_REGISTERS " + std::to_string(c.vector_floats < 16) + "\n";
   if (bfloat16_pairs_emulated()) text += "#define BFLOAT16_PAIRS_EMULATED\n";
   if (c.fp64) text += "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n";
   return text;

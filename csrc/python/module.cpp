@@ -41,6 +41,7 @@ py::dict properties(int index) {
   d["max_allocation"] = c.max_allocation;
   d["local_memory"] = c.local_memory;
   d["compute_units"] = c.compute_units;
+  d["vector_floats"] = c.vector_floats;
   d["base_alignment"] = c.base_alignment;
   d["max_work_group"] = c.max_work_group;
   d["style"] = core.fat(index) ? "fat" : "simt";

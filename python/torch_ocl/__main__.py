@@ -57,7 +57,7 @@ def show_device(index):
     line("platform", f"{facts.platform_name} ({facts.platform_version})")
     line("driver", f"{facts.driver_version}, {facts.device_version}, {facts.c_version}")
     kind = "GPU" if facts.is_gpu else "CPU" if facts.is_cpu else "accelerator"
-    line("kind", f"{kind}, {facts.compute_units} compute units, kernels in {facts.style} style")
+    line("kind", f"{kind}, {facts.compute_units} compute units, vectors of {facts.vector_floats} floats, kernels in {facts.style} style")
     line("memory", f"{size(facts.global_memory)}, at most {size(facts.max_allocation)} in one piece, {size(facts.local_memory)} local")
     line("work-group", f"at most {facts.max_work_group} work-items")
     line("float additions", f"atomic by {facts.float_atomics}")
