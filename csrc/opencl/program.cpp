@@ -187,19 +187,16 @@ Kernel& find_or_build(Device& device, const char* file, const char* name, const 
     const std::string options = build_options(device, source);
     const std::string key = program_cache::key(device, options, source);
     if (auto folder = environment::get("TORCH_OCL_DUMP_SOURCE")) dump(*folder, file, key, source);
+    const platform::FileLock turn = program_cache::build_turn(key);
     cl_program handle = program_cache::enabled() ? load(device, key, options) : nullptr;
-    if (!handle) {
-      const platform::FileLock turn = program_cache::build_turn(key);
-      if (turn.waited() && program_cache::enabled()) handle = load(device, key, options);
-      if (!handle) {
-        program->handle = compile(device, file, key, options, source);
-        ++all.built;
-        if (program_cache::enabled()) program_cache::keep(program->handle, key);
-        return;
-      }
+    if (handle) {
+      ++all.loaded;
+    } else {
+      handle = compile(device, file, key, options, source);
+      ++all.built;
+      if (program_cache::enabled()) program_cache::keep(handle, key);
     }
     program->handle = handle;
-    ++all.loaded;
   });
   std::lock_guard lock(all.mutex);
   auto& slot = program->kernels[name];

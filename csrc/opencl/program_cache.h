@@ -28,9 +28,10 @@ std::optional<std::vector<unsigned char>> read(const std::string& key);
 void write(const std::string& key, const std::vector<unsigned char>& binary) noexcept;
 void remove(const std::string& key) noexcept;
 
-// Held while a program is compiled from source: processes that compile the same one take turns. Drivers with a cache of their own
-// are not safe there: PoCL up to version 5 removes a program's bitcode and writes it anew when two processes finished it at once,
-// and a third one that reads it in between crashes or fails to build. Where the first process left its binary, the next one loads it.
+// Held while a program is loaded or compiled: processes that want the same one take turns. Drivers with a cache of their own are not
+// safe there. PoCL removes a program's bitcode (up to version 5) and the files of a binary that it unpacks, to write them anew, when two
+// processes come to it at once; a third one that reads in between crashes or fails to build. And what the first process compiled and
+// could write at once, the next one loads.
 // The locks lie in <user cache folder>/torch_ocl/locks, wherever the cache itself is: the driver's cache is the user's, too.
 platform::FileLock build_turn(const std::string& key);
 
