@@ -8,7 +8,7 @@
 // Past the edge of a panel lies whatever was read there (the slack of tensors makes that safe); those sums are not stored.
 // PREPACKED: gemm_pack has packed all of a and b into global memory before, where several tasks read the same panels: large products.
 // PAIRS: bfloat16 as it is, two steps of k in one 32-bit element (common/bfloat16_pairs.clh), at twice the rate of float32.
-// Grid: (tiles along m, tiles along n, batch). Chosen on fat devices for real floating types.
+// Grid: (tiles along m, tiles along n, batch), where nothing else is said. Chosen on fat devices for real floating types.
 #include "common/gemm.clh"
 #include "common/register_tile.clh"
 #include "common/transpose16.clh"
@@ -33,6 +33,7 @@ typedef struct {
   int mc, nc, kc, block;        // sizes of tiles, slabs and blocks of rows of this launch
   int a_mode, b_mode;
   int dense;  // c's columns are contiguous
+  int batch;
 } panel_plan;
 
 #if PAIRS
@@ -159,15 +160,16 @@ inline void store_edge(__local const T* lt, int rows, int columns, int dense, __
 #define ROWS_PADDED ((p.m + 15) / 16 * 16)
 #define COLUMNS_PADDED ((p.n + NR - 1) / NR * NR)
 #define PACK_EXTENT 128
-typedef packed_t operand_t;
 
 // One task packs PACK_EXTENT rows of a or columns of b, one slab deep. Grid: (parts of a, then of b; slabs; batch).
 FAT_KERNEL void gemm_pack(TENSOR(const storage_t, a), TENSOR(const storage_t, b), TENSOR(packed_t, packed_a), TENSOR(packed_t, packed_b),
-                          gemm_arguments p, panel_plan plan) {
+                          gemm_arguments p, panel_plan plan, TENSOR(int, turn)) {
   OPEN(const storage_t, a);
   OPEN(const storage_t, b);
   OPEN(packed_t, packed_a);
   OPEN(packed_t, packed_b);
+  OPEN(int, turn);
+  if (get_group_id(0) + get_group_id(1) + get_group_id(2) == 0) *turn = 0;
   const long batch = get_group_id(2), k0 = (long)get_group_id(1) * plan.kc, parts_a = (p.m + PACK_EXTENT - 1) / PACK_EXTENT, part = get_group_id(0);
   const int steps = min((long)plan.kc, p.k - k0), kc = DEPTH(steps);
   if (part < parts_a) {
@@ -180,8 +182,6 @@ FAT_KERNEL void gemm_pack(TENSOR(const storage_t, a), TENSOR(const storage_t, b)
     pack_b(b + batch * p.b_batch + k0 * p.b_row + n0 * p.b_column, p.b_column, p.b_row, min((long)PACK_EXTENT, p.n - n0), steps, packed_b, plan.b_mode);
   }
 }
-#else
-typedef storage_t operand_t;
 #endif
 
 // ---- one register tile: MR rows and NR columns of c
@@ -218,69 +218,105 @@ inline void store_tile(V acc[MR][2], int rows, int columns, __global storage_t* 
   }
 }
 
-FAT_KERNEL void gemm_panel(TENSOR(const operand_t, a), TENSOR(const operand_t, b), TENSOR(storage_t, c), TENSOR(const storage_t, d),
-                           TENSOR(T, carry), gemm_arguments p, panel_plan plan, T alpha, T beta) {
-#if !PREPACKED
-  __local packed_t la[MC * DEPTH(KC)] __attribute__((aligned(64)));
-  __local packed_t lb[NC * DEPTH(KC)] __attribute__((aligned(64)));
+// ---- one task
+
+typedef struct {
+  __global storage_t* c;  // first element of the task's tile; so d and carry
+  __global const storage_t* d;
+  __global T* carry;
+  int rows, columns;
+} task_tile;
+
+inline task_tile find_tile(__global storage_t* c, __global const storage_t* d, __global T* carry, const gemm_arguments* p, const panel_plan* plan,
+                           long batch, long m0, long n0) {
+  const task_tile tile = {c + batch * p->c_batch + m0 * p->c_row + n0 * p->c_column, d + batch * p->d_batch + m0 * p->d_row + n0 * p->d_column,
+                          carry + batch * plan->carry_batch + m0 * plan->carry_row + n0, min((long)plan->mc, p->m - m0), min((long)plan->nc, p->n - n0)};
+  return tile;
+}
+
+// Rows i0 to i1 of a task, one slab deep: a are the panels of these rows, b those of all columns, next_b what is read after them.
+inline void multiply_block(task_tile t, int i0, int i1, PANELS const packed_t* a, PANELS const packed_t* b, PANELS const packed_t* next_b, int kc,
+                           __local T* lt, const gemm_arguments* p, const panel_plan* plan, slab_info slab) {
+#if PREPACKED
+  const int piece = (NR * kc * MR / (i1 - i0) + 15) / 16 * 16;
 #endif
+  for (int j = 0; j < t.columns; j += NR)
+    for (int i = i0; i < i1; i += MR) {
+      __global storage_t* target = t.c + i * p->c_row + j * p->c_column;
+      __global T* sums = t.carry + i * plan->carry_row + j;
+      if (t.rows - i >= MR && plan->dense) {
+        if (slab.first && slab.last) prefetch_rows((__global const char*)target, p->c_row * sizeof(storage_t));
+        else prefetch_rows((__global const char*)sums, plan->carry_row * sizeof(T));
+      }
+#if PREPACKED
+      // While a tile is multiplied, a piece of the next panel of b comes from memory.
+      __global const packed_t* ahead = (j + NR < t.columns ? b + (j + NR) * kc : next_b) + (i - i0) / MR * piece;
+      for (int x = 0; x < piece; x += 64 / sizeof(packed_t)) PREFETCH_SECOND(ahead + x);
+#endif
+      V acc[MR][2];
+#pragma unroll
+      for (int x = 0; x < MR; x++) acc[x][0] = acc[x][1] = (V)0;
+      multiply_panels(a + (i - i0) * kc, b + j * kc, kc, t.columns - j > L ? 2 : 1, acc);
+      store_tile(acc, t.rows - i, t.columns - j, target, t.d + i * p->d_row + j * p->d_column, sums, lt, p, plan, slab);
+    }
+}
+
+#if PREPACKED
+inline void multiply_task(__global const packed_t* a, __global const packed_t* b, task_tile tile, long m0, long n0, __local T* lt, const gemm_arguments* arguments,
+                          const panel_plan* plan, T alpha, T beta) {
+  const gemm_arguments p = *arguments;
+  for (long k0 = 0; k0 < p.k; k0 += plan->kc) {
+    const long behind = min(k0 + plan->kc, p.k);
+    const int kc = behind - k0;
+    const slab_info slab = {alpha, beta, k0 == 0, behind == p.k};
+    multiply_block(tile, 0, tile.rows, a + k0 * ROWS_PADDED + m0 * kc, b + k0 * COLUMNS_PADDED + n0 * kc,
+                   b + behind * COLUMNS_PADDED + n0 * min((long)plan->kc, p.k - behind), kc, lt, arguments, plan, slab);
+  }
+}
+
+// Work-items claim one tile after another: a core that others slow down leaves them to the rest, however the runtime deals out work-groups.
+// Grid: any number of them. `turn` is what gemm_pack left.
+FAT_KERNEL void gemm_panel(TENSOR(const packed_t, a), TENSOR(const packed_t, b), TENSOR(storage_t, c), TENSOR(const storage_t, d),
+                           TENSOR(T, carry), gemm_arguments p, panel_plan plan, T alpha, T beta, TENSOR(int, turn)) {
   __local T lt[MR * L] __attribute__((aligned(64)));
-  const long batch = get_group_id(2), m0 = (long)get_group_id(0) * plan.mc, n0 = (long)get_group_id(1) * plan.nc;
-  const int mm = min((long)plan.mc, p.m - m0), nn = min((long)plan.nc, p.n - n0);
-  OPEN(const operand_t, a);
-  OPEN(const operand_t, b);
+  OPEN(const packed_t, a);
+  OPEN(const packed_t, b);
   OPEN(storage_t, c);
   OPEN(const storage_t, d);
   OPEN(T, carry);
-#if PREPACKED
-  a += batch * DEPTH(p.k) * ROWS_PADDED;
-  b += batch * DEPTH(p.k) * COLUMNS_PADDED;
+  OPEN(int, turn);
+  const int along_m = (p.m + plan.mc - 1) / plan.mc, along_n = (p.n + plan.nc - 1) / plan.nc;
+  for (int task = atomic_inc(turn); task < along_m * along_n * plan.batch; task = atomic_inc(turn)) {
+    const long batch = task / (along_m * along_n), m0 = (long)(task % along_m) * plan.mc, n0 = (long)(task / along_m % along_n) * plan.nc;
+    multiply_task(a + batch * p.k * ROWS_PADDED, b + batch * p.k * COLUMNS_PADDED, find_tile(c, d, carry, &p, &plan, batch, m0, n0), m0, n0, lt, &p, &plan, alpha, beta);
+  }
+}
 #else
+FAT_KERNEL void gemm_panel(TENSOR(const storage_t, a), TENSOR(const storage_t, b), TENSOR(storage_t, c), TENSOR(const storage_t, d),
+                           TENSOR(T, carry), gemm_arguments p, panel_plan plan, T alpha, T beta) {
+  __local packed_t la[MC * DEPTH(KC)] __attribute__((aligned(64)));
+  __local packed_t lb[NC * DEPTH(KC)] __attribute__((aligned(64)));
+  __local T lt[MR * L] __attribute__((aligned(64)));
+  const long batch = get_group_id(2), m0 = (long)get_group_id(0) * plan.mc, n0 = (long)get_group_id(1) * plan.nc;
+  OPEN(const storage_t, a);
+  OPEN(const storage_t, b);
+  OPEN(storage_t, c);
+  OPEN(const storage_t, d);
+  OPEN(T, carry);
+  const task_tile tile = find_tile(c, d, carry, &p, &plan, batch, m0, n0);
   a += batch * p.a_batch + m0 * p.a_row;
   b += batch * p.b_batch + n0 * p.b_column;
-#endif
-  c += batch * p.c_batch + m0 * p.c_row + n0 * p.c_column;
-  d += batch * p.d_batch + m0 * p.d_row + n0 * p.d_column;
-  carry += batch * plan.carry_batch + m0 * plan.carry_row + n0;
   long k0 = 0;
   do {
     const int steps = min((long)plan.kc, p.k - k0), kc = DEPTH(steps);
     const slab_info slab = {alpha, beta, k0 == 0, k0 + steps >= p.k};
-#if PREPACKED
-    __global const packed_t *la = a + DEPTH(k0) * ROWS_PADDED + m0 * kc, *lb = b + DEPTH(k0) * COLUMNS_PADDED + n0 * kc;
-    // While a tile is multiplied, a piece of the next panel of b, or of the next slab's first one, comes from memory.
-    __global const packed_t* next_b = b + DEPTH(k0 + steps) * COLUMNS_PADDED + n0 * DEPTH(min((long)plan.kc, p.k - k0 - steps));
-    const int piece = (NR * kc * MR / mm + 15) / 16 * 16;
-#else
-    pack_b(b + k0 * p.b_row, p.b_column, p.b_row, nn, steps, lb, plan.b_mode);
-#endif
-    for (int i0 = 0; i0 < mm; i0 += plan.block) {
-      const int rows_end = min(i0 + plan.block, mm);
-#if PREPACKED
-      PANELS const packed_t* block = la + i0 * kc;
-#else
-      PANELS const packed_t* block = la;
-      pack_a(a + k0 * p.a_column + i0 * p.a_row, p.a_row, p.a_column, rows_end - i0, steps, la, plan.a_mode);
-#endif
-      for (int j = 0; j < nn; j += NR)
-        for (int i = i0; i < rows_end; i += MR) {
-          __global storage_t* target = c + i * p.c_row + j * p.c_column;
-          __global T* sums = carry + i * plan.carry_row + j;
-          if (mm - i >= MR && plan.dense) {
-            if (slab.first && slab.last) prefetch_rows((__global const char*)target, p.c_row * sizeof(storage_t));
-            else prefetch_rows((__global const char*)sums, plan.carry_row * sizeof(T));
-          }
-#if PREPACKED
-          __global const packed_t* ahead = (j + NR < nn ? lb + (j + NR) * kc : next_b) + i / MR * piece;
-          for (int x = 0; x < piece; x += 64 / sizeof(packed_t)) PREFETCH_SECOND(ahead + x);
-#endif
-          V acc[MR][2];
-#pragma unroll
-          for (int x = 0; x < MR; x++) acc[x][0] = acc[x][1] = (V)0;
-          multiply_panels(block + (i - i0) * kc, lb + j * kc, kc, nn - j > L ? 2 : 1, acc);
-          store_tile(acc, mm - i, nn - j, target, d + i * p.d_row + j * p.d_column, sums, lt, &p, &plan, slab);
-        }
+    pack_b(b + k0 * p.b_row, p.b_column, p.b_row, tile.columns, steps, lb, plan.b_mode);
+    for (int i0 = 0; i0 < tile.rows; i0 += plan.block) {
+      const int i1 = min(i0 + plan.block, tile.rows);
+      pack_a(a + k0 * p.a_column + i0 * p.a_row, p.a_row, p.a_column, i1 - i0, steps, la, plan.a_mode);
+      multiply_block(tile, i0, i1, la, lb, lb, kc, lt, &p, &plan, slab);
     }
     k0 += steps;
   } while (k0 < p.k);
 }
+#endif

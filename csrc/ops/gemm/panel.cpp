@@ -54,7 +54,7 @@ namespace {
 // Mirrors panel_plan in kernels_cl/gemm_panel.cl.
 struct PanelPlan {
   int64_t carry_batch, carry_row;
-  int32_t mc, nc, kc, block, a_mode, b_mode, dense;
+  int32_t mc, nc, kc, block, a_mode, b_mode, dense, batch;
 };
 
 const char* refuses(const GemmProblem& p, const Device& device) {
@@ -93,26 +93,22 @@ PanelPlan plan_of(const GemmProblem& p, const PanelSplit& split, const void* car
           split.block,
           packing_mode(p.a[1], p.a[2]),
           packing_mode(p.b[2], p.b[1]),
-          p.c[2] == 1};
+          p.c[2] == 1,
+          static_cast<int32_t>(p.batch)};
 }
 
 PanelSplit split_of(const GemmProblem& p, const Device& device, const PanelTile& tile) {
   return split_panels(tile, p.batch, p.m, p.n, p.k, static_cast<int>(device.capabilities().compute_units));
 }
 
-// a and b: the operands themselves or, prepacked, what gemm_pack made of them.
-template <class T>
-void multiply(Queue& queue, Kernel& kernel, const GemmProblem& p, const GemmOperands& o, const PanelPlan& plan, void* carry) {
-  const Range grid(ceil_div(p.m, plan.mc), ceil_div(p.n, plan.nc), p.batch);
-  launch(queue, kernel, grid, Range(1, 1, 1), o.a, o.b, o.c, o.d ? o.d : o.c, carry ? carry : o.c, GemmArguments(p), plan,
-         static_cast<T>(p.alpha.real()), static_cast<T>(p.beta.real()));
-}
-
 template <class T>
 void run_as(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* carry, const PanelTile& tile, bool pairs) {
   static KernelSite site("gemm_panel.cl", "gemm_panel");
   Kernel& kernel = kernel_of(site, queue.device(), p.dtype, tile, pairs, false);
-  multiply<T>(queue, kernel, p, o, plan_of(p, split_of(p, queue.device(), tile), carry), carry);
+  const PanelPlan plan = plan_of(p, split_of(p, queue.device(), tile), carry);
+  const Range grid(ceil_div(p.m, plan.mc), ceil_div(p.n, plan.nc), p.batch);
+  launch(queue, kernel, grid, Range(1, 1, 1), o.a, o.b, o.c, o.d ? o.d : o.c, carry ? carry : o.c, GemmArguments(p), plan,
+         static_cast<T>(p.alpha.real()), static_cast<T>(p.beta.real()));
 }
 
 void run(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* workspace) {
@@ -124,8 +120,8 @@ void run(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* worksp
 // ---- operands packed once, for all tasks
 
 // Panels of b come from the second-level cache while they are used first, so slabs may be deep: fewer passes over c. Tiles of c that
-// stay in that cache, and enough of them that one late thread costs little.
-PanelTile prepacked_tile(DType dtype) { return dtype == DType::float64 ? PanelTile{128, 256, 256} : PanelTile{256, 256, 512}; }
+// stay in that cache, and enough of them that a core which others slow down costs little.
+PanelTile prepacked_tile(DType dtype) { return dtype == DType::float64 ? PanelTile{128, 256, 256} : PanelTile{128, 512, 512}; }
 
 // Elements of the packed operands.
 int64_t packed_a(const GemmProblem& p) { return p.batch * round_up(p.m, 16) * p.k; }
@@ -151,25 +147,27 @@ int64_t carried(const GemmProblem& p) {
 }
 
 size_t prepacked_workspace(const GemmProblem& p, const Device&) {
-  return static_cast<size_t>(packed_a(p) + packed_b(p) + carried(p)) * size_of(compute_type(p.dtype));
+  return static_cast<size_t>(packed_a(p) + packed_b(p) + carried(p) + 1) * size_of(compute_type(p.dtype));
 }
 
 template <class T>
 void run_prepacked_as(Queue& queue, const GemmProblem& p, const GemmOperands& o, T* a) {
   static KernelSite pack_site("gemm_panel.cl", "gemm_pack"), site("gemm_panel.cl", "gemm_panel");
+  Device& device = queue.device();
   const PanelTile tile = prepacked_tile(p.dtype);
-  PanelSplit split = split_of(p, queue.device(), tile);
-  split.block = split.mc;  // nothing has to fit into local memory
+  const PanelSplit split = split_of(p, device, tile);
   T* b = a + packed_a(p);
-  T* carry = carried(p) ? b + packed_b(p) : nullptr;
+  T* behind = b + packed_b(p);
+  T* carry = carried(p) ? behind : nullptr;
+  T* turn = behind + carried(p);  // the next tile to be claimed
   const PanelPlan plan = plan_of(p, split, carry);
   constexpr int64_t extent = 128;  // PACK_EXTENT in gemm_panel.cl
-  launch(queue, kernel_of(pack_site, queue.device(), p.dtype, tile, false, true), Range(ceil_div(p.m, extent) + ceil_div(p.n, extent), ceil_div(p.k, plan.kc), p.batch),
-         Range(1, 1, 1), o.a, o.b, a, b, GemmArguments(p), plan);
-  GemmOperands packed = o;
-  packed.a = a;
-  packed.b = b;
-  multiply<T>(queue, kernel_of(site, queue.device(), p.dtype, tile, false, true), p, packed, plan, carry);
+  launch(queue, kernel_of(pack_site, device, p.dtype, tile, false, true), Range(ceil_div(p.m, extent) + ceil_div(p.n, extent), ceil_div(p.k, plan.kc), p.batch),
+         Range(1, 1, 1), o.a, o.b, a, b, GemmArguments(p), plan, turn);
+  // Some more groups than compute units: a runtime that deals them out in advance may give one unit several and another none.
+  const int64_t tiles = p.batch * ceil_div(p.m, plan.mc) * ceil_div(p.n, plan.nc), groups = 4 * int64_t{device.capabilities().compute_units};
+  launch(queue, kernel_of(site, device, p.dtype, tile, false, true), Range(std::min(tiles, groups)), Range(1), a, b, o.c, o.d ? o.d : o.c,
+         carry ? carry : o.c, GemmArguments(p), plan, static_cast<T>(p.alpha.real()), static_cast<T>(p.beta.real()), turn);
 }
 
 void run_prepacked(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* workspace) {
