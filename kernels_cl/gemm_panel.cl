@@ -2,11 +2,11 @@
 //   for each slab along k:
 //     pack b -> __local [nc / NR][kc][NR]      (NR = two vectors)
 //     for each block of rows:
-//       pack a -> __local [block / 8][kc][8]
+//       pack a -> __local [block / 8][kc][8], if its rows cannot be read where they lie
 //       for each panel of b (stays in L1), each panel of a (streams from L2): 8 x 2 vectors of accumulators in registers
 //   sums are carried from slab to slab in `carry`: c itself where it is dense and of the compute type, else a workspace
 // Past the edge of a panel lies whatever was read there (the slack of tensors makes that safe); those sums are not stored.
-// PREPACKED: gemm_pack has packed all of a and b into global memory before, where several tasks read the same panels: large products.
+// PREPACKED: gemm_pack has packed all of b (and a) into global memory before, where several tasks read the same panels: large products.
 // PAIRS: bfloat16 as it is, two steps of k in one 32-bit element (common/bfloat16_pairs.clh), at twice the rate of float32.
 // Grid: (tiles along m, tiles along n, batch), where nothing else is said. Chosen on fat devices for real floating types.
 #include "common/gemm.clh"
@@ -14,7 +14,8 @@
 #include "common/transpose16.clh"
 #include "common/transpose8.clh"
 
-// defines: DTYPE, WIDE (1: double), PAIRS, PREPACKED; MC * KC and NC * KC elements of a and b fit into local memory
+// defines: DTYPE, WIDE (1: double), PAIRS, PREPACKED, DIRECT (1: a's storage type is the compute type);
+//          MC * KC and NC * KC elements of a and b fit into local memory
 #define MR 8
 #define NR (2 * L)
 #if PREPACKED
@@ -34,6 +35,7 @@ typedef struct {
   int a_mode, b_mode;
   int dense;  // c's columns are contiguous
   int batch;
+  int direct;  // a is read where it lies: elements along k are neighbours and of the compute type
 } panel_plan;
 
 #if PAIRS
@@ -156,7 +158,7 @@ inline void store_edge(__local const T* lt, int rows, int columns, int dense, __
 }
 
 #if PREPACKED
-// Elements of the packed matrices: slab after slab, each as the panels of all rows (columns) that gemm_panel reads.
+// Elements of the packed matrices (b alone where a is read directly): slab after slab, each as the panels of all rows (columns).
 #define ROWS_PADDED ((p.m + 15) / 16 * 16)
 #define COLUMNS_PADDED ((p.n + NR - 1) / NR * NR)
 #define PACK_EXTENT 128
@@ -170,7 +172,8 @@ FAT_KERNEL void gemm_pack(TENSOR(const storage_t, a), TENSOR(const storage_t, b)
   OPEN(packed_t, packed_b);
   OPEN(int, turn);
   if (get_group_id(0) + get_group_id(1) + get_group_id(2) == 0) *turn = 0;
-  const long batch = get_group_id(2), k0 = (long)get_group_id(1) * plan.kc, parts_a = (p.m + PACK_EXTENT - 1) / PACK_EXTENT, part = get_group_id(0);
+  const long batch = get_group_id(2), k0 = (long)get_group_id(1) * plan.kc, part = get_group_id(0);
+  const long parts_a = plan.direct ? 0 : (p.m + PACK_EXTENT - 1) / PACK_EXTENT;
   const int steps = min((long)plan.kc, p.k - k0), kc = DEPTH(steps);
   if (part < parts_a) {
     const long m0 = part * PACK_EXTENT;
@@ -200,6 +203,20 @@ inline void multiply_panels(PANELS const packed_t* pa, PANELS const packed_t* pb
 #define B_AT(p, y) *(PANELS const PACKED*)((p) + (y) * L)
   REGISTER_TILE(PACKED, V, acc, kc, vectors, pa, MR, NEXT_ELEMENT, pb, NR, B_AT, MULTIPLY_ADD)
 }
+
+#if DIRECT
+// The same with rows of a where they lie, `pitch` elements apart; the last of `rows` stands for those behind it.
+inline void multiply_rows(__global const packed_t* a, long pitch, int rows, PANELS const packed_t* pb, int kc, int vectors, V acc[MR][2]) {
+  V sum[MR][2];  // in registers even where this function is not inlined
+  long row[MR];
+#pragma unroll
+  for (int x = 0; x < MR; x++) row[x] = min(x, rows - 1) * pitch, sum[x][0] = sum[x][1] = (V)0;
+#define ROW_AT(p, x) (p)[row[x]]
+  REGISTER_TILE(PACKED, V, sum, kc, vectors, a, 1, ROW_AT, pb, NR, B_AT, MULTIPLY_ADD)
+#pragma unroll
+  for (int x = 0; x < MR; x++) acc[x][0] = sum[x][0], acc[x][1] = sum[x][1];
+}
+#endif
 
 // The sums of a tile; c, d and carry point to its first element, `rows` and `columns` are what is left of the task's tile.
 inline void store_tile(V acc[MR][2], int rows, int columns, __global storage_t* c, __global const storage_t* d, __global T* carry, __local T* lt,
@@ -234,9 +251,10 @@ inline task_tile find_tile(__global storage_t* c, __global const storage_t* d, _
   return tile;
 }
 
-// Rows i0 to i1 of a task, one slab deep: a are the panels of these rows, b those of all columns, next_b what is read after them.
-inline void multiply_block(task_tile t, int i0, int i1, PANELS const packed_t* a, PANELS const packed_t* b, PANELS const packed_t* next_b, int kc,
-                           __local T* lt, const gemm_arguments* p, const panel_plan* plan, slab_info slab) {
+// Rows i0 to i1 of a task, one slab deep: a are the panels of these rows (direct: the rows themselves, in `rows`), b those of all columns,
+// next_b what is read after them.
+inline void multiply_block(task_tile t, int i0, int i1, PANELS const packed_t* a, __global const storage_t* rows, PANELS const packed_t* b,
+                           PANELS const packed_t* next_b, int kc, __local T* lt, const gemm_arguments* p, const panel_plan* plan, slab_info slab) {
 #if PREPACKED
   const int piece = (NR * kc * MR / (i1 - i0) + 15) / 16 * 16;
 #endif
@@ -256,30 +274,36 @@ inline void multiply_block(task_tile t, int i0, int i1, PANELS const packed_t* a
       V acc[MR][2];
 #pragma unroll
       for (int x = 0; x < MR; x++) acc[x][0] = acc[x][1] = (V)0;
-      multiply_panels(a + (i - i0) * kc, b + j * kc, kc, t.columns - j > L ? 2 : 1, acc);
+      const int vectors = t.columns - j > L ? 2 : 1;
+#if DIRECT
+      if (plan->direct) multiply_rows(rows + (i - i0) * p->a_row, p->a_row, i1 - i, b + j * kc, kc, vectors, acc);
+      else
+#endif
+        multiply_panels(a + (i - i0) * kc, b + j * kc, kc, vectors, acc);
       store_tile(acc, t.rows - i, t.columns - j, target, t.d + i * p->d_row + j * p->d_column, sums, lt, p, plan, slab);
     }
 }
 
 #if PREPACKED
-inline void multiply_task(__global const packed_t* a, __global const packed_t* b, task_tile tile, long m0, long n0, __local T* lt, const gemm_arguments* arguments,
-                          const panel_plan* plan, T alpha, T beta) {
+inline void multiply_task(__global const packed_t* a, __global const storage_t* rows, __global const packed_t* b, task_tile tile, long m0, long n0,
+                          __local T* lt, const gemm_arguments* arguments, const panel_plan* plan, T alpha, T beta) {
   const gemm_arguments p = *arguments;
   for (long k0 = 0; k0 < p.k; k0 += plan->kc) {
     const long behind = min(k0 + plan->kc, p.k);
     const int kc = behind - k0;
     const slab_info slab = {alpha, beta, k0 == 0, behind == p.k};
-    multiply_block(tile, 0, tile.rows, a + k0 * ROWS_PADDED + m0 * kc, b + k0 * COLUMNS_PADDED + n0 * kc,
+    multiply_block(tile, 0, tile.rows, a + k0 * ROWS_PADDED + m0 * kc, rows + k0, b + k0 * COLUMNS_PADDED + n0 * kc,
                    b + behind * COLUMNS_PADDED + n0 * min((long)plan->kc, p.k - behind), kc, lt, arguments, plan, slab);
   }
 }
 
 // Work-items claim one tile after another: a core that others slow down leaves them to the rest, however the runtime deals out work-groups.
 // Grid: any number of them. `turn` is what gemm_pack left.
-FAT_KERNEL void gemm_panel(TENSOR(const packed_t, a), TENSOR(const packed_t, b), TENSOR(storage_t, c), TENSOR(const storage_t, d),
-                           TENSOR(T, carry), gemm_arguments p, panel_plan plan, T alpha, T beta, TENSOR(int, turn)) {
+FAT_KERNEL void gemm_panel(TENSOR(const packed_t, a), TENSOR(const storage_t, rows), TENSOR(const packed_t, b), TENSOR(storage_t, c),
+                           TENSOR(const storage_t, d), TENSOR(T, carry), gemm_arguments p, panel_plan plan, T alpha, T beta, TENSOR(int, turn)) {
   __local T lt[MR * L] __attribute__((aligned(64)));
   OPEN(const packed_t, a);
+  OPEN(const storage_t, rows);
   OPEN(const packed_t, b);
   OPEN(storage_t, c);
   OPEN(const storage_t, d);
@@ -288,7 +312,9 @@ FAT_KERNEL void gemm_panel(TENSOR(const packed_t, a), TENSOR(const packed_t, b),
   const int along_m = (p.m + plan.mc - 1) / plan.mc, along_n = (p.n + plan.nc - 1) / plan.nc;
   for (int task = atomic_inc(turn); task < along_m * along_n * plan.batch; task = atomic_inc(turn)) {
     const long batch = task / (along_m * along_n), m0 = (long)(task % along_m) * plan.mc, n0 = (long)(task / along_m % along_n) * plan.nc;
-    multiply_task(a + batch * p.k * ROWS_PADDED, b + batch * p.k * COLUMNS_PADDED, find_tile(c, d, carry, &p, &plan, batch, m0, n0), m0, n0, lt, &p, &plan, alpha, beta);
+    const task_tile tile = find_tile(c, d, carry, &p, &plan, batch, m0, n0);
+    multiply_task(a + batch * p.k * ROWS_PADDED, rows + batch * p.a_batch + m0 * p.a_row, b + batch * p.k * COLUMNS_PADDED, tile, m0, n0, lt, &p, &plan, alpha,
+                  beta);
   }
 }
 #else
@@ -313,8 +339,9 @@ FAT_KERNEL void gemm_panel(TENSOR(const storage_t, a), TENSOR(const storage_t, b
     pack_b(b + k0 * p.b_row, p.b_column, p.b_row, tile.columns, steps, lb, plan.b_mode);
     for (int i0 = 0; i0 < tile.rows; i0 += plan.block) {
       const int i1 = min(i0 + plan.block, tile.rows);
-      pack_a(a + k0 * p.a_column + i0 * p.a_row, p.a_row, p.a_column, i1 - i0, steps, la, plan.a_mode);
-      multiply_block(tile, i0, i1, la, lb, lb, kc, lt, &p, &plan, slab);
+      __global const storage_t* rows = a + k0 * p.a_column + i0 * p.a_row;
+      if (!plan.direct) pack_a(rows, p.a_row, p.a_column, i1 - i0, steps, la, plan.a_mode);
+      multiply_block(tile, i0, i1, la, rows, lb, lb, kc, lt, &p, &plan, slab);
     }
     k0 += steps;
   } while (k0 < p.k);

@@ -54,7 +54,7 @@ namespace {
 // Mirrors panel_plan in kernels_cl/gemm_panel.cl.
 struct PanelPlan {
   int64_t carry_batch, carry_row;
-  int32_t mc, nc, kc, block, a_mode, b_mode, dense, batch;
+  int32_t mc, nc, kc, block, a_mode, b_mode, dense, batch, direct;
 };
 
 const char* refuses(const GemmProblem& p, const Device& device) {
@@ -65,6 +65,9 @@ const char* refuses(const GemmProblem& p, const Device& device) {
 }
 
 int32_t packing_mode(int64_t along_panel, int64_t along_k) { return along_panel == 1 ? 0 : (along_k == 1 ? 1 : 2); }
+
+// Rows of a are read where they lie: nothing to convert, and the elements that a tile reads one after another are neighbours.
+bool reads_rows(const GemmProblem& p) { return p.a[2] == 1 && !is_half(p.dtype); }
 
 bool carries_in_c(const GemmProblem& p) { return p.c[2] == 1 && !is_half(p.dtype); }
 
@@ -77,7 +80,7 @@ Kernel& kernel_of(KernelSite& site, Device& device, DType type, const PanelTile&
   return site.get(device, Variant().add(type).add(pairs, 1).add(prepacked, 1), [&] {
     Defines defines;
     dtype(defines, "DTYPE", type);
-    defines.add("WIDE", type == DType::float64).add("PAIRS", pairs).add("PREPACKED", prepacked);
+    defines.add("WIDE", type == DType::float64).add("PAIRS", pairs).add("PREPACKED", prepacked).add("DIRECT", !is_half(type));
     add_prefetch_define(defines, device);
     return defines.add("MC", tile.mc).add("NC", tile.nc).add("KC", tile.kc);
   });
@@ -94,7 +97,8 @@ PanelPlan plan_of(const GemmProblem& p, const PanelSplit& split, const void* car
           packing_mode(p.a[1], p.a[2]),
           packing_mode(p.b[2], p.b[1]),
           p.c[2] == 1,
-          static_cast<int32_t>(p.batch)};
+          static_cast<int32_t>(p.batch),
+          reads_rows(p)};
 }
 
 PanelSplit split_of(const GemmProblem& p, const Device& device, const PanelTile& tile) {
@@ -124,7 +128,7 @@ void run(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* worksp
 PanelTile prepacked_tile(DType dtype) { return dtype == DType::float64 ? PanelTile{128, 256, 256} : PanelTile{128, 512, 512}; }
 
 // Elements of the packed operands.
-int64_t packed_a(const GemmProblem& p) { return p.batch * round_up(p.m, 16) * p.k; }
+int64_t packed_a(const GemmProblem& p) { return reads_rows(p) ? 0 : p.batch * round_up(p.m, 16) * p.k; }
 int64_t packed_b(const GemmProblem& p) { return p.batch * round_up(p.n, 32) * p.k; }
 
 const char* prepacked_refuses(const GemmProblem& p, const Device& device) {
@@ -162,11 +166,11 @@ void run_prepacked_as(Queue& queue, const GemmProblem& p, const GemmOperands& o,
   T* turn = behind + carried(p);  // the next tile to be claimed
   const PanelPlan plan = plan_of(p, split, carry);
   constexpr int64_t extent = 128;  // PACK_EXTENT in gemm_panel.cl
-  launch(queue, kernel_of(pack_site, device, p.dtype, tile, false, true), Range(ceil_div(p.m, extent) + ceil_div(p.n, extent), ceil_div(p.k, plan.kc), p.batch),
-         Range(1, 1, 1), o.a, o.b, a, b, GemmArguments(p), plan, turn);
+  const Range parts((plan.direct ? 0 : ceil_div(p.m, extent)) + ceil_div(p.n, extent), ceil_div(p.k, plan.kc), p.batch);
+  launch(queue, kernel_of(pack_site, device, p.dtype, tile, false, true), parts, Range(1, 1, 1), o.a, o.b, a, b, GemmArguments(p), plan, turn);
   // Some more groups than compute units: a runtime that deals them out in advance may give one unit several and another none.
   const int64_t tiles = p.batch * ceil_div(p.m, plan.mc) * ceil_div(p.n, plan.nc), groups = 4 * int64_t{device.capabilities().compute_units};
-  launch(queue, kernel_of(site, device, p.dtype, tile, false, true), Range(std::min(tiles, groups)), Range(1), a, b, o.c, o.d ? o.d : o.c,
+  launch(queue, kernel_of(site, device, p.dtype, tile, false, true), Range(std::min(tiles, groups)), Range(1), a, o.a, b, o.c, o.d ? o.d : o.c,
          carry ? carry : o.c, GemmArguments(p), plan, static_cast<T>(p.alpha.real()), static_cast<T>(p.beta.real()), turn);
 }
 
