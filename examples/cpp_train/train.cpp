@@ -5,23 +5,6 @@
 #include <iostream>
 #include <sstream>
 
-// Module::to for every device. PyTorch's own refuses devices that are not built in, because it replaces the contents of a parameter by
-// set_data(), which compares dispatch keys; this does the same without the comparison. Optimizers and tied weights keep their tensors.
-struct Contents : c10::TensorImpl {
-  static void replace(c10::TensorImpl& target, const c10::TensorImpl& source) {
-    copy_tensor_metadata(&source, &target, target.version_counter(), target.allow_tensor_metadata_change());
-  }
-};
-void move_to(torch::nn::Module& module, torch::Device device) {
-  const torch::NoGradGuard no_grad;
-  const auto move = [&](const torch::Tensor& tensor) {
-    const torch::Tensor moved = tensor.detach().to(device);
-    Contents::replace(*tensor.unsafeGetTensorImpl(), *moved.unsafeGetTensorImpl());
-  };
-  for (const auto& parameter : module.parameters()) move(parameter);
-  for (const auto& buffer : module.buffers()) move(buffer);
-}
-
 struct Net : torch::nn::Module {
   torch::nn::Conv2d conv1{nullptr}, conv2{nullptr};
   torch::nn::BatchNorm2d norm{nullptr};
@@ -46,7 +29,7 @@ std::pair<std::vector<float>, torch::Tensor> train(const std::string& weights, t
   auto net = std::make_shared<Net>();
   std::istringstream stream(weights);
   torch::load(net, stream);
-  move_to(*net, device);
+  net->to(device);
   torch::optim::AdamW optimizer(net->parameters(), torch::optim::AdamWOptions(1e-3));
   std::vector<float> losses;
   for (int step = 0; step < 10; ++step) {

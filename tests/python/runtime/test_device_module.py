@@ -4,6 +4,7 @@ import gc
 import os
 import subprocess
 import sys
+import weakref
 
 import pytest
 import torch
@@ -208,7 +209,49 @@ def test_moves_keep_parameters(move):
     before = [id(parameter) for parameter in model.parameters()]
     move(model)
     assert [id(parameter) for parameter in model.parameters()] == before
-    assert not torch.__future__.get_swap_module_params_on_conversion()
+
+
+def test_moved_parameters_keep_hooks_attributes_and_references(device):
+    class Special(torch.nn.Parameter):
+        pass
+
+    model = torch.nn.Linear(2, 2)
+    model.weight = Special(torch.randn(2, 2))
+    model.weight.decay = False
+    reference, calls = weakref.ref(model.weight), []
+    model.weight.register_hook(lambda gradient: calls.append(gradient.device.type))
+    model.weight.register_post_accumulate_grad_hook(lambda weight: calls.append(weight.grad.device.type))
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    model(torch.randn(1, 2)).sum().backward()
+    gradient = model.weight.grad
+    alive = model(torch.randn(1, 2))  # a graph that still holds the parameter
+    calls.clear()
+    model.to(device)
+    assert reference() is model.weight and type(model.weight) is Special and model.weight.decay is False
+    assert model.weight.grad is gradient and gradient.device.type == "ocl" and alive.device.type == "cpu"
+    before = model.weight.detach().clone()
+    model(torch.randn(1, 2, device=device)).sum().backward()
+    optimizer.step()
+    assert calls == ["ocl", "ocl"] and not torch.equal(model.weight, before)
+
+
+def test_lazy_modules_move(device):
+    model = torch.nn.Sequential(torch.nn.LazyConv2d(3, 3), torch.nn.LazyBatchNorm2d(), torch.nn.Flatten(), torch.nn.LazyLinear(2)).to(device)
+    assert type(model[0].weight) is torch.nn.UninitializedParameter
+    assert model(torch.randn(2, 1, 5, 5, device=device)).shape == (2, 2)
+    assert {type(parameter) for parameter in model.parameters()} == {torch.nn.Parameter}
+
+
+def test_assigned_data(device):
+    parameter = torch.nn.Parameter(torch.arange(3.0))
+    (parameter * 2).sum().backward()
+    parameter.data, parameter.grad = parameter.data.to(device), None
+    (parameter * parameter).sum().backward()
+    assert parameter.is_leaf and parameter.grad.device.type == "ocl" and parameter.grad.tolist() == [0, 2, 4]
+    with pytest.raises(RuntimeError, match="floating point or complex"):
+        parameter.data = torch.arange(3, device="cpu")
+    with pytest.raises(RuntimeError, match="incompatible tensor type"):
+        torch.zeros(3).data = torch.zeros(3).to_sparse()
 
 
 @feature("Several devices")
