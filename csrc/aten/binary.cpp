@@ -54,7 +54,6 @@ OCL_BINARY(copysign_out, copysign_Tensor, "copysign")
 OCL_BINARY(fmod_out, fmod_Tensor, "fmod")
 OCL_BINARY(remainder_out, remainder_Tensor, "remainder")
 OCL_BINARY(hypot_out, hypot, "hypot")
-OCL_BINARY(nextafter_out, nextafter, "nextafter")
 OCL_BINARY(gcd_out, gcd, "gcd")
 OCL_BINARY(lcm_out, lcm, "lcm")
 OCL_BINARY(heaviside_out, heaviside, "heaviside")
@@ -80,6 +79,23 @@ OCL_COMPARE(lt)
 OCL_COMPARE(le)
 OCL_COMPARE(gt)
 OCL_COMPARE(ge)
+
+// Half types are computed in float32, whose neighbours are not theirs.
+struct NextAfterKernel final : Out<at::meta::structured_nextafter, 1> { using Out::Out; };
+at::Tensor& nextafter_out(const at::Tensor& self, const at::Tensor& other, at::Tensor& out) {
+  NextAfterKernel kernel(out);
+  kernel.meta(self, other);
+  const at::ScalarType type = kernel.common_dtype();
+  if (!at::isReducedFloatingType(type)) {
+    run(OCL_ROW("nextafter"), kernel);
+    return out;
+  }
+  auto bits = [&](const at::Tensor& t) { return t.to(out.device(), type).view(at::kShort); };
+  at::Tensor result;
+  auto iterator = at::TensorIteratorConfig().add_output(result).add_owned_const_input(bits(self)).add_owned_const_input(bits(other)).build();
+  run(OCL_ROW("nextafter_bits"), iterator, {ops::ElementwiseScalar(int64_t{type == at::kHalf ? 0x7c00 : 0x7f80})});
+  return out.copy_(iterator.output().view(type));
+}
 
 struct AddKernel final : Out<at::meta::structured_add_Tensor, 1> { using Out::Out; };
 at::Tensor& add_out(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha, at::Tensor& out) {

@@ -2,6 +2,8 @@
 
 #include <ATen/ops/empty.h>
 
+#include <algorithm>
+
 namespace ocl::aten {
 
 ops::ElementwiseScalar scalar_of(const at::Scalar& scalar) {
@@ -86,10 +88,15 @@ void run(const ops::ElementwiseRow& row, at::TensorIteratorBase& iterator, std::
   const c10::DeviceGuard guard(device);
   Queue& queue = runtime::current_queue(device.index());
   std::array<at::Tensor, ops::ElementwiseCall::max_inputs> converted;
-  for (int i = 0; i < row.inputs && iterator.numel() <= few; ++i) {
+  for (int i = 0; i < row.inputs; ++i) {
     auto& operand = call.inputs[i];
     if (operand.is_scalar || operand.dtype == ops::DType::boolean || operand.dtype == dtype_of(common)) continue;  // booleans may be conditions
-    converted[i] = convert(queue, operand, call, at::TensorOptions(common).device(device));
+    // Single numbers keep their precision beside half types, as on the CPU; integers are rounded to them.
+    const bool single = std::all_of(operand.strides.begin(), operand.strides.begin() + call.dims, [](int64_t stride) { return stride == 0; });
+    const bool half = at::isReducedFloatingType(common), rounded = half && !single && ops::size_of(operand.dtype) > 1;
+    const at::ScalarType type = half && single ? at::kFloat : common;
+    if ((iterator.numel() > few && !rounded) || operand.dtype == dtype_of(type)) continue;
+    converted[i] = convert(queue, operand, call, at::TensorOptions(type).device(device));
   }
   ops::elementwise(queue, row, call);
 }

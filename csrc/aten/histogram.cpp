@@ -68,9 +68,7 @@ Tensor summed(const Tensor& x, at::TensorList edges, const OptionalTensor& weigh
 std::vector<Tensor> even_edges(const Tensor& x, at::IntArrayRef bins, const Range& range) {
   const int64_t dimensions = x.size(1);
   TORCH_CHECK(static_cast<int64_t>(bins.size()) == dimensions,
-              "torch.histogramdd(): if bins is a sequence of integers, its size should equal to the number of "
-              "dimensions of the input (",
-              dimensions, "), but got ", bins.size());
+              "histogramdd: The size of bins must be equal to the innermost dimension of the input.");
   if (range)
     TORCH_CHECK(static_cast<int64_t>(range->size()) == 2 * dimensions, "torch.histogramdd(): for a ", dimensions,
                 "-dimensional histogram range should have ", 2 * dimensions, " elements, but got ", range->size());
@@ -120,6 +118,11 @@ Pair histogram_count(const Tensor& self, int64_t bins, Range range, const Option
   return {summed(x, edges, weight, density), edges[0]};
 }
 PairOut copied(const Pair& result, Tensor& histogram, Tensor& edges) {
+  const auto type = std::get<0>(result).dtype();
+  TORCH_CHECK(histogram.dtype() == type, "torch.histogram: input tensor and hist tensor should have the same dtype, but got input ", type, " and hist ",
+              histogram.dtype());
+  TORCH_CHECK(edges.dtype() == type, "torch.histogram: input tensor and bin_edges tensor should have the same dtype, but got input ", type,
+              " and bin_edges ", edges.dtype(), " for dimension 0");
   at::native::resize_output(histogram, std::get<0>(result).sizes());
   at::native::resize_output(edges, std::get<1>(result).sizes());
   return {histogram.copy_(std::get<0>(result)), edges.copy_(std::get<1>(result))};

@@ -129,6 +129,7 @@ std::tuple<Tensor, Tensor> native_dropout(const Tensor& input, double p, std::op
 Tensor native_dropout_backward(const Tensor& grad, const Tensor& mask, double scale) {
   TORCH_CHECK(mask.scalar_type() == at::kBool, "Mask should be Bool Scalar Type", mask.scalar_type());
   const c10::DeviceGuard guard(grad.device());
+  if (!at::isFloatingType(grad.scalar_type())) return at::mul(at::mul(grad, mask), scale);
   const Tensor kept = mask.is_non_overlapping_and_dense() ? mask : mask.contiguous();
   const Tensor dy = laid_out_as(grad, kept);
   Tensor result = at::empty_strided(kept.sizes(), kept.strides(), dy.options());

@@ -160,6 +160,8 @@ at::Tensor& conj_physical_out(const at::Tensor& self, at::Tensor& out) {
   return unary_into(self.is_complex() ? "conj_copy" : "copy", self, out);
 }
 
+at::Tensor& conj_physical_(at::Tensor& self) { return self.is_complex() ? conj_physical_out(self, self) : self; }
+
 at::Tensor& logical_not_out(const at::Tensor& self, at::Tensor& out) {
   auto iterator = at::TensorIteratorConfig().check_all_same_dtype(false).add_output(out).add_const_input(self).build();
   run(OCL_ROW("logical_not"), iterator, {}, self.scalar_type());
@@ -269,6 +271,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("angle", angle);
   m.impl("angle.out", angle_out);
   m.impl("conj_physical.out", conj_physical_out);
+  m.impl("conj_physical_", conj_physical_);
   m.impl("logical_not.out", logical_not_out);
   m.impl("isnan", isnan);
   m.impl("nan_to_num.out", nan_to_num_out);

@@ -35,10 +35,11 @@ static constexpr ElementwiseRow rows[] = {
     {"atan2", 2, "atan2(a, b)", "-"},
     {"copysign", 2, "copy_sign(a, b)", "-"},
     {"nextafter", 2, "nextafter(a, b)", "-"},
+    {"nextafter_bits", 2, nullptr, "next_after_bits(a, b, s0)"},  // of half types, s0: the bits of infinity
     {"gcd", 2, nullptr, "greatest_common_divisor(a, b)"},
     {"lcm", 2, nullptr, "least_common_multiple(a, b)"},
     {"heaviside", 2, "(a == ZERO) ? b : BOOL(a > ZERO)"},
-    {"logaddexp", 2, "log_add_exp(a, b)", "-"},
+    {"logaddexp", 2, "log_add_exp(a, b)", "-", "c_log_add_exp(a, b)"},
     {"logaddexp2", 2, "log_add_exp2(a, b)", "-"},
     {"maximum", 2, "MAXIMUM(a, b)", "(a > b) ? a : b"},
     {"minimum", 2, "MINIMUM(a, b)", "(a < b) ? a : b"},
@@ -166,7 +167,7 @@ static constexpr ElementwiseRow rows[] = {
     {"frexp_exponent", 1, "frexp_exponent_of(a)", "-"},
 
     // ---- clamping
-    {"clamp", 1, "(a < s0) ? s0 : (a > s1) ? s1 : a"},
+    {"clamp", 1, "(a < s0) ? s0 : (a > s1) ? s1 : a", "(((a < s0) ? s0 : a) > s1) ? s1 : ((a < s0) ? s0 : a)"},
     {"clamp_min", 1, "(a < s0) ? s0 : a"},
     {"clamp_max", 1, "(a > s0) ? s0 : a"},
     {"clamp_tensor", 3, "IS_NAN(a) ? a : MINIMUM(MAXIMUM(a, b), c)"},
