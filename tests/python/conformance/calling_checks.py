@@ -55,8 +55,9 @@ def out(op, dtype, record):
                 strides = [[stride for stride, size in zip(t.stride(), t.shape) if size > 1] for t in kept]
                 return result, same, strides, [bool((base[..., 1] == base.new_full((), 77)).all()) for base in bases]
 
-            def precise(device, args=args):
-                return call(op.op, place_all(widened(args), device))
+            def precise(device, args=args, kind=kind):
+                result = call(op.op, place_all(widened(args), device))
+                return [(t.dtype, t) for t in tensors(result)] if kind == "dtype" else result
 
             record.compare(f"{describe(sample)} out={kind}", procedure, precise)
 

@@ -71,14 +71,14 @@ def optimizer_steps(info, dtype, record):
         if any(isinstance(v, torch.Tensor) for v in kwargs.values()) or kwargs.get("differentiable"):
             continue
 
-        def procedure(device, kwargs=kwargs):
+        def procedure(device, kwargs=kwargs, wide=dtype):
             torch.manual_seed(7)
             values = [torch.randn(shape) for shape in ((3, 5), (7,), (), (2, 3, 4))]
-            parameters = [torch.nn.Parameter(v.to(dtype).to(device)) for v in values]
+            parameters = [torch.nn.Parameter(v.to(dtype).to(wide).to(device)) for v in values]
             if info.optim_cls.__name__ == "Muon":
                 parameters = parameters[:1]
             optimizer = info.optim_cls(parameters, **kwargs)
-            gradients = [[torch.randn(p.shape).to(dtype) for p in parameters] for _ in range(4)]
+            gradients = [[torch.randn(p.shape).to(dtype).to(wide) for p in parameters] for _ in range(4)]
             for step in range(4):
 
                 def closure(step=step):
@@ -97,7 +97,10 @@ def optimizer_steps(info, dtype, record):
             # LBFGS keeps differences of nearly equal gradients: rounding.
             return [p.detach() for p in parameters], [] if info.step_requires_closure else tensors
 
-        record.compare(f"{kwargs}", procedure)
+        def precise(device, procedure=procedure):
+            return procedure(device, wide=torch.float64)
+
+        record.compare(f"{kwargs}", procedure, precise)
 
 
 __all__ = ["DEVICE", "NotApplicable", "module_step", "optimizer_steps"]

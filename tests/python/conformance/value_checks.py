@@ -92,9 +92,16 @@ def cpu_scalars(op, dtype, record):
     for scalar_dtype in (dtype, torch.float64, torch.int64, torch.bool):
         zero = y.flatten()[3].to(scalar_dtype)
         one = x.flatten()[3].to(scalar_dtype)
-        record.compare(f"tensor, CPU scalar {scalar_dtype}", lambda device: op.op(x.to(device), zero, **sample.kwargs))
-        record.compare(f"CPU scalar {scalar_dtype}, tensor", lambda device: op.op(one, y.to(device), **sample.kwargs))
-        record.compare(f"tensor, number {scalar_dtype}", lambda device: op.op(x.to(device), zero.item(), **sample.kwargs))
+        pairs = {"tensor, CPU scalar": (x, zero), "CPU scalar, tensor": (one, y), "tensor, number": (x, zero.item())}
+        for what, (a, b) in pairs.items():
+
+            def procedure(device, a=a, b=b):
+                return op.op(*(t.to(device) if isinstance(t, torch.Tensor) and t.dim() else t for t in (a, b)), **sample.kwargs)
+
+            def precise(device, a=a, b=b):
+                return op.op(*widened((a, b)), **sample.kwargs)
+
+            record.compare(f"{what} {scalar_dtype}", procedure, precise)
 
 
 def promotion(op, dtype, record):
