@@ -5,53 +5,65 @@
 //                        float32 by this task alone, so nothing needs atomics
 //   attention_delta      delta[row] = sum over F of out * dout
 // All products are 8 x 32 register tiles: lanes run over keys (scores), over F (P v) or over E (gradients).
+// PACKED: E or F is not a multiple of 32; rows whose lanes run over them are copied to local memory, which has room behind their ends.
 #include "common/attention.clh"
+#include "common/register_tile.clh"
 #include "common/transpose16.clh"
 
 #define LOAD16(p, i) LOADV(X_DTYPE, float32, 16, p, i)
 // Elements i .. i + 15 of a row of `end`: behind it other tasks may be writing, so nothing is read there; those lanes hold any number.
 inline float16 load_row(__global const DATA* p, int i, int end) {
   if (i + 16 <= end) return LOAD16(p, i);
+  if (i + 8 == end) return (float16)(LOADV(X_DTYPE, float32, 8, p, i), (float8)0);
   float part[16] = {0};
   for (int k = i; k < end; ++k) part[k - i] = LOAD(X_DTYPE, float32, p, k);
   return vload16(0, part);
 }
 #define STORE16(p, i, end, v) PUT_LANES(X_DTYPE, float32, p, i, end, v)
 
-// c[r][0..31] += sum over k < count of a[r * row_step + k * k_step] * B(k, 0..31), r = 0..7; c: float16[16]
-#define TILE(c, a, row_step, k_step, count, B0, B1)                               \
-  for (int k_ = 0; k_ < (count); ++k_) {                                          \
-    const float16 b0_ = B0, b1_ = B1;                                             \
-    _Pragma("unroll") for (int r_ = 0; r_ < 8; ++r_) {                            \
-      const float16 a_ = (float16)((a)[r_ * (row_step) + k_ * (k_step)]);          \
-      c[2 * r_] = fma(a_, b0_, c[2 * r_]);                                        \
-      c[2 * r_ + 1] = fma(a_, b1_, c[2 * r_ + 1]);                                \
-    }                                                                             \
-  }
+#ifndef PACKED
+#define PACKED 0
+#endif
 #define LOCAL16(p) (*(__local const float16*)(p))
-#define TILE_ZERO(c) _Pragma("unroll") for (int r_ = 0; r_ < 16; ++r_) c[r_] = (float16)0
-#define TILE_LOAD(c, p, row_step)                                                 \
+#define LOCAL_VECTOR(p, y) LOCAL16((p) + 16 * (y))
+#define DATA_VECTOR(p, y) LOAD16(p, 16 * (y))
+
+// c[r][0..31] += sum over k < count of a(k, r) B(k, 0..31), r = 0..7; c: float16[8][2]. a is step_a apart from k to k, A says where row r is.
+#define OF_TILE(p, r) (p)[(r) * WIDTH]
+#define OF_SCORES(p, r) (p)[(r) * BLOCK]
+#define TILE(c, count, vectors, a, step_a, A, b, step_b, B) REGISTER_TILE(float16, float16, c, count, vectors, a, step_a, A, b, step_b, B, FUSED_MULTIPLY_ADD)
+// b: columns e to e + 31 of `width` of the rows of x, or of their copy.
+#if PACKED
+#define PACKED_TILE(name) __local float name[BLOCK * WIDTH] __attribute__((aligned(64)));
+#define ROWS_TILE(c, count, a, step_a, A, copy, x, row_stride, e, width) \
+  TILE(c, count, (width) - (e) > 16 ? 2 : 1, a, step_a, A, (copy) + (e), WIDTH, LOCAL_VECTOR)
+#else
+#define PACKED_TILE(name) __local float* const name = 0;
+#define ROWS_TILE(c, count, a, step_a, A, copy, x, row_stride, e, width) TILE(c, count, 2, a, step_a, A, (x) + (e), row_stride, DATA_VECTOR)
+#endif
+#define TILE_ZERO(c) _Pragma("unroll") for (int r_ = 0; r_ < 8; ++r_) c[r_][0] = c[r_][1] = (float16)0
+#define TILE_LOAD(c, p)                                                           \
   _Pragma("unroll") for (int r_ = 0; r_ < 8; ++r_) {                              \
-    c[2 * r_] = LOCAL16((p) + r_ * (row_step));                                   \
-    c[2 * r_ + 1] = LOCAL16((p) + r_ * (row_step) + 16);                          \
+    c[r_][0] = LOCAL16((p) + r_ * WIDTH);                                         \
+    c[r_][1] = LOCAL16((p) + r_ * WIDTH + 16);                                    \
   }
 #define TILE_STORE(c, p, row_step)                                                \
   _Pragma("unroll") for (int r_ = 0; r_ < 8; ++r_) {                              \
-    *(__local float16*)((p) + r_ * (row_step)) = c[2 * r_];                       \
-    *(__local float16*)((p) + r_ * (row_step) + 16) = c[2 * r_ + 1];              \
+    *(__local float16*)((p) + r_ * (row_step)) = c[r_][0];                        \
+    *(__local float16*)((p) + r_ * (row_step) + 16) = c[r_][1];                   \
   }
 
-// rows[r][0..width) = factor * x[row clamped to last][..]; whole vectors are copied, what lies behind `width` is never used.
-inline void copy_rows(__global const DATA* x, long row_stride, int first, int last, int width, float factor, __local float* rows) {
-  for (int r = 0; r < BLOCK; ++r) {
+// rows[r][0..width) = factor * x[row clamped to last][..] for `count` rows, rounded up to 8; whole vectors are copied, what lies behind `width` is never used.
+inline void copy_rows(__global const DATA* x, long row_stride, int first, int last, int count, int width, float factor, __local float* rows) {
+  for (int r = 0; r < (count + 7) / 8 * 8; ++r) {
     __global const DATA* p = x + (long)MIN_OF(first + r, last) * row_stride;
     for (int e = 0; e < width; e += 16) *(__local float16*)(rows + r * WIDTH + e) = load_row(p, e, width) * factor;
   }
 }
 
-// columns[e][key] = x[key clamped to last][e] for 64 keys.
-inline void copy_transposed(__global const DATA* x, long row_stride, int first, int last, int width, __local float* columns) {
-  for (int j = 0; j < BLOCK; j += 16)
+// columns[e][key] = x[key clamped to last][e] for `count` keys, rounded up to 16.
+inline void copy_transposed(__global const DATA* x, long row_stride, int first, int last, int count, int width, __local float* columns) {
+  for (int j = 0; j < count; j += 16)
     for (int e = 0; e < width; e += 16) {
       float16 m[16];
       for (int r = 0; r < 16; ++r) m[r] = load_row(x + (long)MIN_OF(first + j + r, last) * row_stride, e, width);
@@ -60,13 +72,13 @@ inline void copy_transposed(__global const DATA* x, long row_stride, int first, 
     }
 }
 
-// scores[r][key] += products of rows (WIDTH apart) and columns, for `rows` rows rounded up to 8 and 64 keys.
-inline void multiply_block(__local const float* rows_, __local const float* columns, int count, int width, __local float* scores) {
+// scores[r][key] += products of rows (WIDTH apart) and columns, for `count` rows rounded up to 8 and `present` keys rounded up to 32.
+inline void multiply_block(__local const float* rows_, __local const float* columns, int count, int present, int width, __local float* scores) {
   for (int r = 0; r < count; r += 8)
-    for (int j = 0; j < BLOCK; j += 32) {
-      float16 c[16];
+    for (int j = 0; j < present; j += 32) {
+      float16 c[8][2];
       TILE_ZERO(c);
-      TILE(c, rows_ + r * WIDTH, WIDTH, 1, width, LOCAL16(columns + k_ * BLOCK + j), LOCAL16(columns + k_ * BLOCK + j + 16))
+      TILE(c, width, 2, rows_ + r * WIDTH, 1, OF_TILE, columns + j, BLOCK, LOCAL_VECTOR)
       TILE_STORE(c, scores + r * BLOCK + j, BLOCK)
     }
 }
@@ -88,6 +100,7 @@ inline float16 masked_scores(float16 x, __global const DATA* bias_row, int key, 
 #if BIAS
   x += load_row(bias_row, key, limit);
 #endif
+  if (key + 16 <= limit) return x;
   const int16 index = (int16)key + (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
   return index < limit ? x : (float16)-INFINITY;
 }
@@ -103,6 +116,7 @@ FAT_KERNEL void attention_forward(TENSOR(const DATA, q), TENSOR(const DATA, k), 
   OPEN(float, lse);
   __local float query[BLOCK * WIDTH] __attribute__((aligned(64))), columns[BLOCK * WIDTH] __attribute__((aligned(64)));
   __local float scores[BLOCK * BLOCK] __attribute__((aligned(64))), sums[BLOCK * WIDTH] __attribute__((aligned(64)));
+  PACKED_TILE(value_tile)
   float largest[BLOCK], total[BLOCK];
   const int first = get_group_id(0) * BLOCK, rows = MIN_OF(BLOCK, length - first), bh = get_group_id(1);
   const int b = bh / heads, h = bh % heads, hk = h / (heads / key_heads);
@@ -112,15 +126,16 @@ FAT_KERNEL void attention_forward(TENSOR(const DATA, q), TENSOR(const DATA, k), 
 #if BIAS
   bias_rows = ROWS_OF(bias, b, h);
 #endif
-  copy_rows(ROWS_OF(q, b, h), q_row, first, length - 1, width, scale, query);
+  copy_rows(ROWS_OF(q, b, h), q_row, first, length - 1, rows, width, scale, query);
   for (int r = 0; r < BLOCK; ++r) {
     largest[r] = -INFINITY;
     total[r] = 0;
     for (int e = 0; e < value_width; e += 16) *(__local float16*)(sums + r * WIDTH + e) = (float16)0;
   }
   for (int start = 0; start < keys && !(causal && start >= first + rows); start += BLOCK) {
-    copy_transposed(key_rows, k_row, start, keys - 1, width, columns);
-    multiply_block(query, columns, rows, width, scores);
+    const int present = MIN_OF(BLOCK, keys - start);
+    copy_transposed(key_rows, k_row, start, keys - 1, present, width, columns);
+    multiply_block(query, columns, rows, present, width, scores);
     for (int r = 0; r < rows; ++r) {
       const int limit = causal ? MIN_OF(keys, first + r + 1) : keys;
       __local float16* row = (__local float16*)(scores + r * BLOCK);
@@ -130,10 +145,10 @@ FAT_KERNEL void attention_forward(TENSOR(const DATA, q), TENSOR(const DATA, k), 
       const float block_max = lane_max(m01 > m23 ? m01 : m23);
       const float new_max = block_max > largest[r] ? block_max : largest[r];
       const float base = new_max == -INFINITY ? 0 : new_max;
-      const float shrink = largest[r] == -INFINITY ? 0 : exp(largest[r] - base);
+      const float shrink = largest[r] == base ? 1 : largest[r] == -INFINITY ? 0 : exp(largest[r] - base);
       float16 sum = 0;
       for (int j = 0; j < 4; ++j) {
-        x[j] = x[j] == -INFINITY ? (float16)0 : exp_fast(x[j] - base);
+        x[j] = exp_nonpositive(x[j] - base);
         sum += x[j];
       }
       total[r] = total[r] * shrink + lane_sum(sum);
@@ -147,13 +162,13 @@ FAT_KERNEL void attention_forward(TENSOR(const DATA, q), TENSOR(const DATA, k), 
       if (shrink != 1)
         for (int e = 0; e < value_width; e += 16) *(__local float16*)(sums + r * WIDTH + e) *= shrink;
     }
-    const int present = MIN_OF(BLOCK, keys - start);
     __global const DATA* values = value_rows + (long)start * v_row;
+    if (PACKED) copy_rows(value_rows, v_row, start, keys - 1, present, value_width, 1, value_tile);
     for (int r = 0; r < rows; r += 8)
       for (int e = 0; e < value_width; e += 32) {
-        float16 c[16];
-        TILE_LOAD(c, sums + r * WIDTH + e, WIDTH)
-        TILE(c, scores + r * BLOCK, BLOCK, 1, present, load_row(values + (long)k_ * v_row, e, value_width), load_row(values + (long)k_ * v_row, e + 16, value_width))
+        float16 c[8][2];
+        TILE_LOAD(c, sums + r * WIDTH + e)
+        ROWS_TILE(c, present, scores + r * BLOCK, 1, OF_SCORES, value_tile, values, v_row, e, value_width)
         TILE_STORE(c, sums + r * WIDTH + e, WIDTH)
       }
   }
@@ -190,13 +205,14 @@ FAT_KERNEL void attention_delta(TENSOR(const DATA, out), TENSOR(const DATA, dout
   }
 }
 
-// grad tile [64 keys][WIDTH] += transposed weights [rows][64] times rows of x
-inline void accumulate_keys(__local const float* weights, __global const DATA* x, long row_stride, int rows, int width, __local float* grad) {
+// grad tile [64 keys][WIDTH] += transposed weights [rows][64] times rows of x (PACKED: of `tile`)
+inline void accumulate_keys(__local const float* weights, __global const DATA* x, long row_stride, __local const float* tile, int rows, int width,
+                            __local float* grad) {
   for (int j = 0; j < BLOCK; j += 8)
     for (int e = 0; e < width; e += 32) {
-      float16 c[16];
-      TILE_LOAD(c, grad + j * WIDTH + e, WIDTH)
-      TILE(c, weights + j, 1, BLOCK, rows, load_row(x + (long)k_ * row_stride, e, width), load_row(x + (long)k_ * row_stride, e + 16, width))
+      float16 c[8][2];
+      TILE_LOAD(c, grad + j * WIDTH + e)
+      ROWS_TILE(c, rows, weights + j, BLOCK, NEXT_ELEMENT, tile, x, row_stride, e, width)
       TILE_STORE(c, grad + j * WIDTH + e, WIDTH)
     }
 }
@@ -223,13 +239,16 @@ FAT_KERNEL void attention_backward(TENSOR(const DATA, q), TENSOR(const DATA, k),
   __local float value_columns[BLOCK * WIDTH] __attribute__((aligned(64))), p[BLOCK * BLOCK] __attribute__((aligned(64)));
   __local float ds[BLOCK * BLOCK] __attribute__((aligned(64)));
   __local float key_grad[BLOCK * WIDTH] __attribute__((aligned(64))), value_grad[BLOCK * WIDTH] __attribute__((aligned(64)));
+  PACKED_TILE(query_tile)
+  PACKED_TILE(key_tile)
   const int group = heads / key_heads, b = get_group_id(0) / key_heads, hk = get_group_id(0) % key_heads;
   __global const DATA* key_rows = ROWS_OF(k, b, hk);
   __global const DATA* value_rows = ROWS_OF(v, b, hk);
   for (int start = 0; start < keys; start += BLOCK) {
     const int present = MIN_OF(BLOCK, keys - start);
-    copy_transposed(key_rows, k_row, start, keys - 1, width, key_columns);
-    copy_transposed(value_rows, v_row, start, keys - 1, value_width, value_columns);
+    copy_transposed(key_rows, k_row, start, keys - 1, present, width, key_columns);
+    copy_transposed(value_rows, v_row, start, keys - 1, present, value_width, value_columns);
+    if (PACKED) copy_rows(key_rows, k_row, start, keys - 1, present, width, 1, key_tile);
     clear_tile(key_grad);
     clear_tile(value_grad);
     for (int member = 0; member < group; ++member) {
@@ -242,10 +261,11 @@ FAT_KERNEL void attention_backward(TENSOR(const DATA, q), TENSOR(const DATA, k),
 #endif
       for (int first = causal ? start : 0; first < length; first += BLOCK) {
         const int rows = MIN_OF(BLOCK, length - first);
-        copy_rows(query_rows, q_row, first, length - 1, width, scale, rows_tile);
-        multiply_block(rows_tile, key_columns, rows, width, p);
-        copy_rows(grad_rows, dout_row, first, length - 1, value_width, 1, rows_tile);
-        multiply_block(rows_tile, value_columns, rows, value_width, ds);
+        __local float* const queries = PACKED ? query_tile : rows_tile;
+        copy_rows(query_rows, q_row, first, length - 1, rows, width, scale, queries);
+        multiply_block(queries, key_columns, rows, present, width, p);
+        copy_rows(grad_rows, dout_row, first, length - 1, rows, value_width, 1, rows_tile);
+        multiply_block(rows_tile, value_columns, rows, present, value_width, ds);
         for (int r = 0; r < rows; ++r) {
           const int limit = causal ? MIN_OF(keys, first + r + 1) : keys;
           const float row_lse = lse[(long)bh * length + first + r], row_delta = delta[(long)bh * length + first + r];
@@ -257,7 +277,7 @@ FAT_KERNEL void attention_backward(TENSOR(const DATA, q), TENSOR(const DATA, k),
 #endif
           for (int j = 0; j < 4; ++j) {
             const float16 x = masked_scores(p_row[j], bias_rows + (first + r) * bias_row, start + 16 * j, limit);
-            const float16 weight = x == -INFINITY ? (float16)0 : exp_fast(x - row_lse);
+            const float16 weight = exp_nonpositive(x - row_lse);
             float16 dp = ds_row[j], kept = weight;
 #if DROPOUT
             dp = words[j] < threshold ? dp * keep_scale : (float16)0;
@@ -269,20 +289,21 @@ FAT_KERNEL void attention_backward(TENSOR(const DATA, q), TENSOR(const DATA, k),
             ds_row[j] = gradient;
           }
         }
-        accumulate_keys(p, grad_rows + (long)first * dout_row, dout_row, rows, value_width, value_grad);
-        accumulate_keys(ds, query_rows + (long)first * q_row, q_row, rows, width, key_grad);
+        accumulate_keys(p, grad_rows + (long)first * dout_row, dout_row, rows_tile, rows, value_width, value_grad);
+        accumulate_keys(ds, query_rows + (long)first * q_row, q_row, query_tile, rows, width, key_grad);
         __global float* query_grad = dq + ((long)bh * length + first) * dq_pitch;
         for (int r = 0; r < rows; r += 8)
           for (int e = 0; e < width; e += 32) {
-            float16 c[16];
+            float16 c[8][2];
             TILE_ZERO(c);
-            TILE(c, ds + r * BLOCK, BLOCK, 1, present, load_row(key_rows + (long)(start + k_) * k_row, e, width),
-                 load_row(key_rows + (long)(start + k_) * k_row, e + 16, width))
-            for (int i = 0; i < MIN_OF(8, rows - r); ++i) {
-              __global float* y = query_grad + (long)(r + i) * dq_pitch + e;
-              vstore16(vload16(0, y) + c[2 * i] * scale, 0, y);
-              vstore16(vload16(0, y + 16) + c[2 * i + 1] * scale, 0, y + 16);
-            }
+            ROWS_TILE(c, present, ds + r * BLOCK, 1, OF_SCORES, key_tile, key_rows + (long)start * k_row, k_row, e, width)
+            __global float* y = query_grad + (long)r * dq_pitch + e;
+#pragma unroll
+            for (int i = 0; i < 8; ++i, y += dq_pitch)
+              if (r + i < rows) {
+                vstore16(vload16(0, y) + c[i][0] * scale, 0, y);
+                vstore16(vload16(0, y + 16) + c[i][1] * scale, 0, y + 16);
+              }
           }
       }
     }
@@ -290,7 +311,7 @@ FAT_KERNEL void attention_backward(TENSOR(const DATA, q), TENSOR(const DATA, k),
       __global DATA* key_out = ROWS_OF(dk, b, hk) + (long)(start + j) * dk_row;
       __global DATA* value_out = ROWS_OF(dv, b, hk) + (long)(start + j) * dv_row;
       for (int e = 0; e < width; e += 16) {
-        const float16 value = *(__local float16*)(key_grad + j * WIDTH + e) * scale;
+        const float16 value = *(__local float16*)(key_grad + j * WIDTH + e) * (PACKED ? 1 : scale);  // query_tile is scaled
         STORE16(key_out, e, width, value);
       }
       for (int e = 0; e < value_width; e += 16) {

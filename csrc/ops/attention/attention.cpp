@@ -10,8 +10,12 @@ namespace {
 
 constexpr int64_t block = 64;
 
-int64_t width_class(int64_t width, int64_t value_width) {
+// Fat kernels copy rows that are not whole register tiles.
+bool packed(const Device& device, int64_t width, int64_t value_width) { return device.fat() && (width % 32 || value_width % 32); }
+
+int64_t width_class(const Device& device, int64_t width, int64_t value_width) {
   const int64_t widest = std::max(width, value_width);
+  if (device.fat()) return round_up(widest, 32);
   return widest <= 64 ? 64 : widest <= 128 ? 128 : 256;
 }
 
@@ -44,11 +48,13 @@ Problem problem(const Device& device, const TensorView& q, const TensorView& k, 
           static_cast<float>(options.scale), static_cast<float>(1 / keep), static_cast<uint32_t>(std::min(std::ldexp(keep, 32), 4294967295.0))};
 }
 
-Kernel& kernel(KernelSite& fat, KernelSite& simt, Device& device, const char* pass, DType type, int64_t width, bool bias, bool dropout) {
+Kernel& kernel(KernelSite& fat, KernelSite& simt, Device& device, const char* pass, DType type, const Problem& p, bool bias, bool dropout) {
   KernelSite& site = device.fat() ? fat : simt;
-  return site.get(device, Variant().add(type).add(width / 64, 4).add(bias, 1).add(dropout, 1), [&] {
+  const int64_t width = width_class(device, p.width, p.value_width);
+  const bool copies = packed(device, p.width, p.value_width);
+  return site.get(device, Variant().add(type).add(width / 32, 4).add(copies, 1).add(bias, 1).add(dropout, 1), [&] {
     Defines defines;
-    return dtype(defines, "X_DTYPE", type).add(pass, 1).add("WIDTH", width).add("BIAS", bias).add("DROPOUT", dropout);
+    return dtype(defines, "X_DTYPE", type).add(pass, 1).add("WIDTH", width).add("PACKED", copies).add("BIAS", bias).add("DROPOUT", dropout);
   });
 }
 
@@ -64,8 +70,9 @@ TensorView no_bias() { return TensorView::contiguous(nullptr, DType::float32, {0
 const char* attention_refuses(const Device& device, DType dtype, int64_t width, int64_t value_width) {
   if (dtype != DType::float32 && !is_half(dtype)) return "needs float32, float16 or bfloat16";
   if (width < 1 || value_width < 1 || width > 256 || value_width > 256) return "needs between 1 and 256 features per head";
-  // five tiles of 64 x width and two of scores
-  const uint64_t bytes = (5 * width_class(width, value_width) + 2 * block) * block * sizeof(float);
+  // tiles of 64 x width, and two of scores
+  const int64_t tiles = packed(device, width, value_width) ? 7 : 5;
+  const uint64_t bytes = static_cast<uint64_t>((tiles * width_class(device, width, value_width) + 2 * block) * block) * sizeof(float);
   if (device.fat() && bytes > device.capabilities().local_memory) return "needs more local memory than the device has";
   return nullptr;
 }
@@ -84,7 +91,7 @@ void attention(Queue& queue, const TensorView& q, const TensorView& k, const Ten
   check(out.size(0) == p.batch && out.size(1) == p.heads && out.size(2) == p.length && out.size(3) == p.value_width && out.stride(3) == 1,
         "result does not match", out, q);
   static KernelSite fat("attention.cl", "attention_forward"), simt("attention_simt.cl", "attention_forward");
-  Kernel& run = kernel(fat, simt, device, "FORWARD", q.dtype, width_class(p.width, p.value_width), bool(bias), options.dropout > 0);
+  Kernel& run = kernel(fat, simt, device, "FORWARD", q.dtype, p, bool(bias), options.dropout > 0);
   const size_t heads = static_cast<size_t>(p.batch * p.heads), rows = static_cast<size_t>(p.length);
   const TensorView mask = bias ? bias : no_bias();
   const Range global = device.fat() ? Range(ceil_div(rows, block), heads) : Range(rows * block, heads);
@@ -102,13 +109,12 @@ void attention_backward(Queue& queue, const TensorView& q, const TensorView& k, 
   check(dout.dtype == q.dtype && (dout.stride(3) == 1 || p.value_width == 1), "gradient needs a dense last dimension", dout, q);
   const float zero = 0;
   queue.fill(dq.data, &zero, sizeof zero, static_cast<size_t>(dq.numel()) * sizeof zero);
-  const int64_t width = width_class(p.width, p.value_width);
   const size_t heads = static_cast<size_t>(p.batch * p.heads), rows = static_cast<size_t>(p.length), keys = static_cast<size_t>(p.keys);
   const bool dropped = options.dropout > 0;
   Workspace delta(queue, heads * rows * sizeof(float));
   static KernelSite delta_fat("attention.cl", "attention_delta"), delta_simt("attention_simt.cl", "attention_delta");
   const Range local = device.fat() ? Range(1, 1) : Range(block, 1);
-  launch(queue, kernel(delta_fat, delta_simt, device, "BACKWARD", q.dtype, width, bool(bias), dropped),
+  launch(queue, kernel(delta_fat, delta_simt, device, "BACKWARD", q.dtype, p, bool(bias), dropped),
          device.fat() ? Range(ceil_div(rows, block), heads) : Range(rows * block, heads), local, out.data, dout.data, delta.data(), STRIDES_OF(out),
          STRIDES_OF(dout), p.heads, p.length, p.value_width);
   const TensorView mask = bias ? bias : no_bias();
@@ -120,9 +126,9 @@ void attention_backward(Queue& queue, const TensorView& q, const TensorView& k, 
   const size_t key_heads = static_cast<size_t>(p.batch * p.key_heads);
   static KernelSite fat("attention.cl", "attention_backward"), query_simt("attention_simt.cl", "attention_backward_query"),
       key_simt("attention_simt.cl", "attention_backward_key");
-  if (device.fat()) return run(kernel(fat, fat, device, "BACKWARD", q.dtype, width, bool(bias), dropped), Range(key_heads));
-  run(kernel(query_simt, query_simt, device, "BACKWARD", q.dtype, width, bool(bias), dropped), Range(rows * block, heads));
-  run(kernel(key_simt, key_simt, device, "BACKWARD", q.dtype, width, bool(bias), dropped), Range(keys * block, key_heads));
+  if (device.fat()) return run(kernel(fat, fat, device, "BACKWARD", q.dtype, p, bool(bias), dropped), Range(key_heads));
+  run(kernel(query_simt, query_simt, device, "BACKWARD", q.dtype, p, bool(bias), dropped), Range(rows * block, heads));
+  run(kernel(key_simt, key_simt, device, "BACKWARD", q.dtype, p, bool(bias), dropped), Range(keys * block, key_heads));
 }
 
 }  // namespace ocl::ops
