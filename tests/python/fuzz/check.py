@@ -8,7 +8,7 @@ from torch.utils import _pytree
 from ..conformance.compare import Raised, outcome
 
 # Relative to the largest value: results of one rounding, and sums, whose order differs.
-ROUNDING = {torch.float32: 3e-6, torch.float64: 1e-7, torch.float16: 2e-3, torch.bfloat16: 1.6e-2, torch.complex64: 3e-6}
+ROUNDING = {torch.float32: 3e-6, torch.float64: 1e-7, torch.float16: 2e-3, torch.bfloat16: 1.6e-2, torch.complex64: 3e-6, torch.complex128: 1e-7}
 SUMS = {**ROUNDING, torch.float32: 2e-5, torch.float16: 1e-2, torch.bfloat16: 5e-2, torch.complex64: 2e-5}
 
 

@@ -62,12 +62,16 @@ def _place(draw):
 
 def _scan(draw):
     name, source = draw(st.sampled_from(SCANS)), draw(sources(min_dims=1))
+    if name == "cumprod" and source.dtype == torch.float16 and max(source.shape, default=0) > 7:
+        source = replace(source, dtype=torch.float32)  # where products overflow on the way depends on the order, as in _product
     _, dim = _dims(draw, source)
     return Program(f"{name}(dim={dim})", lambda a: getattr(a, name)(dim), [source], reduces=True)
 
 
 def _pair(draw):
     name, source = draw(st.sampled_from(PAIRS)), draw(sources(min_dims=1))
+    if name == "nanmedian":  # for NaN alone in an expanded tensor the CPU reads behind its end
+        source = replace(source, special=False)
     _, dim = _dims(draw, source)
     return Program(f"{name}(dim={dim}).values", lambda a: getattr(a, name)(dim)[0], [source])
 
