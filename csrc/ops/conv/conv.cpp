@@ -3,6 +3,7 @@
 #include "opencl/environment.h"
 #include "ops/conv/depthwise.h"
 #include "ops/conv/implicit_gemm.h"
+#include "ops/conv/patches.h"
 #include "ops/conv/pointwise.h"
 #include "ops/conv/reference.h"
 #include "ops/conv/simt.h"
@@ -23,6 +24,7 @@ std::vector<ConvAlgorithm> collect(ConvPass pass) {
   std::vector<ConvAlgorithm> result;
   for (std::span<const ConvAlgorithm> family : {
            pointwise_algorithms(),
+           patches_algorithms(),
            depthwise_channels_algorithms(),
            winograd_algorithms(),
            bfloat16_pairs_algorithms(),
