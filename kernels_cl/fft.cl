@@ -10,6 +10,11 @@
 #endif
 #include "common/types.clh"
 
+#if DEVICE_FAT
+#define TASK_KERNEL FAT_KERNEL
+#else
+#define TASK_KERNEL __kernel
+#endif
 #define C VALUE(COMPLEX)
 #define R VALUE(REAL)
 
@@ -30,7 +35,7 @@ __kernel void fft_twiddles(TENSOR(C, w), long n) {
   w[i] = (C)(cospi(angle), -sinpi(angle));
 }
 
-__kernel void fft_pass(TENSOR(const C, x), TENSOR(C, y), TENSOR(const C, w), Pass p, R scale) {
+TASK_KERNEL void fft_pass(TENSOR(const C, x), TENSOR(C, y), TENSOR(const C, w), Pass p, R scale) {
   OPEN_RESTRICT(const C, x);
   OPEN_RESTRICT(C, y);
   OPEN_RESTRICT(const C, w);
@@ -40,8 +45,13 @@ __kernel void fft_pass(TENSOR(const C, x), TENSOR(C, y), TENSOR(const C, w), Pas
   C roots[RADIX];
   for (int r = 0; r < RADIX; ++r) roots[r] = twiddle(w, r * step, p.inverse);
 #endif
-  for (long t = begin; t < end; ++t) {
-    const long row = t / step, j = t - row * step, k = j % p.done;
+  // Divisions once only: they take longer than a butterfly.
+  long row = begin / step, j = begin - row * step, k = j % p.done;
+  for (long t = begin; t < end; ++t, ++j, ++k) {
+    if (k == p.done) {
+      k = 0;
+      if (j == step) j = 0, ++row;
+    }
     __global const C* in = x + row * p.n + j;
     __global C* out = y + row * p.n + (j - k) * RADIX + k;
     C v[RADIX];
@@ -67,7 +77,7 @@ __kernel void fft_pass(TENSOR(const C, x), TENSOR(C, y), TENSOR(const C, w), Pas
   }
 }
 
-__kernel void fft_pass_any(TENSOR(const C, x), TENSOR(C, y), TENSOR(const C, w), Pass p, R scale) {
+TASK_KERNEL void fft_pass_any(TENSOR(const C, x), TENSOR(C, y), TENSOR(const C, w), Pass p, R scale) {
   OPEN_RESTRICT(const C, x);
   OPEN_RESTRICT(C, y);
   OPEN_RESTRICT(const C, w);

@@ -55,7 +55,7 @@ void fft(Queue& queue, DType dtype, const void* x, void* y, int64_t batch, int64
     const double factor = i + 1 == factors.size() ? scale : 1.0;
     const auto run = [&](auto s) {
       launch(queue, kernel(known ? known_site : any_site, known ? pass.radix : 2),
-             Range(static_cast<size_t>(ceil_div(pass.total, pass.share))), Range(), from, to, twiddles.data(), pass, s);
+             Range(static_cast<size_t>(ceil_div(pass.total, pass.share))), device.fat() ? Range(1) : Range(), from, to, twiddles.data(), pass, s);
     };
     real == DType::float64 ? run(factor) : run(static_cast<float>(factor));
     pass.done *= pass.radix;

@@ -70,7 +70,7 @@ def _scan(draw):
 
 def _pair(draw):
     name, source = draw(st.sampled_from(PAIRS)), draw(sources(min_dims=1))
-    if name == "nanmedian":  # for NaN alone in an expanded tensor the CPU reads behind its end
+    if name in ("nanmedian", "mode"):  # for NaN alone in an expanded tensor the CPU reads behind its end; its mode sorts NaN by no order
         source = replace(source, special=False)
     _, dim = _dims(draw, source)
     return Program(f"{name}(dim={dim}).values", lambda a: getattr(a, name)(dim)[0], [source])
