@@ -35,7 +35,72 @@ __kernel void fft_twiddles(TENSOR(C, w), long n) {
   w[i] = (C)(cospi(angle), -sinpi(angle));
 }
 
+#if DEVICE_FAT
+// Four neighbouring butterflies at once: vectors of four complex numbers.
+#define R8 VALUE_V(REAL, 8)
+#define TABLE 2048  // twiddles that a task keeps, at most; p.share is a multiple of 4
+inline R8 swapped(R8 a) { return a.s10325476; }
+// b i for every number b = (re, im), or -b i
+inline R8 turned(R8 b, long inverse) {
+  const R8 sign = inverse ? (R8)(-1, 1, -1, 1, -1, 1, -1, 1) : (R8)(1, -1, 1, -1, 1, -1, 1, -1);
+  return swapped(b) * sign;
+}
+
+inline void combine(R8* v, const C* roots, long inverse, R scale) {
+#if RADIX == 2
+  const R8 a = v[0], b = v[1];
+  v[0] = scale * (a + b), v[1] = scale * (a - b);
+#elif RADIX == 4
+  const R8 a = v[0] + v[2], b = v[0] - v[2], c = v[1] + v[3], e = turned(v[1] - v[3], inverse);
+  v[0] = scale * (a + c), v[1] = scale * (b + e), v[2] = scale * (a - c), v[3] = scale * (b - e);
+#else
+  R8 out[RADIX];
+#pragma unroll
+  for (int r = 0; r < RADIX; ++r) {
+    R8 sum = v[0];
+#pragma unroll
+    for (int q = 1; q < RADIX; ++q) {
+      const C root = roots[q * r % RADIX];
+      sum += v[q] * root.x + swapped(v[q]) * (R8)(-root.y, root.y, -root.y, root.y, -root.y, root.y, -root.y, root.y);
+    }
+    out[r] = scale * sum;
+  }
+#pragma unroll
+  for (int r = 0; r < RADIX; ++r) v[r] = out[r];
+#endif
+}
+
+// Butterflies begin to end, `done` a multiple of 4. cosines, sines: of turn r k / (RADIX done), each twice, sines with the signs of times8.
+inline void pass_in_fours(__global const R* x, __global R* y, Pass p, long begin, long end, const C* roots, __local const R* cosines, __local const R* sines, R scale) {
+  const long step = p.n / RADIX;
+  long row = begin / step, j = begin - row * step, k = j % p.done;
+  for (long t = begin; t < end; t += 4) {
+    __global const R* in = x + 2 * (row * p.n + j);
+    __global R* out = y + 2 * (row * p.n + (j - k) * RADIX + k);
+    R8 v[RADIX];
+    v[0] = vload8(0, in);
+#pragma unroll
+    for (int r = 1; r < RADIX; ++r) {
+      const R8 a = vload8(0, in + 2 * r * step);
+      const long at = 2 * ((r - 1) * p.done + k);
+      v[r] = a * vload8(0, cosines + at) + swapped(a) * vload8(0, sines + at);
+    }
+    combine(v, roots, p.inverse, scale);
+#pragma unroll
+    for (int r = 0; r < RADIX; ++r) vstore8(v[r], 0, out + 2 * r * p.done);
+    j += 4, k += 4;
+    if (k == p.done) {
+      k = 0;
+      if (j == step) j = 0, ++row;
+    }
+  }
+}
+#endif
+
 TASK_KERNEL void fft_pass(TENSOR(const C, x), TENSOR(C, y), TENSOR(const C, w), Pass p, R scale) {
+#if DEVICE_FAT
+  __local R cosines[2 * TABLE], sines[2 * TABLE];
+#endif
   OPEN_RESTRICT(const C, x);
   OPEN_RESTRICT(C, y);
   OPEN_RESTRICT(const C, w);
@@ -44,6 +109,22 @@ TASK_KERNEL void fft_pass(TENSOR(const C, x), TENSOR(C, y), TENSOR(const C, w), 
 #if RADIX != 2 && RADIX != 4
   C roots[RADIX];
   for (int r = 0; r < RADIX; ++r) roots[r] = twiddle(w, r * step, p.inverse);
+#endif
+#if DEVICE_FAT
+  if (p.done % 4 == 0 && (RADIX - 1) * p.done <= TABLE) {
+#if RADIX == 2 || RADIX == 4
+    const C* roots = 0;
+#endif
+    for (long k = 0; k < p.done; ++k)
+      for (int r = 1; r < RADIX; ++r) {
+        const C turn = twiddle(w, r * k * unit, p.inverse);
+        const long at = 2 * ((r - 1) * p.done + k);
+        cosines[at] = cosines[at + 1] = turn.x;
+        sines[at] = -turn.y, sines[at + 1] = turn.y;
+      }
+    pass_in_fours((__global const R*)x, (__global R*)y, p, begin, end, roots, cosines, sines, scale);
+    return;
+  }
 #endif
   // Divisions once only: they take longer than a butterfly.
   long row = begin / step, j = begin - row * step, k = j % p.done;

@@ -51,7 +51,7 @@ void fft(Queue& queue, DType dtype, const void* x, void* y, int64_t batch, int64
     pass.radix = factors[i];
     const bool known = pass.radix > 1 && pass.radix <= 7;
     pass.total = known ? batch * (n / pass.radix) : batch * n;
-    pass.share = device.fat() ? ceil_div(pass.total, fat_tasks(device, pass.total, 1024)) : 1;
+    pass.share = device.fat() ? round_up(ceil_div(pass.total, fat_tasks(device, pass.total, 1024)), 4) : 1;
     const double factor = i + 1 == factors.size() ? scale : 1.0;
     const auto run = [&](auto s) {
       launch(queue, kernel(known ? known_site : any_site, known ? pass.radix : 2),
