@@ -18,6 +18,7 @@
 #include <ATen/ops/flip_native.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/gather_native.h>
+#include <ATen/ops/index_compositeexplicitautogradnonfunctional_dispatch.h>
 #include <ATen/ops/index_copy_native.h>
 #include <ATen/ops/index_fill_native.h>
 #include <ATen/ops/index_native.h>
@@ -263,6 +264,16 @@ at::Tensor masked_select(const at::Tensor& self, const at::Tensor& mask) {
   return masked_select_out(self, mask, out);
 }
 
+// self[mask] with a mask of the same shape needs no coordinates.
+at::Tensor index(const at::Tensor& self, const c10::List<std::optional<at::Tensor>>& indices) {
+  if (indices.size() == 1 && self.dim() > 0) {
+    const std::optional<at::Tensor> mask = indices.get(0);
+    if (mask && mask->defined() && mask->scalar_type() == at::kBool && mask->device() == self.device() && mask->sizes() == self.sizes())
+      return masked_select(self, *mask);
+  }
+  return at::compositeexplicitautogradnonfunctional::index(self, indices);
+}
+
 at::Tensor& masked_scatter_(at::Tensor& self, const at::Tensor& mask, const at::Tensor& source) {
   const c10::OptionalDeviceGuard guard(at::device_of(self));
   at::assert_no_internal_overlap(self);
@@ -280,6 +291,7 @@ at::Tensor& masked_scatter_(at::Tensor& self, const at::Tensor& mask, const at::
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("index.Tensor", index);
   m.impl("index.Tensor_out", index_out);
   m.impl("_index_put_impl_", index_put_impl);
   m.impl("gather.out", gather_out);
