@@ -148,7 +148,7 @@ FAT_KERNEL void attention_forward(TENSOR(const DATA, q), TENSOR(const DATA, k), 
       const float shrink = largest[r] == base ? 1 : largest[r] == -INFINITY ? 0 : exp(largest[r] - base);
       float16 sum = 0;
       for (int j = 0; j < 4; ++j) {
-        x[j] = exp_nonpositive(x[j] - base);
+        x[j] = exp_fast(x[j] - base);
         sum += x[j];
       }
       total[r] = total[r] * shrink + lane_sum(sum);
@@ -277,7 +277,7 @@ FAT_KERNEL void attention_backward(TENSOR(const DATA, q), TENSOR(const DATA, k),
 #endif
           for (int j = 0; j < 4; ++j) {
             const float16 x = masked_scores(p_row[j], bias_rows + (first + r) * bias_row, start + 16 * j, limit);
-            const float16 weight = exp_nonpositive(x - row_lse);
+            const float16 weight = exp_fast(x - row_lse);
             float16 dp = ds_row[j], kept = weight;
 #if DROPOUT
             dp = words[j] < threshold ? dp * keep_scale : (float16)0;
