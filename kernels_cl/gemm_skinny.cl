@@ -65,12 +65,54 @@ inline T horizontal_sum(V v) {
     STORE(DTYPE, COMPUTE, c, (row) * p.c_row + (column) * p.c_column, activate_scalar(v_, p.activation));             \
   } while (0)
 
+// A single row of a: four columns at a time, the next four on their way to the cache.
+inline void dot_row(__global const storage_t* a, __global const storage_t* b, __global storage_t* c, __global const storage_t* d, __global T* partial,
+                    const gemm_arguments* arguments, long n0, long n1, long start, long end, int sliced, T alpha, T beta) {
+  const gemm_arguments p = *arguments;
+  const int steps = end - start, whole = steps / L * L;
+  a += start;
+  for (long n = n0; n < n1; n += 4) {
+    __global const storage_t *c0 = b + n * p.b_column + start, *c1 = b + min(n + 1, n1 - 1) * p.b_column + start;
+    __global const storage_t *c2 = b + min(n + 2, n1 - 1) * p.b_column + start, *c3 = b + min(n + 3, n1 - 1) * p.b_column + start;
+    const long ahead = n + 8 <= n1 ? 4 * p.b_column : 0;
+    V s0 = (V)0, s1 = (V)0, s2 = (V)0, s3 = (V)0;
+    for (int k = 0; k < whole; k += L) {
+      const V x = load_vector(a + k);
+      PREFETCH_FIRST(c0 + k + ahead);
+      PREFETCH_FIRST(c1 + k + ahead);
+      PREFETCH_FIRST(c2 + k + ahead);
+      PREFETCH_FIRST(c3 + k + ahead);
+      s0 = fma(x, load_vector(c0 + k), s0);
+      s1 = fma(x, load_vector(c1 + k), s1);
+      s2 = fma(x, load_vector(c2 + k), s2);
+      s3 = fma(x, load_vector(c3 + k), s3);
+    }
+    if (whole < steps) {
+      const V x = load_first(a + whole, steps - whole);
+      s0 = fma(x, load_first(c0 + whole, steps - whole), s0);
+      s1 = fma(x, load_first(c1 + whole, steps - whole), s1);
+      s2 = fma(x, load_first(c2 + whole, steps - whole), s2);
+      s3 = fma(x, load_first(c3 + whole, steps - whole), s3);
+    }
+    const V sums[4] = {s0, s1, s2, s3};
+    for (int j = 0; j < min(4L, n1 - n); j++) {
+      const T sum = horizontal_sum(sums[j]);
+      if (sliced) partial[n + j] = sum;
+      else FINISH_SCALAR(sum, 0, n + j);
+    }
+  }
+}
+
 FAT_KERNEL void gemm_dot(ARGUMENTS) {
   OPEN_ALL;
   const long n0 = (long)get_group_id(0) * plan.columns, n1 = min(n0 + plan.columns, p.n);
   const long start = get_group_id(1) * plan.slice, end = min(start + plan.slice, p.k);
   const int m = p.m;
   partial += (get_group_id(1) * plan.batch + batch) * p.m * p.n;
+  if (m == 1) {
+    dot_row(a, b, c, d, partial, &p, n0, n1, start, end, plan.slices > 1, alpha, beta);
+    return;
+  }
   V parked[MAX_SMALL * 4];
   for (long n = n0; n < n1; n += 4) {
     __global const storage_t* column[4];

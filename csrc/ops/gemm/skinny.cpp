@@ -1,5 +1,6 @@
 // Products in which one matrix is much larger than the other two (kernels_cl/gemm_skinny.cl): fully connected layers of small
 // batches, matrix times vector, dot products.
+#include "opencl/prefetch.h"
 #include "ops/gemm/algorithms.h"
 
 #include <algorithm>
@@ -53,7 +54,8 @@ SkinnyPlan plan_of(const GemmProblem& p, Form form, const Device& device) {
   const int64_t rows = round_up(p.m, 4);
   if (form == Form::dot) {
     // About 8 tasks per unit when there are enough columns; otherwise k is cut.
-    plan.columns = static_cast<int32_t>(std::clamp<int64_t>(round_up(ceil_div(p.n * p.batch, 8 * units), 4), 4, 32));
+    // One row takes little time for each column.
+    plan.columns = static_cast<int32_t>(std::clamp<int64_t>(round_up(ceil_div(p.n * p.batch, 8 * units), 4), 4, p.m == 1 ? 256 : 32));
     const int64_t tasks = ceil_div(p.n, plan.columns) * p.batch;
     constexpr int64_t least_slice = 8192;
     if (tasks < 2 * units && p.k >= 2 * least_slice) slice(plan, p, std::min(ceil_div(4 * units, tasks), p.k / least_slice), 1024);
@@ -118,6 +120,7 @@ void run_as(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* par
     Kernel& kernel = site.get(queue.device(), Variant().add(p.dtype), [&] {
       Defines defines;
       dtype(defines, "DTYPE", p.dtype);
+      add_prefetch_define(defines, queue.device());
       return defines.add("WIDE", sizeof(T) == 8).add("SIZEOF_STORAGE", static_cast<int64_t>(size_of(p.dtype))).add("IS_BFLOAT16", p.dtype == DType::bfloat16);
     });
     launch(queue, kernel, grid, Range(1, 1, 1), o.a, o.b, o.c, o.d ? o.d : o.c, partial ? partial : o.c, GemmArguments(p), plan,
