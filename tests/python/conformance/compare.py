@@ -104,6 +104,8 @@ def compare(actual, expected, device="ocl", precise=None):
     """
     if isinstance(expected, Raised):
         text = str(expected.error)
+        if "MKL FFT error" in text and not isinstance(actual, Raised):
+            return  # the library's refusal of empty batches
         if text == "ZeroDivisionError" or isinstance(expected.error, NotImplementedError) and " not implemented for " in text:
             return  # integer division by zero is an error on the CPU alone; a dtype that the CPU lacks is no rule for others
         if not isinstance(actual, Raised):

@@ -50,6 +50,23 @@ def call(function, placed):
     return function(placed[0], *placed[1], **placed[2])
 
 
+# Among equal elements any may be pointed at: position of `dim` among the arguments behind the input.
+TIES = {"sort": 0, "argsort": 0, "mode": 0, "topk": 1, "kthvalue": 1}
+
+
+def without_ties(op, result, placed):
+    """The result with indices of equal elements replaced by the elements there."""
+    if op.name not in TIES or isinstance(result, torch.Tensor) and op.name != "argsort":
+        return result
+    (x, args, kwargs), place = placed, TIES[op.name]
+    dim = kwargs.get("dim", args[place] if len(args) > place else -1)
+    values, indices = (None, result) if op.name == "argsort" else result
+    if x.dim() == 0:
+        return values, indices  # of a single element
+    wide = indices if indices.dim() == x.dim() else indices.unsqueeze(dim)
+    return values, indices.dtype, indices.shape, x.gather(dim, wide)
+
+
 def tensors(tree):
     return [leaf for leaf in _pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
 
