@@ -38,7 +38,7 @@ __kernel void fft_twiddles(TENSOR(C, w), long n) {
 #if DEVICE_FAT
 // Four neighbouring butterflies at once: vectors of four complex numbers.
 #define R8 VALUE_V(REAL, 8)
-#define TABLE 2048  // twiddles that a task keeps, at most; p.share is a multiple of 4
+#define TABLE (4096 / (int)sizeof(R))  // twiddles that a task keeps in 16 KiB, at most; p.share is a multiple of 4
 inline R8 swapped(R8 a) { return a.s10325476; }
 // b i for every number b = (re, im), or -b i
 inline R8 turned(R8 b, long inverse) {
@@ -70,8 +70,9 @@ inline void combine(R8* v, const C* roots, long inverse, R scale) {
 #endif
 }
 
-// Butterflies begin to end, `done` a multiple of 4. cosines, sines: of turn r k / (RADIX done), each twice, sines with the signs of times8.
-inline void pass_in_fours(__global const R* x, __global R* y, Pass p, long begin, long end, const C* roots, __local const R* cosines, __local const R* sines, R scale) {
+// Butterflies begin to end, `done` a multiple of 4. cosines, sines: of turn r k / (RADIX done), each twice, sines as (-, +).
+inline void pass_in_fours(__global const R* x, __global R* y, Pass p, long begin, long end, const C* roots, __local const R* cosines,
+                          __local const R* sines, R scale) {
   const long step = p.n / RADIX;
   long row = begin / step, j = begin - row * step, k = j % p.done;
   for (long t = begin; t < end; t += 4) {

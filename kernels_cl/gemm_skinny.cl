@@ -69,14 +69,14 @@ inline T horizontal_sum(V v) {
 inline void dot_row(__global const storage_t* a, __global const storage_t* b, __global storage_t* c, __global const storage_t* d, __global T* partial,
                     const gemm_arguments* arguments, long n0, long n1, long start, long end, int sliced, T alpha, T beta) {
   const gemm_arguments p = *arguments;
-  const int steps = end - start, whole = steps / L * L;
+  const long steps = end - start, whole = steps / L * L;
   a += start;
   for (long n = n0; n < n1; n += 4) {
     __global const storage_t *c0 = b + n * p.b_column + start, *c1 = b + min(n + 1, n1 - 1) * p.b_column + start;
     __global const storage_t *c2 = b + min(n + 2, n1 - 1) * p.b_column + start, *c3 = b + min(n + 3, n1 - 1) * p.b_column + start;
     const long ahead = n + 8 <= n1 ? 4 * p.b_column : 0;
     V s0 = (V)0, s1 = (V)0, s2 = (V)0, s3 = (V)0;
-    for (int k = 0; k < whole; k += L) {
+    for (long k = 0; k < whole; k += L) {
       const V x = load_vector(a + k);
       PREFETCH_FIRST(c0 + k + ahead);
       PREFETCH_FIRST(c1 + k + ahead);

@@ -64,7 +64,8 @@ def without_ties(op, result, placed):
     if x.dim() == 0:
         return values, indices  # of a single element
     wide = indices if indices.dim() == x.dim() else indices.unsqueeze(dim)
-    return values, indices.dtype, indices.shape, x.gather(dim, wide)
+    distinct = op.name in ("mode", "kthvalue") or bool((wide.sort(dim).values.diff(dim=dim) != 0).all())
+    return values, indices.dtype, indices.shape, x.gather(dim, wide), distinct
 
 
 def tensors(tree):
