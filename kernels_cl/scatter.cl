@@ -30,7 +30,7 @@
 #define COMBINE_VALUES(x, y) (((x) > (y) || (x) != (x)) ? (x) : (y))
 #endif
 #define MULTIPLY_0(x, y) ((x) * (y))
-#define MULTIPLY_1(x, y) (V)((x).x * (y).x - (x).y * (y).y, (x).x * (y).y + (x).y * (y).x)
+#define MULTIPLY_1(a, b) (V)((a).x * (b).x - (a).y * (b).y, (a).x * (b).y + (a).y * (b).x)
 
 #if ATOMIC
 #include "common/atomic.clh"

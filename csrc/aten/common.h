@@ -16,7 +16,7 @@
 namespace ocl::aten {
 
 [[noreturn]] void unsupported(at::ScalarType type);
-// Errors: NotImplementedError for types that kernels do not have (float8, complex32, quantized, ...).
+// Errors: NotImplementedError for types that kernels do not have (float8, quantized, ...).
 inline ops::DType dtype_of(at::ScalarType type) {
   if (!ops::is_supported(static_cast<ops::DType>(type))) [[unlikely]]
     unsupported(type);

@@ -43,6 +43,7 @@ void multiply(const char* name, const at::Tensor& out, const at::Tensor& mat1, c
     if (mat1.numel() == 0 && !epilogue.addend) return (void)out.zero_();
     not_implemented_for(name, at::kBool);
   }
+  if (out.scalar_type() == at::kComplexHalf) not_implemented_for(name, at::kComplexHalf);
   if (out.is_conj() || out.is_neg()) {
     at::Tensor plain = out.resolve_conj().resolve_neg();
     multiply(name, plain, mat1, mat2, epilogue);

@@ -15,6 +15,7 @@ enum class DType : int8_t {
   float16 = 5,
   float32 = 6,
   float64 = 7,
+  complex32 = 8,  // storage only, as the half types: kernels compute in complex64
   complex64 = 9,
   complex128 = 10,
   boolean = 11,
@@ -34,7 +35,7 @@ struct DTypeInfo {
 
 constexpr bool is_supported(DType dtype) {
   const auto number = static_cast<unsigned>(static_cast<int8_t>(dtype));
-  return number <= 11 ? number != 8 : number == 15 || (number >= 27 && number <= 29);
+  return number <= 11 || number == 15 || (number >= 27 && number <= 29);
 }
 
 // Errors: std::invalid_argument for a type that kernels do not have.
@@ -45,15 +46,12 @@ inline const char* name_of(DType dtype) { return info(dtype).name; }
 inline bool is_floating(DType dtype) { return info(dtype).floating; }
 inline bool is_complex(DType dtype) { return info(dtype).complex; }
 inline bool is_half(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
+inline bool is_storage_only(DType dtype) { return is_half(dtype) || dtype == DType::complex32; }
 inline bool is_integral(DType dtype) { return !is_floating(dtype) && !is_complex(dtype); }  // boolean counts
 
-// Type in which kernels compute on `dtype`: float32 for the half types, otherwise the type itself.
-inline DType compute_type(DType dtype) { return is_half(dtype) ? DType::float32 : dtype; }
-// Type of sums over `dtype`: float32 for halves and float32 (pairwise or blocked), int64 for integers and booleans.
-inline DType accumulate_type(DType dtype) {
-  if (is_half(dtype)) return DType::float32;
-  if (is_integral(dtype)) return DType::int64;
-  return dtype;
-}
+// Type in which kernels compute on `dtype`: float32 for the half types, complex64 for complex32, otherwise the type itself.
+inline DType compute_type(DType dtype) { return is_half(dtype) ? DType::float32 : dtype == DType::complex32 ? DType::complex64 : dtype; }
+// Type of sums over `dtype`: the compute type for floating and complex types (pairwise or blocked), int64 for integers and booleans.
+inline DType accumulate_type(DType dtype) { return is_integral(dtype) ? DType::int64 : compute_type(dtype); }
 
 }  // namespace ocl::ops

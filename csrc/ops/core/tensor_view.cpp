@@ -14,6 +14,7 @@ const DTypeInfo& info(DType dtype) {
       {DType::float16, "float16", "Half", 2, true, false, true},
       {DType::float32, "float32", "Float", 4, true, false, true},
       {DType::float64, "float64", "Double", 8, true, false, true},
+      {DType::complex32, "complex32", "ComplexHalf", 4, false, true, true},
       {DType::complex64, "complex64", "ComplexFloat", 8, false, true, true},
       {DType::complex128, "complex128", "ComplexDouble", 16, false, true, true},
       {DType::boolean, "boolean", "Bool", 1, false, false, false},

@@ -182,7 +182,7 @@ bool launch_permuted(Queue& queue, const ElementwiseRow& row, const ElementwiseC
   static const ElementwiseRow* copy = &elementwise_row("copy");
   const auto& input = call.inputs[0];
   if (&row != copy || input.is_scalar || input.dtype != call.output.dtype) return false;
-  if (call.compute != input.dtype && !is_half(input.dtype)) return false;  // half types pass through float32 unchanged
+  if (call.compute != input.dtype && !is_storage_only(input.dtype)) return false;  // which pass through the wider type unchanged
   std::array<PermuteDimension, kernel_dims> dimensions;
   for (int d = 0; d < call.dims; ++d) dimensions[d] = {call.sizes[d], input.strides[d], call.output.strides[d]};
   return permute(queue, size_of(input.dtype), input.data, call.output.data, std::span(dimensions.data(), static_cast<size_t>(call.dims)));

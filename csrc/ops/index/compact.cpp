@@ -26,6 +26,7 @@ uint64_t nonzero_bits(DType dtype) {
     case DType::float16:
     case DType::bfloat16: return 0x7fff;
     case DType::float32: return 0x7fffffff;
+    case DType::complex32: return 0x7fff7fff;
     case DType::float64:
     case DType::complex128: return 0x7fffffffffffffff;
     case DType::complex64: return 0x7fffffff7fffffff;

@@ -43,7 +43,8 @@ std::array<uint64_t, 2> one_bits(DType dtype) {
   const double d = 1;
   std::array<uint64_t, 2> bits{1, 0};
   switch (dtype) {
-    case DType::float16: bits[0] = 0x3c00; break;
+    case DType::float16:
+    case DType::complex32: bits[0] = 0x3c00; break;
     case DType::bfloat16: bits[0] = 0x3f80; break;
     case DType::float32:
     case DType::complex64: std::memset(&bits, 0, sizeof bits), std::memcpy(&bits, &f, sizeof f); break;
