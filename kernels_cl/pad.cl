@@ -53,6 +53,7 @@ inline Readers readers_of(const PadShape* s, int axis, int i) {
 #define POSITION(at, extent) \
   const int pw = (at) % (extent)[2], ph = (at) / (extent)[2] % (extent)[1], pd = (at) / (extent)[2] / (extent)[1];
 
+#if !BACKWARD
 __kernel void elements_forward(TENSOR(const X, x), TENSOR(X, y), PadShape s) {
   OPEN_RESTRICT(const X, x);
   OPEN_RESTRICT(X, y);
@@ -62,6 +63,9 @@ __kernel void elements_forward(TENSOR(const X, x), TENSOR(X, y), PadShape s) {
     y[i] = x[plane * s.in_plane + ((long)source_of(&s, 0, pd) * s.in[1] + source_of(&s, 1, ph)) * s.in[2] + source_of(&s, 2, pw)];
   }
 }
+
+#define ELEMENT X
+#include "common/copy_run.clh"
 
 // A task is a range of output rows: a copy with scalar borders.
 FAT_KERNEL void rows_forward(TENSOR(const X, x), TENSOR(X, y), PadShape s) {
@@ -74,12 +78,11 @@ FAT_KERNEL void rows_forward(TENSOR(const X, x), TENSOR(X, y), PadShape s) {
     __global const X* in = x + r / rows * s.in_plane + ((long)source_of(&s, 0, row / s.out[1]) * s.in[1] + source_of(&s, 1, row % s.out[1])) * s.in[2];
     __global X* out = y + r * width;
     for (int o = 0; o < from; ++o) out[o] = in[source_of(&s, 2, o)];
-    for (int o = from; o < to; ++o) out[o] = in[o - s.left[2]];
+    if (from < to) copy_run(out + from, in + (from - s.left[2]), to - from);
     for (int o = MAX_OF(to, from); o < width; ++o) out[o] = in[source_of(&s, 2, o)];
   }
 }
-
-#if BACKWARD
+#else
 __kernel void elements_backward(TENSOR(const X, g), TENSOR(X, dx), PadShape s) {
   OPEN_RESTRICT(const X, g);
   OPEN_RESTRICT(X, dx);

@@ -20,11 +20,28 @@ namespace {
 using at::IntArrayRef;
 using at::Tensor;
 
+// Layout of results: the input's, as on the CPU.
+at::MemoryFormat format_of(const Tensor& input, int spatial) {
+  return spatial > 1 ? input.suggest_memory_format() : at::MemoryFormat::Contiguous;
+}
+
+// Layout that the kernels work in: channels-last images are planes of [H, W, C] of which C is not padded.
+at::MemoryFormat kernel_format(const Tensor& input, int spatial) {
+  return spatial == 2 ? format_of(input, spatial) : at::MemoryFormat::Contiguous;
+}
+
 // `padding` is (left, right, top, bottom, ...), last dimension first.
 ops::PadProblem make_problem(const Tensor& input, IntArrayRef padding, int spatial, bool reflect) {
   ops::PadProblem p;
   p.reflect = reflect;
   p.dtype = dtype_of(input.scalar_type());
+  if (kernel_format(input, spatial) == at::MemoryFormat::ChannelsLast) {
+    p.planes = input.size(0);
+    p.input = {input.size(2), input.size(3), input.size(1)};
+    p.left = {padding[2], padding[0], 0};
+    p.output = {p.input[0] + padding[2] + padding[3], p.input[1] + padding[0] + padding[1], p.input[2]};
+    return p;
+  }
   for (int64_t d = 0; d < input.dim() - spatial; ++d) p.planes *= input.size(d);
   for (int d = 0; d < spatial; ++d) {
     const int axis = 3 - spatial + d;
@@ -36,14 +53,17 @@ ops::PadProblem make_problem(const Tensor& input, IntArrayRef padding, int spati
 }
 
 void run_forward(const Tensor& self, IntArrayRef padding, int spatial, bool reflect, const Tensor& out) {
+  out.resize_(out.sizes(), format_of(self, spatial));
   if (out.numel() == 0) return;
-  const Tensor x = self.contiguous();
-  const DenseOutput y(out);
+  const at::MemoryFormat format = kernel_format(self, spatial);
+  const Tensor x = self.contiguous(format);
+  const DenseOutput y(out, format);
   ops::pad_forward(queue_for(self), make_problem(self, padding, spatial, reflect), x.data_ptr(), y.data());
   y.finish();
 }
 
 void run_backward(const Tensor& grad, const Tensor& self, IntArrayRef padding, int spatial, bool reflect, const Tensor& grad_input) {
+  grad_input.resize_(grad_input.sizes(), format_of(self, spatial));
   if (grad_input.numel() == 0) return;
   if (self.is_complex()) {  // the parts one after the other
     for (int64_t part : {0, 1}) {
@@ -54,8 +74,9 @@ void run_backward(const Tensor& grad, const Tensor& self, IntArrayRef padding, i
     }
     return;
   }
-  const Tensor g = grad.contiguous();
-  const DenseOutput dx(grad_input);
+  const at::MemoryFormat format = kernel_format(self, spatial);
+  const Tensor g = grad.contiguous(format);
+  const DenseOutput dx(grad_input, format);
   ops::pad_backward(queue_for(self), make_problem(self, padding, spatial, reflect), g.data_ptr(), dx.data());
   dx.finish();
 }

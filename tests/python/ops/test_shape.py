@@ -86,3 +86,26 @@ def test_repeats_and_shuffles(device):
     check(lambda x: F.channel_shuffle(x, 3), torch.randn(2, 6, 3, 5))
     with pytest.raises(RuntimeError, match="negative"):
         torch.repeat_interleave(torch.tensor([1, -1], device=device))
+
+
+REARRANGED = {
+    "pixel_shuffle": lambda x: F.pixel_shuffle(x, 3),
+    "pixel_unshuffle": lambda x: F.pixel_unshuffle(x, 2),
+    "channel_shuffle": lambda x: F.channel_shuffle(x, 3),
+    "reflect": lambda x: F.pad(x, (1, 2, 3, 0), mode="reflect"),
+    "replicate": lambda x: F.pad(x, (-1, 2, 0, -1), mode="replicate"),
+}
+
+
+@pytest.mark.parametrize("name", list(REARRANGED))
+@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last], ids=["nchw", "nhwc"])
+def test_rearranged_images_keep_their_layout(device, no_fallback, name, memory_format):
+    x = torch.randn(2, 18, 6, 8).contiguous(memory_format=memory_format)
+    mine, theirs = x.to(device).requires_grad_(), x.clone().requires_grad_()
+    actual, expected = REARRANGED[name](mine), REARRANGED[name](theirs)
+    assert torch.equal(actual.cpu(), expected) and actual.stride() == expected.stride()
+    weight = torch.randn_like(expected)
+    actual.backward(weight.to(device))
+    expected.backward(weight)
+    torch.testing.assert_close(mine.grad.cpu(), theirs.grad)
+    assert mine.grad.stride() == theirs.grad.stride()
