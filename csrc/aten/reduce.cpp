@@ -169,8 +169,8 @@ Tensor extremum_all(const Tensor& self);
 template <Reduction reduction>
 Tensor& extremum_all_out(const Tensor& self, Tensor& out) {
   const char* name = reduction == Reduction::amax ? "max" : "min";
-  if (self.is_complex()) not_implemented_for(reduction == Reduction::amax ? "max_all" : "min_all", self.scalar_type());
   TORCH_CHECK(self.numel() > 0, name, "(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.");
+  if (self.is_complex()) not_implemented_for(reduction == Reduction::amax ? "max_all" : "min_all", self.scalar_type());
   TORCH_CHECK(at::canCast(self.scalar_type(), out.scalar_type()), "result type ", self.scalar_type(), " can't be cast to the desired output type ", out.scalar_type());
   at::native::resize_output(out, {});
   if (self.scalar_type() != out.scalar_type()) return out.copy_(extremum_all<reduction>(self));
