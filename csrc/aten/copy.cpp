@@ -130,7 +130,10 @@ at::Tensor copy_from(const at::Tensor& self, const at::Tensor& destination, bool
 }
 
 at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& destination) {
-  if (self.sizes() != destination.sizes()) destination.resize_(self.sizes());
+  if (self.sizes() != destination.sizes()) {
+    destination.resize_(self.sizes());
+    if (self.is_non_overlapping_and_dense()) destination.as_strided_(self.sizes(), self.strides());  // the layout that the CPU chose
+  }
   // The fallback wrote through an alias of this very memory.
   if (self.device().is_cpu() && self.numel() > 0 && self.data_ptr() == destination.data_ptr()) return destination;
   return copy_from(self, destination, false);

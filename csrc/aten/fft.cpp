@@ -31,15 +31,18 @@ double scale_of(IntArrayRef sizes, IntArrayRef dims, int64_t normalization) {
   return normalization == 1 ? 1.0 / std::sqrt(count) : 1.0 / count;
 }
 
-// Dimensions by decreasing stride, the transformed ones last: the layout of results on every other device.
-at::DimVector layout_order(const Tensor& self, IntArrayRef dims) {
+// Dimensions by decreasing stride, the transformed ones last: the layout of results on every other device. `last_innermost`: the last
+// of them is the innermost.
+at::DimVector layout_order(const Tensor& self, IntArrayRef dims, bool last_innermost = false) {
   at::DimVector order(self.dim());
   std::iota(order.begin(), order.end(), 0);
   const auto transformed = [&](int64_t d) {
     return std::any_of(dims.begin(), dims.end(), [&](int64_t t) { return at::maybe_wrap_dim(t, self.dim()) == d; });
   };
+  const int64_t last = at::maybe_wrap_dim(dims.back(), self.dim());
   std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
     if (transformed(a) != transformed(b)) return transformed(b);
+    if (last_innermost && (a == last || b == last)) return b == last && a != last;
     return self.stride(a) > self.stride(b);
   });
   return order;
@@ -82,7 +85,9 @@ Tensor fft_r2c(const Tensor& self, IntArrayRef dim, int64_t normalization, bool 
   Tensor x = transform(self.to(c10::toComplexType(self.scalar_type())), last, false, scale_of(self.sizes(), dim, normalization));
   if (onesided) x = x.narrow(last, 0, self.size(last) / 2 + 1);
   if (dim.size() == 1) return onesided ? x.clone() : x;
-  return transform(x, dim.slice(0, dim.size() - 1), false, 1.0);
+  // Laid out as if all dimensions had been transformed at once, the halved one innermost.
+  const at::DimVector order = layout_order(self, dim, dim.size() > 1);
+  return transform(x, dim.slice(0, dim.size() - 1), false, 1.0).permute(order).contiguous().permute(inverse_of(order));
 }
 
 // The input holds the first n / 2 + 1 elements of the last transformed dimension; the others are their conjugates.

@@ -255,7 +255,9 @@ Tensor& adaptive_avg_pool_out(const Tensor& self, IntArrayRef output_size, Tenso
 
 template <int spatial>
 Tensor adaptive_avg_pool(const Tensor& self, IntArrayRef output_size) {
-  Tensor out = empty_like_options(adaptive_sizes<spatial>(self, output_size), self.options(), format_of(self, spatial));
+  // In three dimensions contiguous whatever the input's layout, as on the CPU and on CUDA.
+  const at::MemoryFormat format = spatial == 2 ? format_of(self, spatial) : at::MemoryFormat::Contiguous;
+  Tensor out = empty_like_options(adaptive_sizes<spatial>(self, output_size), self.options(), format);
   return adaptive_avg_pool_out<spatial>(self, output_size, out);
 }
 

@@ -47,7 +47,10 @@ def arguments(sample, op=None):
 
 
 def call(function, placed):
-    return function(placed[0], *placed[1], **placed[2])
+    x, args, kwargs = placed
+    if getattr(function, "__name__", "") == "tensor_split":  # whose indices have to be CPU tensors, whatever the device
+        args = tuple(a.cpu() if isinstance(a, torch.Tensor) else a for a in args)
+    return function(x, *args, **kwargs)
 
 
 # Among equal elements any may be pointed at: position of `dim` among the arguments behind the input.
