@@ -37,7 +37,10 @@ const ScanRow& row_of(Scan op) {
 }
 
 DType accumulator(const ScanRow& row, DType in, DType out, bool fp64) {
-  if (row.op == Scan::cumsum || row.op == Scan::cumprod) return accumulate_type(out);
+  if (row.op == Scan::cumsum || row.op == Scan::cumprod) {
+    const DType type = accumulate_type(out);
+    return type == DType::complex64 && fp64 ? DType::complex128 : type;  // as real ones are carried in float64 (below)
+  }
   if (is_complex(in)) throw std::invalid_argument(std::string(row.name) + " is not defined for complex tensors");
   if (!row.indexed) return fp64 ? DType::float64 : DType::float32;  // chains of log1p(exp()) lose too much in float32
   const DType type = compute_type(in);
