@@ -36,6 +36,14 @@ inline Queue& queue_for(const at::Tensor& tensor) { return runtime::current_queu
 // An uninitialised tensor on the device of `like`.
 at::Tensor empty_like_options(at::IntArrayRef sizes, const at::TensorOptions& options, std::optional<at::MemoryFormat> format = std::nullopt);
 
+// Same sizes and elements in the same places: strides of dimensions of one element do not count (1x1 weights in channels-last have others).
+inline bool same_layout(const at::Tensor& a, const at::Tensor& b) {
+  if (a.sizes() != b.sizes()) return false;
+  for (int64_t d = 0; d < a.dim(); ++d)
+    if (a.size(d) != 1 && a.stride(d) != b.stride(d)) return a.numel() == 0;
+  return true;
+}
+
 // PyTorch's "not implemented" error for a dtype: `"name" not implemented for 'Half'`.
 [[noreturn]] void not_implemented_for(const char* name, at::ScalarType type);
 

@@ -18,8 +18,8 @@ bool on_device(const at::Tensor& t) { return t.device().type() == runtime::devic
 
 // Same dtype, sizes and dense layout, so that bytes can be moved as they are.
 bool same_bytes(const at::Tensor& a, const at::Tensor& b) {
-  return a.scalar_type() == b.scalar_type() && a.is_conj() == b.is_conj() && a.is_neg() == b.is_neg() && a.sizes() == b.sizes() &&
-         a.strides() == b.strides() && a.is_non_overlapping_and_dense();
+  return a.scalar_type() == b.scalar_type() && a.is_conj() == b.is_conj() && a.is_neg() == b.is_neg() && same_layout(a, b) &&
+         a.is_non_overlapping_and_dense();
 }
 
 void copy_on_device(const at::Tensor& self, const at::Tensor& source) {

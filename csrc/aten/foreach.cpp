@@ -50,8 +50,6 @@ bool uniform(TensorList tensors) {
   return true;
 }
 
-bool same_layout(const Tensor& a, const Tensor& b) { return a.sizes() == b.sizes() && (a.strides() == b.strides() || a.numel() <= 1); }
-
 // The arguments behind `self`, collected in order.
 struct Arguments {
   explicit Arguments(TensorList self) : self(self), good(uniform(self)) {}

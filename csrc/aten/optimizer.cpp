@@ -37,7 +37,7 @@ class Step {
       Tensor t = list[i];
       TORCH_CHECK(t.device() == param.device() && t.scalar_type() == dtype_ && t.sizes() == param.sizes(), name_,
                   ": params, grads and states must have same dtype, device and shape (", what, " ", i, ")");
-      if (t.strides() != param.strides() && t.numel() > 1) {
+      if (!same_layout(t, param)) {
         TORCH_CHECK(copy_other_layouts, name_, ": ", what, " ", i, " has another memory layout than its parameter");
         t = at::empty_like(param).copy_(t);
         kept_.push_back(t);

@@ -165,3 +165,16 @@ def test_grad_scaler(device, no_fallback):
     scaler.step(optimizer)
     scaler.update()
     assert scaler.get_scale() == 1024.0 and torch.equal(model.weight.detach().cpu(), before)
+
+
+def test_channels_last_models_take_one_launch(device):
+    """A 1x1 weight in channels-last has other strides than its contiguous gradient, but its elements lie in the same places."""
+    weights = [torch.randn(8, 4, k, k).to(memory_format=torch.channels_last).to(device) for k in (1, 3)]
+    grads = [torch.randn(8, 4, 1, 1).to(device), torch.randn(8, 4, 3, 3).to(memory_format=torch.channels_last).to(device)]
+    assert weights[0].stride() != grads[0].stride()
+    expected = [w.cpu() + g.cpu() for w, g in zip(weights, grads)]
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        torch._foreach_add_(weights, grads)
+    assert not any(event.key in ("aten::add_", "aten::add") for event in profile.key_averages())
+    for actual, e in zip(weights, expected, strict=True):
+        assert torch.equal(actual.cpu(), e)
