@@ -52,8 +52,14 @@ ops::PadProblem make_problem(const Tensor& input, IntArrayRef padding, int spati
   return p;
 }
 
+// Gives a new result, or an out= that is a tensor of its own, the layout; a view of something else keeps the places that it names.
+void adopt(const Tensor& out, at::MemoryFormat format) {
+  const bool whole = out.is_contiguous() && out.storage_offset() == 0 && out.storage().nbytes() == out.nbytes();
+  if (whole) out.resize_(out.sizes(), format);
+}
+
 void run_forward(const Tensor& self, IntArrayRef padding, int spatial, bool reflect, const Tensor& out) {
-  out.resize_(out.sizes(), format_of(self, spatial));
+  adopt(out, format_of(self, spatial));
   if (out.numel() == 0) return;
   const at::MemoryFormat format = kernel_format(self, spatial);
   const Tensor x = self.contiguous(format);
@@ -63,7 +69,7 @@ void run_forward(const Tensor& self, IntArrayRef padding, int spatial, bool refl
 }
 
 void run_backward(const Tensor& grad, const Tensor& self, IntArrayRef padding, int spatial, bool reflect, const Tensor& grad_input) {
-  grad_input.resize_(grad_input.sizes(), format_of(self, spatial));
+  adopt(grad_input, format_of(self, spatial));
   if (grad_input.numel() == 0) return;
   if (self.is_complex()) {  // the parts one after the other
     for (int64_t part : {0, 1}) {

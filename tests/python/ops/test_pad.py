@@ -29,3 +29,14 @@ def test_negative(device):
 def test_errors(device):
     with pytest.raises(RuntimeError):
         F.pad(torch.randn(1, 2, 3, 4, device=device), (5, 0, 0, 0), mode="reflect")
+
+
+def test_a_view_given_as_out_is_written_where_it_lies(device, no_fallback):
+    x = torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last)
+    expected = F.pad(x, (1, 1, 1, 1), mode="reflect")
+    base = torch.full((2, 3, 6, 14), 9.0, device=device)
+    torch._C._nn.reflection_pad2d(x.to(device), (1, 1, 1, 1), out=base[..., ::2])
+    assert torch.equal(base[..., ::2].cpu(), expected) and (base[..., 1::2] == 9).all()
+    pair = torch.full((2, 2, 3, 6, 7), 9.0, device=device)
+    torch._C._nn.reflection_pad2d(x.to(device), (1, 1, 1, 1), out=pair[1])
+    assert torch.equal(pair[1].cpu(), expected) and (pair[0] == 9).all()
