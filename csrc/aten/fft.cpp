@@ -86,7 +86,7 @@ Tensor fft_r2c(const Tensor& self, IntArrayRef dim, int64_t normalization, bool 
   if (onesided) x = x.narrow(last, 0, self.size(last) / 2 + 1);
   if (dim.size() == 1) return onesided ? x.clone() : x;
   // Laid out as if all dimensions had been transformed at once, the halved one innermost.
-  const at::DimVector order = layout_order(self, dim, dim.size() > 1);
+  const at::DimVector order = layout_order(self, dim, true);
   return transform(x, dim.slice(0, dim.size() - 1), false, 1.0).permute(order).contiguous().permute(inverse_of(order));
 }
 

@@ -9,10 +9,10 @@
 #include <ATen/native/DispatchStub.h>
 #include <ATen/native/RangeUtils.h>
 #include <ATen/native/TensorFactories.h>
+#include <ATen/native/PixelShuffle.h>
 #include <ATen/native/TensorShape.h>
 #include <ATen/native/im2col_shape_check.h>
 #include <ATen/ops/cat_meta.h>
-#include <ATen/native/PixelShuffle.h>
 #include <ATen/ops/channel_shuffle_native.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
