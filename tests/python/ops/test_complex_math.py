@@ -24,12 +24,13 @@ def test_special_values(device, no_fallback, name, dtype):
     function = getattr(torch, name)
     result = function(z.to(device))
     assert result.device.type == "ocl"
-    actual, expected = parts(result.cpu()), parts(function(z))
+    actual, expected = parts(result.cpu()), parts(function(z)).clone()
+    if name == "log1p":  # of a tiny number and an infinite one the CPU says NaN, C99 infinity
+        tiny = (z.real > 0) & (z.real < 1e-20) & z.imag.isinf()
+        expected[tiny] = torch.stack([z.imag.abs(), z.imag.sign() * torch.pi / 2], 1)[tiny]
     same = torch.isclose(actual, expected, rtol=2e-6, atol=2e-5, equal_nan=True)
     if name in ("sqrt", "asin", "asinh", "log", "atan"):  # which have branch cuts: signs of zeros matter
         same &= (expected != 0) | (actual.signbit() == expected.signbit())
-    if name == "log1p":  # of a tiny number and an infinite one the CPU says NaN, C99 infinity
-        same |= ((z.real > 0) & (z.real < 1e-20) & z.imag.isinf())[:, None]
     assert same.all(), [(z[i].item(), actual[i].tolist(), expected[i].tolist()) for i in (~same.all(1)).nonzero().flatten().tolist()]
 
 
