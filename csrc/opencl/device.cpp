@@ -2,11 +2,13 @@
 
 #include "opencl/caching_allocator.h"
 #include "opencl/environment.h"
+#include "opencl/host_launch.h"
 #include "opencl/launch.h"
 #include "opencl/platform.h"
 #include "opencl/queue.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <sstream>
 
@@ -84,8 +86,8 @@ bool usable(cl_device_id id, std::string& why) {
 }
 
 // Write by the host, run a kernel, read by the host, at two offsets and without mapping: the behaviour that OpenCL does not
-// promise for CL_MEM_USE_HOST_PTR and that CPU runtimes and integrated GPUs have.
-bool shares_memory(Device& device) {
+// promise for CL_MEM_USE_HOST_PTR and that CPU runtimes and integrated GPUs have. `by_address`: the kernel gets the address.
+bool shares_memory(Device& device, bool by_address) {
   constexpr size_t bytes = 1 << 16, count = bytes / 4;
   auto* host = static_cast<int32_t*>(platform::map_pages(bytes));
   if (!host) return false;
@@ -101,7 +103,10 @@ bool shares_memory(Device& device) {
         for (size_t i = 0; i < count; ++i) host[i] = static_cast<int32_t>(i * 3 + round);
         const cl_ulong offset = round ? 4096 + 4 : 0;
         const cl_int n = static_cast<cl_int>(count - offset / 4);
-        detail::set_argument(kernel, 0, sizeof buffer, &buffer);
+        if (by_address)
+          detail::set_address(kernel, 0, host);
+        else
+          detail::set_argument(kernel, 0, sizeof buffer, &buffer);
         detail::set_argument(kernel, 1, sizeof offset, &offset);
         detail::set_argument(kernel, 2, sizeof n, &n);
         detail::enqueue(queue, kernel, Range(64), Range());
@@ -124,6 +129,29 @@ struct Found {
   cl_device_id id;
   std::string label;  // platform name and version ("OpenCL 3.0 PoCL 3.1"), device name
   bool gpu;
+  bool host_threads;  // executes commands on the enqueuing thread
+};
+
+// PoCL reads the list of its drivers once, from the environment, when its devices are first asked for. Unless the user has made a choice we
+// ask for the driver without threads; hidden from child processes again afterwards.
+class PoclDrivers {
+ public:
+  PoclDrivers() : asked_(HostThreads::wanted() > 0 && environment::flag("TORCH_OCL_UNIFIED_MEMORY", true) && !std::getenv(variable)) {
+    if (asked_) platform::set_environment(variable, "basic");
+  }
+  ~PoclDrivers() {
+    if (asked_) platform::set_environment(variable, nullptr);
+  }
+  PoclDrivers(const PoclDrivers&) = delete;
+
+  // Whether the device is of that driver; not, for example, when somebody has used PoCL before us.
+  bool without_threads(const std::string& platform, const std::string& device) const {
+    return asked_ && platform == "Portable Computing Language" && (device.rfind("basic", 0) == 0 || device.rfind("cpu-minimal", 0) == 0);
+  }
+
+ private:
+  static constexpr const char* variable = "POCL_DEVICES";
+  bool asked_;
 };
 
 struct Registry {
@@ -144,6 +172,7 @@ struct Registry {
 
   void discover() {
     platform::watch_forks();
+    const PoclDrivers pocl;
     cl_uint n = 0;
     cl_int code = clGetPlatformIDs(0, nullptr, &n);
     if (code != CL_SUCCESS || n == 0) {
@@ -171,7 +200,7 @@ struct Registry {
           continue;
         }
         const bool gpu = device_value<cl_device_type>(id, CL_DEVICE_TYPE) & (CL_DEVICE_TYPE_GPU | CL_DEVICE_TYPE_ACCELERATOR);
-        all.push_back({platform, id, label, gpu});
+        all.push_back({platform, id, label, gpu, pocl.without_threads(name, device_string(id, CL_DEVICE_NAME))});
       }
     }
     std::stable_partition(all.begin(), all.end(), [](const Found& f) { return f.gpu; });
@@ -239,19 +268,26 @@ Device& Device::get(int index) {
     throw std::out_of_range("invalid device ordinal: ocl:" + std::to_string(index) + " was asked for, " + std::to_string(r.found.size()) +
                             " device(s) are visible");
   }
-  std::call_once(*r.opened[index], [&] { r.devices[index] = std::make_unique<Device>(index, r.found[index].platform, r.found[index].id); });
+  std::call_once(*r.opened[index], [&] { r.devices[index] = std::make_unique<Device>(index, r.found[index].platform, r.found[index].id, r.found[index].host_threads); });
   return *r.devices[index];
 }
 
-Device::Device(int index, cl_platform_id platform, cl_device_id id) : index_(index), platform_(platform), id_(id) {
+Device::~Device() = default;
+
+Device::Device(int index, cl_platform_id platform, cl_device_id id, bool host_threads) : index_(index), platform_(platform), id_(id) {
   capabilities_ = query(platform, id);
   const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, reinterpret_cast<cl_context_properties>(platform), 0};
   cl_int code = CL_SUCCESS;
   context_ = clCreateContext(properties, 1, &id_, nullptr, nullptr, &code);
   check(code, "clCreateContext");
+  if (host_threads) {
+    host_launch_ = std::make_unique<HostLaunch>(context_, id_);
+    capabilities_.compute_units = HostThreads::instance().members();
+  }
   style_ = capabilities_.is_cpu ? KernelStyle::fat : KernelStyle::simt;
   if (auto forced = environment::get("TORCH_OCL_KERNEL_STYLE")) style_ = *forced == "simt" ? KernelStyle::simt : KernelStyle::fat;
-  capabilities_.unified_memory = environment::flag("TORCH_OCL_UNIFIED_MEMORY", true) && shares_memory(*this);
+  capabilities_.unified_memory = environment::flag("TORCH_OCL_UNIFIED_MEMORY", true) && shares_memory(*this, false);
+  takes_addresses_ = host_launch_ && capabilities_.unified_memory && shares_memory(*this, true);
   allocator_ = std::make_unique<CachingAllocator>(*this);
   default_queue_ = &new_queue();
 }

@@ -13,6 +13,7 @@
 namespace ocl {
 
 class CachingAllocator;
+class HostLaunch;
 class Queue;
 
 class Device {
@@ -33,6 +34,14 @@ class Device {
   KernelStyle style() const { return style_; }
   bool fat() const { return style_ == KernelStyle::fat; }
 
+  // For drivers that execute commands on the enqueuing thread: launches then run on a team of threads of this process and have ended when
+  // launch() returns. Null for all others.
+  HostLaunch* host_launch() const { return host_launch_.get(); }
+
+  // Kernels of host_launch() are given the addresses of segments instead of their cl_mem (start-up self-test): a driver shared by several
+  // threads keeps a record of who uses a cl_mem, under locks.
+  bool takes_addresses() const { return takes_addresses_; }
+
   CachingAllocator& allocator() const { return *allocator_; }
   Queue& default_queue() const { return *default_queue_; }
   // A new in-order queue with profiling; lives until the process ends.
@@ -45,7 +54,8 @@ class Device {
   // Waits for every queue of the device.
   void synchronize();
 
-  Device(int index, cl_platform_id platform, cl_device_id id);
+  Device(int index, cl_platform_id platform, cl_device_id id, bool host_threads);
+  ~Device();
   Device(const Device&) = delete;
 
  private:
@@ -55,6 +65,8 @@ class Device {
   cl_context context_ = nullptr;
   Capabilities capabilities_;
   KernelStyle style_ = KernelStyle::fat;
+  bool takes_addresses_ = false;
+  std::unique_ptr<HostLaunch> host_launch_;
   std::unique_ptr<CachingAllocator> allocator_;
   Queue* default_queue_ = nullptr;
   std::mutex queues_mutex_;

@@ -27,6 +27,9 @@ struct LocalMemory {
 namespace detail {
 
 void set_argument(Kernel& kernel, unsigned index, size_t bytes, const void* value);
+// The buffer of a location: as cl_mem, or by its address where the device takes those (Device::takes_addresses).
+void set_buffer(Kernel& kernel, unsigned index, const void* address, const Location& location);
+void set_address(Kernel& kernel, unsigned index, const void* address);
 void enqueue(Queue& queue, Kernel& kernel, const Range& global, const Range& local);
 // Errors: PyTorch's "Expected all tensors to be on the same device" when the address is not memory of the kernel's device.
 Location locate_for(Kernel& kernel, unsigned index, const void* address);
@@ -36,7 +39,7 @@ void set(Kernel& kernel, unsigned& index, const T& argument) {
   if constexpr (std::is_pointer_v<T>) {
     Location location = locate_for(kernel, index, argument);
     cl_ulong offset = location.offset;
-    set_argument(kernel, index++, sizeof(cl_mem), location.buffer ? &location.buffer : nullptr);
+    set_buffer(kernel, index++, argument, location);
     set_argument(kernel, index++, sizeof(offset), &offset);
   } else if constexpr (std::is_same_v<T, LocalMemory>) {
     set_argument(kernel, index++, argument.bytes, nullptr);

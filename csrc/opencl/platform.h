@@ -15,6 +15,18 @@ size_t page_size();
 // Bytes of memory that the system could give out without swapping; 0: unknown.
 size_t available_memory();
 
+// Processors that this process may run on, at least 1.
+unsigned usable_processors();
+// A name for the calling thread in debuggers and system monitors, at most 15 characters.
+void name_thread(const char* name);
+// The processor that the caller runs on at this moment; -1: unknown.
+int current_processor();
+int thread_id();
+// Lets a thread of this process run on all usable processors but this one; nothing where there is no other.
+void keep_off(int thread, int processor);
+// Sets an environment variable of this process, or removes it (nullptr).
+void set_environment(const char* name, const char* value);
+
 int process_id();
 // OpenCL drivers do not survive fork(): watch_forks() is called before the first device is opened, in_forked_child() is true in
 // every process forked after that.

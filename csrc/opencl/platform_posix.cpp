@@ -4,10 +4,13 @@
 #include "opencl/platform.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -43,6 +46,42 @@ size_t available_memory() {
   for (std::string line; std::getline(lines, line);)
     if (line.rfind("MemAvailable:", 0) == 0) return std::strtoull(line.c_str() + 13, nullptr, 10) << 10;
   return 0;
+}
+
+// Those of the thread that asks first, normally the main one.
+static const cpu_set_t& usable_set() {
+  static const cpu_set_t set = [] {
+    cpu_set_t now;
+    CPU_ZERO(&now);
+    sched_getaffinity(0, sizeof now, &now);
+    return now;
+  }();
+  return set;
+}
+
+unsigned usable_processors() {
+  if (const int count = CPU_COUNT(&usable_set())) return static_cast<unsigned>(count);
+  return std::max(1u, std::thread::hardware_concurrency());
+}
+
+int current_processor() { return sched_getcpu(); }
+
+int thread_id() { return static_cast<int>(syscall(SYS_gettid)); }
+
+void keep_off(int thread, int processor) {
+  cpu_set_t set = usable_set();
+  if (processor < 0 || processor >= CPU_SETSIZE) return;
+  CPU_CLR(processor, &set);
+  if (CPU_COUNT(&set)) sched_setaffinity(thread, sizeof set, &set);
+}
+
+void name_thread(const char* name) { pthread_setname_np(pthread_self(), name); }
+
+void set_environment(const char* name, const char* value) {
+  if (value)
+    setenv(name, value, 1);
+  else
+    unsetenv(name);
 }
 
 int process_id() { return static_cast<int>(getpid()); }

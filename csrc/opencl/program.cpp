@@ -2,6 +2,7 @@
 
 #include "opencl/bfloat16_pairs.h"
 #include "opencl/environment.h"
+#include "opencl/host_launch.h"
 #include "opencl/kernel_sources.h"
 #include "opencl/platform.h"
 #include "opencl/program_cache.h"
@@ -78,6 +79,7 @@ std::string preamble(const Device& device) {
   text += "#define NARROW_REGISTERS " + std::to_string(c.vector_floats < 16) + "\n";
   if (bfloat16_pairs_emulated()) text += "#define BFLOAT16_PAIRS_EMULATED\n";
   if (c.fp64) text += "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n";
+  if (device.host_launch()) text += HostLaunch::source();
   return text;
 }
 

@@ -29,6 +29,8 @@ class Defines {
   std::string text_;
 };
 
+struct LoadedKernel;
+
 // A cl_kernel with the lock that setting its arguments needs.
 class Kernel {
  public:
@@ -37,12 +39,17 @@ class Kernel {
   cl_kernel handle() const { return handle_; }
   const std::string& name() const { return name_; }
   std::mutex& mutex() { return mutex_; }
+  // Kept by HostLaunch: nanoseconds that a group of the last launch took; what the driver has loaded, by local range.
+  std::atomic<float>& group_time() { return group_time_; }
+  LoadedKernel*& loaded() { return loaded_; }
 
  private:
   Device& device_;
   cl_kernel handle_;
   std::string name_;
   std::mutex mutex_;
+  std::atomic<float> group_time_{0};
+  LoadedKernel* loaded_ = nullptr;
 };
 
 // The kernel `name` of kernels_cl/`file`.cl specialised by `defines`. Slow (text look-up, possibly a build): launch sites keep

@@ -1,5 +1,6 @@
 #include "opencl/queue.h"
 
+#include "opencl/host_launch.h"
 #include "opencl/memory.h"
 #include "opencl/out_of_memory.h"
 
@@ -49,6 +50,7 @@ static void raise_to(std::atomic<uint64_t>& counter, uint64_t value) {
 void Queue::finish() {
   const uint64_t issued = issued_.load(std::memory_order_relaxed);
   if (finished_.load(std::memory_order_relaxed) >= issued) return;  // nothing since the last time
+  const auto turn = take_turn();
   check(clFinish(handle_), "clFinish");
   raise_to(flushed_, issued);
   raise_to(finished_, issued);
@@ -62,6 +64,7 @@ void Queue::flush() {
 void Queue::issued() {
   // Drivers that batch until a flush (Intel's CPU runtime, GPUs) start working while the host prepares further launches.
   const uint64_t issued = issued_.fetch_add(1, std::memory_order_relaxed) + 1;
+  if (device_.host_launch()) return;  // it has ended
   if (issued - flushed_.load(std::memory_order_relaxed) >= 8) flush();
 }
 
@@ -74,6 +77,7 @@ void Queue::failed(cl_int code, const char* call, const Command& command) {
 }
 
 Event Queue::record() {
+  const auto turn = take_turn();
   cl_event event = nullptr;
   check(clEnqueueMarkerWithWaitList(handle_, 0, nullptr, &event), "clEnqueueMarkerWithWaitList");
   flush();
@@ -94,6 +98,7 @@ bool Queue::idle() {
 }
 
 void Queue::wait(const Event& event) {
+  const auto turn = take_turn();
   cl_event handle = event.handle();
   check(clEnqueueBarrierWithWaitList(handle_, 1, &handle, nullptr), "clEnqueueBarrierWithWaitList");
   issued_.fetch_add(1, std::memory_order_relaxed);
@@ -102,7 +107,8 @@ void Queue::wait(const Event& event) {
 void Queue::copy(void* destination, const void* source, size_t bytes) {
   if (bytes == 0) return;
   Location to = locate(destination), from = locate(source);
-  command({Command::Kind::copy, "Memcpy DtoD", bytes}, "clEnqueueCopyBuffer", [&](cl_event* event) {
+  command({Command::Kind::copy, "Memcpy DtoD", bytes}, "clEnqueueCopyBuffer", [&](cl_event* event) -> cl_int {
+    if (HostLaunch* host = device_.takes_addresses() ? device_.host_launch() : nullptr) return host->copy(destination, source, bytes), CL_SUCCESS;
     return clEnqueueCopyBuffer(handle_, from.buffer, to.buffer, from.offset, to.offset, bytes, 0, nullptr, event);
   });
 }
@@ -138,7 +144,8 @@ void Queue::write(void* destination, const void* host, size_t bytes, bool blocki
 void Queue::fill(void* destination, const void* pattern, size_t pattern_bytes, size_t bytes) {
   if (bytes == 0) return;
   Location to = locate(destination);
-  command({Command::Kind::fill, "Memset", bytes}, "clEnqueueFillBuffer", [&](cl_event* event) {
+  command({Command::Kind::fill, "Memset", bytes}, "clEnqueueFillBuffer", [&](cl_event* event) -> cl_int {
+    if (HostLaunch* host = device_.takes_addresses() ? device_.host_launch() : nullptr) return host->fill(destination, pattern, pattern_bytes, bytes), CL_SUCCESS;
     return clEnqueueFillBuffer(handle_, to.buffer, pattern, pattern_bytes, to.offset, bytes, 0, nullptr, event);
   });
 }

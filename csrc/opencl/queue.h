@@ -44,6 +44,7 @@ struct Command {
   size_t bytes = 0;  // moved or filled
 };
 // Watches every enqueued command; null when off, which is all that an unwatched command pays for. `issued`: epoch_time() before the enqueuing call.
+// The event is empty for commands that had ended when the call returned.
 using CommandObserver = void (*)(Queue&, const Command&, int64_t issued, Event);
 void set_command_observer(CommandObserver observer);
 // Nanoseconds since the epoch, the host's clock of profiles.
@@ -72,10 +73,14 @@ class Queue {
   void write(void* destination, const void* host, size_t bytes, bool blocking = true);
   void fill(void* destination, const void* pattern, size_t pattern_bytes, size_t bytes);
 
+  // Where commands run on the thread that enqueues them, the lock that keeps those of several threads in order; elsewhere nothing.
+  std::unique_lock<std::mutex> take_turn() { return device_.host_launch() ? std::unique_lock(turn_) : std::unique_lock<std::mutex>(); }
+
   // Enqueues one command: `enqueue(cl_event*)` makes the OpenCL call, whose name is for errors. Flushes every few commands, because some
   // drivers start working only then.
   template <class Enqueue>
   void command(const Command& command, const char* call, Enqueue&& enqueue) {
+    const std::unique_lock<std::mutex> turn = take_turn();
     const CommandObserver observer = observer_.load(std::memory_order_relaxed);
     const int64_t before = observer ? epoch_time() : 0;
     cl_event event = nullptr;
@@ -97,6 +102,7 @@ class Queue {
   cl_command_queue handle_ = nullptr;
   // Commands issued, flushed to the driver and known to have ended.
   std::atomic<uint64_t> issued_{0}, flushed_{0}, finished_{0};
+  std::mutex turn_;
   std::mutex probe_mutex_;  // of the marker that idle() asks
   Event probe_;
   uint64_t probed_ = 0;

@@ -1,0 +1,193 @@
+#include "opencl/host_threads.h"
+
+#include "opencl/environment.h"
+#include "opencl/platform.h"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#if defined(__x86_64__) || defined(_M_X64)
+#include <immintrin.h>
+#endif
+
+namespace ocl {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A piece should take this long: much longer than enqueuing it (2 us), short against the time slices in which processors come and go.
+constexpr float piece_time = 40e3f;
+// A launch shorter than this is not worth waking anybody for.
+constexpr float alone_time = 6e3f;
+// How long a member spins for the next launch before it sleeps.
+constexpr std::chrono::microseconds spin_time{150};
+
+void pause() {
+#if defined(__x86_64__) || defined(_M_X64)
+  _mm_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+float nanoseconds(Clock::duration time) { return std::chrono::duration<float, std::nano>(time).count(); }
+
+// One member's share of the units, [begin, end), taken from the front by its owner and from the back by others.
+struct alignas(64) Share {
+  std::atomic<uint64_t> range{0};
+
+  static uint64_t packed(uint32_t begin, uint32_t end) { return uint64_t{end} << 32 | begin; }
+
+  // Takes half of what is left, at least `least` units and at most all.
+  bool take(bool front, uint32_t least, uint32_t& begin, uint32_t& end) {
+    uint64_t now = range.load(std::memory_order_relaxed);
+    for (;;) {
+      const auto first = static_cast<uint32_t>(now), last = static_cast<uint32_t>(now >> 32);
+      if (first >= last) return false;
+      const uint32_t left = last - first, count = std::min(left, std::max(least, (left + 1) / 2));
+      begin = front ? first : last - count;
+      end = begin + count;
+      const uint64_t rest = front ? packed(end, last) : packed(first, begin);
+      if (range.compare_exchange_weak(now, rest, std::memory_order_acq_rel, std::memory_order_relaxed)) return true;
+    }
+  }
+};
+
+// Where a member was seen last. The system tends to put the threads of a process that wake each other (Python's, autograd's, ours) on one
+// processor and to leave them there for many milliseconds while another one is idle.
+struct alignas(64) Whereabouts {
+  std::atomic<int> thread{0}, processor{-1};
+};
+
+}  // namespace
+
+struct HostThreads::State {
+  explicit State(unsigned members) : shares(std::make_unique<Share[]>(members)), whereabouts(std::make_unique<Whereabouts[]>(members)) {}
+
+  // The launch in work, written while nobody is inside.
+  Piece piece = nullptr;
+  void* context = nullptr;
+  unsigned participants = 0;
+  std::atomic<float> unit_time{0};
+  std::atomic<int32_t> error{0};
+  std::unique_ptr<Share[]> shares;
+  std::unique_ptr<Whereabouts[]> whereabouts;
+
+  alignas(64) std::atomic<int> launches{0};  // counts up for every launch, what the members wait on
+  alignas(64) std::atomic<bool> open{false};
+  alignas(64) std::atomic<int> inside{0};  // members that may be reading the launch
+  std::mutex owner;                         // of the team
+
+  void execute(unsigned member, uint32_t begin, uint32_t end) {
+    const auto start = Clock::now();
+    if (const int32_t code = piece(context, member, begin, end); code != 0) {
+      int32_t none = 0;
+      error.compare_exchange_strong(none, code);
+    }
+    unit_time.store(nanoseconds(Clock::now() - start) / static_cast<float>(end - begin), std::memory_order_relaxed);
+  }
+
+  uint32_t least() const {
+    const float time = unit_time.load(std::memory_order_relaxed);
+    return time > 0 ? static_cast<uint32_t>(std::clamp(piece_time / time, 1.0f, 1e9f)) : 1;
+  }
+
+  void work(unsigned member) {
+    uint32_t begin, end;
+    while (shares[member].take(true, least(), begin, end)) execute(member, begin, end);
+    for (unsigned i = 1; i < participants; ++i) {
+      Share& other = shares[(member + i) % participants];
+      while (other.take(false, least(), begin, end)) execute(member, begin, end);
+    }
+  }
+
+  // Sends members away from the processor of the calling thread, where they could not run before it is done.
+  void make_room() {
+    const int here = platform::current_processor();
+    for (unsigned i = 1; i < participants; ++i) {
+      Whereabouts& member = whereabouts[i];
+      if (member.processor.load(std::memory_order_relaxed) != here) continue;
+      platform::keep_off(member.thread.load(std::memory_order_relaxed), here);
+      member.processor.store(-1, std::memory_order_relaxed);
+    }
+  }
+
+  void serve(unsigned member) {
+    platform::name_thread("ocl-host");
+    Whereabouts& self = whereabouts[member];
+    self.thread.store(platform::thread_id());
+    for (int seen = 0;;) {
+      auto until = Clock::now() + spin_time;
+      for (int i = 0; launches.load(std::memory_order_acquire) == seen;) {
+        pause();
+        if (++i % 64) continue;
+        self.processor.store(platform::current_processor(), std::memory_order_relaxed);
+        if (Clock::now() > until) {
+          launches.wait(seen);
+          break;
+        }
+        std::this_thread::yield();
+      }
+      seen = launches.load(std::memory_order_acquire);
+      inside.fetch_add(1);
+      if (open.load() && member < participants) work(member);
+      inside.fetch_sub(1);
+    }
+  }
+};
+
+unsigned HostThreads::wanted() {
+  static const auto count = static_cast<unsigned>(
+      std::clamp<long>(environment::number("TORCH_OCL_HOST_THREADS", static_cast<long>(platform::usable_processors())), 0, 1024));
+  return count;
+}
+
+HostThreads& HostThreads::instance() {
+  static HostThreads* team = new HostThreads(std::max(1u, wanted()));
+  return *team;
+}
+
+HostThreads::HostThreads(unsigned members) : members_(members), state_(new State(members)) {
+  for (unsigned i = 1; i < members; ++i) std::thread([state = state_, i] { state->serve(i); }).detach();
+}
+
+int32_t HostThreads::run(uint32_t units, std::atomic<float>& unit_time, Piece piece, void* context) {
+  if (units == 0) return 0;
+  const float expected = unit_time.load(std::memory_order_relaxed);
+  State& state = *state_;
+  std::unique_lock owner(state.owner, std::defer_lock);
+  if (members_ == 1 || units == 1 || (expected > 0 && expected * static_cast<float>(units) < alone_time) || !owner.try_lock()) {
+    const auto start = Clock::now();
+    const int32_t code = piece(context, members_, 0, units);
+    unit_time.store(nanoseconds(Clock::now() - start) / static_cast<float>(units), std::memory_order_relaxed);
+    return code;
+  }
+  state.piece = piece;
+  state.context = context;
+  state.participants = std::min(members_, units);
+  state.unit_time.store(expected, std::memory_order_relaxed);
+  state.error.store(0, std::memory_order_relaxed);
+  for (unsigned i = 0; i < state.participants; ++i) {
+    const auto begin = static_cast<uint32_t>(uint64_t{units} * i / state.participants), end = static_cast<uint32_t>(uint64_t{units} * (i + 1) / state.participants);
+    state.shares[i].range.store(Share::packed(begin, end), std::memory_order_relaxed);
+  }
+  state.open.store(true);
+  state.launches.fetch_add(1);
+  state.launches.notify_all();
+  state.make_room();
+  state.work(0);
+  // Nothing is left to take; what others have taken is waited for.
+  state.open.store(false);
+  for (int i = 1; state.inside.load() != 0; ++i) {
+    pause();
+    if (i % 256 == 0) std::this_thread::yield();
+  }
+  unit_time.store(state.unit_time.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  return state.error.load(std::memory_order_relaxed);
+}
+
+}  // namespace ocl

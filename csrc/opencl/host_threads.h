@@ -1,0 +1,42 @@
+// A team of threads for OpenCL devices that execute every command on the thread that enqueues it (PoCL's "basic" or "cpu-minimal" driver).
+//
+// A driver with threads of its own has to wake them for every kernel and the host when they have ended: tens of microseconds, longer
+// than most kernels of a small network run. Here the calling thread is one of the team: it takes groups of the launch like the others
+// and returns when all are done, as a parallel loop of a CPU library does. The others wait spinning for a moment after each launch and
+// then asleep.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace ocl {
+
+class HostThreads {
+ public:
+  // Executes units [begin, end) of a launch; called at the same time by several members. Returns an OpenCL error code.
+  using Piece = int32_t (*)(void* context, unsigned member, uint32_t begin, uint32_t end);
+
+  // The team of this process, TORCH_OCL_HOST_THREADS members (default: the processors it may run on); lives until the process ends.
+  static HostThreads& instance();
+  // The number of members that instance() has; 0 when such devices are not to be used.
+  static unsigned wanted();
+
+  unsigned members() const { return members_; }
+
+  // Executes all of [0, units) and returns the first error. Every member has a share of its own, the same in every launch of as many
+  // units (its data may still be in that processor's cache), takes it in pieces of falling size, then takes what others have left.
+  // `unit_time`: nanoseconds that one unit took last time (0: unknown), for the size of pieces; updated. While another thread has the
+  // team, the caller does everything itself as member `members()`.
+  int32_t run(uint32_t units, std::atomic<float>& unit_time, Piece piece, void* context);
+
+  HostThreads(const HostThreads&) = delete;
+
+ private:
+  explicit HostThreads(unsigned members);
+  struct State;
+
+  unsigned members_;
+  State* state_;
+};
+
+}  // namespace ocl
