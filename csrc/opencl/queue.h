@@ -10,30 +10,35 @@
 
 namespace ocl {
 
-// Reference-counted cl_event.
+// Reference-counted cl_event, or the times of a command that had ended when it was issued (Device::host_launch).
 class Event {
  public:
+  using Times = std::pair<uint64_t, uint64_t>;
+
   Event() = default;
   explicit Event(cl_event event) : event_(event) {}
-  Event(Event&& other) noexcept : event_(other.event_) { other.event_ = nullptr; }
+  explicit Event(Times times) : times_(times) {}
+  Event(Event&& other) noexcept : event_(std::exchange(other.event_, nullptr)), times_(std::exchange(other.times_, {})) {}
   Event& operator=(Event&& other) noexcept {
     std::swap(event_, other.event_);
+    std::swap(times_, other.times_);
     return *this;
   }
   Event(const Event&) = delete;
   ~Event();
 
-  explicit operator bool() const { return event_ != nullptr; }
-  cl_event handle() const { return event_; }
+  explicit operator bool() const { return event_ || times_.second; }
+  cl_event handle() const { return event_; }  // null for a command that had ended
   bool complete() const;
   void wait() const;
   // Time at which the command ended, in nanoseconds of the device's clock.
   uint64_t end_time() const { return times().second; }
   // When the device began and ended the command, on the same clock.
-  std::pair<uint64_t, uint64_t> times() const;
+  Times times() const;
 
  private:
   cl_event event_ = nullptr;
+  Times times_{0, 0};
 };
 
 // One command as a profiler sees it.
@@ -44,11 +49,12 @@ struct Command {
   size_t bytes = 0;  // moved or filled
 };
 // Watches every enqueued command; null when off, which is all that an unwatched command pays for. `issued`: epoch_time() before the enqueuing call.
-// The event is empty for commands that had ended when the call returned.
 using CommandObserver = void (*)(Queue&, const Command&, int64_t issued, Event);
 void set_command_observer(CommandObserver observer);
 // Nanoseconds since the epoch, the host's clock of profiles.
 int64_t epoch_time();
+// Nanoseconds of a steady clock, the device's clock of devices with host_launch().
+uint64_t host_time();
 
 class Queue {
  public:
@@ -83,11 +89,12 @@ class Queue {
     const std::unique_lock<std::mutex> turn = take_turn();
     const CommandObserver observer = observer_.load(std::memory_order_relaxed);
     const int64_t before = observer ? epoch_time() : 0;
+    const uint64_t start = observer && turn ? host_time() : 0;
     cl_event event = nullptr;
-    const cl_int code = enqueue(observer ? &event : nullptr);
+    const cl_int code = enqueue(observer && !turn ? &event : nullptr);
     if (code != CL_SUCCESS) [[unlikely]]
       failed(code, call, command);
-    if (observer) observer(*this, command, before, Event(event));
+    if (observer) observer(*this, command, before, turn ? Event({start, host_time()}) : Event(event));
     issued();
   }
   // To be called after a command that somebody else enqueued here.

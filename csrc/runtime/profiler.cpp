@@ -90,12 +90,6 @@ class Tracer {
     for (Pending& pending : pending_) {
       Record& record = pending.record;
       try {
-        if (!pending.event) {
-          record.start = record.issued;
-          record.end = record.returned;
-          finished_.push_back(std::move(record));
-          continue;
-        }
         pending.event.wait();
         const auto [start, end] = pending.event.times();
         const int64_t offset = offsets_[record.device];
