@@ -1,5 +1,6 @@
 // Copies between devices, dtypes and layouts; casts; conjugate and negative bits.
 #include "aten/elementwise.h"
+#include "ops/core/copy_bytes.h"
 
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/CachingHostAllocator.h>
@@ -26,7 +27,7 @@ void copy_on_device(const at::Tensor& self, const at::Tensor& source) {
   Queue& queue = queue_for(self);
   if (same_bytes(self, source)) {
     at::assert_no_partial_overlap(self, source);
-    if (self.data_ptr() != source.data_ptr()) queue.copy(self.data_ptr(), source.data_ptr(), self.nbytes());
+    if (self.data_ptr() != source.data_ptr()) ops::copy_bytes(queue, self.data_ptr(), source.data_ptr(), self.nbytes());
     return;
   }
   auto iterator = at::TensorIteratorConfig()

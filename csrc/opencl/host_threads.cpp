@@ -23,6 +23,8 @@ using Clock = std::chrono::steady_clock;
 constexpr float piece_time = 40e3f;
 // A launch shorter than this is not worth waking anybody for.
 constexpr float alone_time = 6e3f;
+// Members take part as long as each has this much to do.
+constexpr float share_time = 5e3f;
 // How long a member spins for the next launch before it sleeps.
 constexpr std::chrono::microseconds spin_time{150};
 
@@ -57,16 +59,17 @@ struct alignas(64) Share {
   }
 };
 
-// Where a member was seen last. The system tends to put the threads of a process that wake each other (Python's, autograd's, ours) on one
+// One thread besides the caller. It waits for a change of `launches`. Where it was seen last: the system tends to put the threads of a process that wake each other (Python's, autograd's, ours) on one
 // processor and to leave them there for many milliseconds while another one is idle.
-struct alignas(64) Whereabouts {
+struct alignas(64) Member {
+  std::atomic<int> launches{0};
   std::atomic<int> thread{0}, processor{-1};
 };
 
 }  // namespace
 
 struct HostThreads::State {
-  explicit State(unsigned members) : shares(std::make_unique<Share[]>(members)), whereabouts(std::make_unique<Whereabouts[]>(members)) {}
+  explicit State(unsigned members) : shares(std::make_unique<Share[]>(members)), others(std::make_unique<Member[]>(members)) {}
 
   // The launch in work, written while nobody is inside.
   Piece piece = nullptr;
@@ -75,9 +78,8 @@ struct HostThreads::State {
   std::atomic<float> unit_time{0};
   std::atomic<int32_t> error{0};
   std::unique_ptr<Share[]> shares;
-  std::unique_ptr<Whereabouts[]> whereabouts;
+  std::unique_ptr<Member[]> others;  // without the first, the caller
 
-  alignas(64) std::atomic<int> launches{0};  // counts up for every launch, what the members wait on
   alignas(64) std::atomic<bool> open{false};
   alignas(64) std::atomic<int> inside{0};  // members that may be reading the launch
   std::mutex owner;                         // of the team
@@ -109,7 +111,7 @@ struct HostThreads::State {
   void make_room() {
     const int here = platform::current_processor();
     for (unsigned i = 1; i < participants; ++i) {
-      Whereabouts& member = whereabouts[i];
+      Member& member = others[i];
       if (member.processor.load(std::memory_order_relaxed) != here) continue;
       platform::keep_off(member.thread.load(std::memory_order_relaxed), here);
       member.processor.store(-1, std::memory_order_relaxed);
@@ -118,21 +120,21 @@ struct HostThreads::State {
 
   void serve(unsigned member) {
     platform::name_thread("ocl-host");
-    Whereabouts& self = whereabouts[member];
+    Member& self = others[member];
     self.thread.store(platform::thread_id());
     for (int seen = 0;;) {
       auto until = Clock::now() + spin_time;
-      for (int i = 0; launches.load(std::memory_order_acquire) == seen;) {
+      for (int i = 0; self.launches.load(std::memory_order_acquire) == seen;) {
         pause();
         if (++i % 64) continue;
         self.processor.store(platform::current_processor(), std::memory_order_relaxed);
         if (Clock::now() > until) {
-          launches.wait(seen);
+          self.launches.wait(seen);
           break;
         }
         std::this_thread::yield();
       }
-      seen = launches.load(std::memory_order_acquire);
+      seen = self.launches.load(std::memory_order_acquire);
       inside.fetch_add(1);
       if (open.load() && member < participants) work(member);
       inside.fetch_sub(1);
@@ -169,6 +171,7 @@ int32_t HostThreads::run(uint32_t units, std::atomic<float>& unit_time, Piece pi
   state.piece = piece;
   state.context = context;
   state.participants = std::min(members_, units);
+  if (expected > 0) state.participants = std::min(state.participants, static_cast<unsigned>(std::clamp(expected * static_cast<float>(units) / share_time, 2.0f, 1e6f)));
   state.unit_time.store(expected, std::memory_order_relaxed);
   state.error.store(0, std::memory_order_relaxed);
   for (unsigned i = 0; i < state.participants; ++i) {
@@ -176,8 +179,10 @@ int32_t HostThreads::run(uint32_t units, std::atomic<float>& unit_time, Piece pi
     state.shares[i].range.store(Share::packed(begin, end), std::memory_order_relaxed);
   }
   state.open.store(true);
-  state.launches.fetch_add(1);
-  state.launches.notify_all();
+  for (unsigned i = 1; i < state.participants; ++i) {
+    state.others[i].launches.fetch_add(1);
+    state.others[i].launches.notify_one();
+  }
   state.make_room();
   state.work(0);
   // Nothing is left to take; what others have taken is waited for.

@@ -15,7 +15,7 @@ size_t page_size();
 // Bytes of memory that the system could give out without swapping; 0: unknown.
 size_t available_memory();
 
-// Processors that this process may run on, at least 1.
+// Processors that this process may keep busy: those it may run on, or fewer where its control group is given less time. At least 1.
 unsigned usable_processors();
 // A name for the calling thread in debuggers and system monitors, at most 15 characters.
 void name_thread(const char* name);

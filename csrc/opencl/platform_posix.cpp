@@ -59,9 +59,19 @@ static const cpu_set_t& usable_set() {
   return set;
 }
 
+// Processors' worth of time that the control group has, from "quota period" or "max period"; 0: no limit.
+static unsigned processor_quota() {
+  std::ifstream file("/sys/fs/cgroup/cpu.max");
+  double quota = 0, period = 0;
+  if (!(file >> quota >> period) || quota <= 0 || period <= 0) return 0;
+  return static_cast<unsigned>(std::clamp(quota / period + 0.5, 1.0, 1e6));
+}
+
 unsigned usable_processors() {
-  if (const int count = CPU_COUNT(&usable_set())) return static_cast<unsigned>(count);
-  return std::max(1u, std::thread::hardware_concurrency());
+  const int count = CPU_COUNT(&usable_set());
+  const unsigned processors = count ? static_cast<unsigned>(count) : std::max(1u, std::thread::hardware_concurrency());
+  const unsigned quota = processor_quota();
+  return quota ? std::min(processors, quota) : processors;
 }
 
 int current_processor() { return sched_getcpu(); }

@@ -1,5 +1,7 @@
 #include "ops/elementwise/permute.h"
 
+#include "ops/core/copy_bytes.h"
+
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
@@ -149,7 +151,7 @@ bool permute(Queue& queue, size_t element_bytes, const void* from, void* to, std
 void transpose_planes(Queue& queue, size_t element_bytes, int64_t batch, int64_t rows, int64_t columns, const void* x, void* y) {
   if (batch * rows * columns == 0) return;
   const PermuteDimension dimensions[] = {{rows, columns, 1}, {columns, 1, rows}, {batch, rows * columns, rows * columns}};
-  if (rows == 1 || columns == 1) return queue.copy(y, x, static_cast<size_t>(batch * rows * columns) * element_bytes);
+  if (rows == 1 || columns == 1) return copy_bytes(queue, y, x, static_cast<size_t>(batch * rows * columns) * element_bytes);
   permute(queue, element_bytes, x, y, dimensions);
 }
 
