@@ -44,13 +44,13 @@ struct alignas(64) Share {
 
   static uint64_t packed(uint32_t begin, uint32_t end) { return uint64_t{end} << 32 | begin; }
 
-  // Takes half of what is left, at least `least` units and at most all.
+  // Takes half of what is left, at least `least` units, or all when little more is left.
   bool take(bool front, uint32_t least, uint32_t& begin, uint32_t& end) {
     uint64_t now = range.load(std::memory_order_relaxed);
     for (;;) {
       const auto first = static_cast<uint32_t>(now), last = static_cast<uint32_t>(now >> 32);
       if (first >= last) return false;
-      const uint32_t left = last - first, count = std::min(left, std::max(least, (left + 1) / 2));
+      const uint32_t left = last - first, count = left / 3 < least / 2 ? left : std::min(left, std::max(least, (left + 1) / 2));
       begin = front ? first : last - count;
       end = begin + count;
       const uint64_t rest = front ? packed(end, last) : packed(first, begin);
