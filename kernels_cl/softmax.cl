@@ -131,3 +131,37 @@ FAT_KERNEL void columns_backward(TENSOR(const Y, g), TENSOR(const Y, y), TENSOR(
     }
   }
 }
+
+// y = max x + log(sum exp(x - max x)); a maximum that is infinite is not subtracted, so that rows of -inf give -inf and rows with inf give inf.
+inline acc finite_or_0(acc top) { return isinf(top) ? (acc)0 : top; }
+
+FAT_KERNEL void rows_logsumexp(TENSOR(const X, x), TENSOR(Y, y), SoftmaxShape s) {
+  OPEN(const X, x);
+  OPEN(Y, y);
+  const long n = s.n, whole = n / LANES * LANES;
+  const maskv tail = KEEP(n - whole);
+  EACH_TASK(s.outer, r) {
+    __global const X* in = x + r * n;
+#define TERM(i) LOADXV(X_DTYPE, in, i)
+    REDUCE_ROW(m, n, TERM, greater_of, -INFINITY)
+#undef TERM
+    const acc top = finite_or_0(greatest_lane(m));
+    accv sums = (accv)0;
+    for (long i = 0; i < whole; i += LANES) sums += exp_fast(LOADXV(X_DTYPE, in, i) - top);
+    sums += tail ? exp_fast(LOADXV(X_DTYPE, in, whole) - top) : (accv)0;
+    STORE(Y_DTYPE, ACC, y, r, log(sum_lanes(sums)) + top);
+  }
+}
+
+FAT_KERNEL void columns_logsumexp(TENSOR(const X, x), TENSOR(Y, y), SoftmaxShape s) {
+  OPEN(const X, x);
+  OPEN(Y, y);
+  EACH_BLOCK
+    accv m = (accv)-INFINITY, sums = (accv)0;
+    for (long k = 0; k < s.n; ++k) m = greater_of(LOADXV(X_DTYPE, x, base + k * s.inner), m);
+    const accv top = fabs(m) == INFINITY ? (accv)0 : m;
+    for (long k = 0; k < s.n; ++k) sums += exp_fast(LOADXV(X_DTYPE, x, base + k * s.inner) - top);
+    const accv result = log(sums) + top;
+    STORE_COLUMNS(Y_DTYPE, y, task / blocks * s.inner + column, result);
+  }
+}

@@ -2,10 +2,14 @@
 #include "aten/dense_output.h"
 #include "ops/softmax/softmax.h"
 
+#include <ATen/WrapDimUtils.h>
+#include <ATen/native/Resize.h>
 #include <ATen/ops/_log_softmax_backward_data_meta.h>
 #include <ATen/ops/_log_softmax_meta.h>
 #include <ATen/ops/_softmax_backward_data_meta.h>
 #include <ATen/ops/_softmax_meta.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/logsumexp_native.h>
 
 namespace ocl::aten {
 namespace {
@@ -43,9 +47,38 @@ Tensor& backward(const Tensor& grad, const Tensor& output, int64_t dim, at::Scal
   return grad_input;
 }
 
+// One kernel for one dimension of floating tensors; ATen's composition of maximum, exponential, sum and logarithm otherwise, also for
+// a few long rows, which it spreads over more tasks.
+bool one_kernel(const Tensor& self, at::IntArrayRef dim) {
+  if (dim.size() != 1 || self.dim() == 0 || self.numel() == 0 || !at::isFloatingType(self.scalar_type()) || !queue_for(self).device().fat()) return false;
+  const int64_t axis = at::maybe_wrap_dim(dim[0], self.dim()), n = self.size(axis);
+  return n <= 16384 || self.numel() / n >= 16;
+}
+
+Tensor logsumexp(const Tensor& self, at::IntArrayRef dim, bool keepdim) {
+  if (!one_kernel(self, dim)) return at::native::logsumexp(self, dim, keepdim);
+  const c10::OptionalDeviceGuard guard(at::device_of(self));
+  const int64_t axis = at::maybe_wrap_dim(dim[0], self.dim());
+  at::DimVector sizes(self.sizes());
+  sizes[axis] = 1;
+  Tensor result = at::empty(sizes, self.options().memory_format(at::MemoryFormat::Contiguous));
+  const auto x = contiguous(self);
+  ops::logsumexp(queue_for(self), ops::softmax_problem(view(*x), axis, dtype_of(self.scalar_type()), false), x->data_ptr(), result.data_ptr());
+  return keepdim ? result : result.squeeze(axis);
+}
+
+Tensor& logsumexp_out(const Tensor& self, at::IntArrayRef dim, bool keepdim, Tensor& out) {
+  if (!one_kernel(self, dim) || out.scalar_type() != self.scalar_type()) return at::native::logsumexp_out(self, dim, keepdim, out);
+  const Tensor result = logsumexp(self, dim, keepdim);
+  at::native::resize_output(out, result.sizes());
+  return out.copy_(result);
+}
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("logsumexp", logsumexp);
+  m.impl("logsumexp.out", logsumexp_out);
   m.impl("_softmax.out", TORCH_FN((forward<at::meta::structured__softmax, false>)));
   m.impl("_log_softmax.out", TORCH_FN((forward<at::meta::structured__log_softmax, true>)));
   m.impl("_softmax_backward_data.out", TORCH_FN((backward<at::meta::structured__softmax_backward_data, false>)));

@@ -15,6 +15,7 @@ struct Sites {
 };
 Sites fat_forward{{"softmax.cl", "rows_forward"}, {"softmax.cl", "columns_forward"}};
 Sites fat_backward{{"softmax.cl", "rows_backward"}, {"softmax.cl", "columns_backward"}};
+Sites fat_logsumexp{{"softmax.cl", "rows_logsumexp"}, {"softmax.cl", "columns_logsumexp"}};
 Sites simt_forward{{"softmax_simt.cl", "rows_forward"}, {"softmax_simt.cl", "columns_forward"}};
 Sites simt_backward{{"softmax_simt.cl", "rows_backward"}, {"softmax_simt.cl", "columns_backward"}};
 
@@ -66,5 +67,7 @@ void softmax_forward(Queue& queue, const SoftmaxProblem& p, const void* x, void*
 void softmax_backward(Queue& queue, const SoftmaxProblem& p, const void* grad, const void* y, void* dx) {
   run(queue, p, fat_backward, simt_backward, grad, y, dx);
 }
+
+void logsumexp(Queue& queue, const SoftmaxProblem& p, const void* x, void* y) { run(queue, p, fat_logsumexp, fat_logsumexp, x, y); }
 
 }  // namespace ocl::ops
