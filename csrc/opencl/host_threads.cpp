@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -142,9 +143,17 @@ struct HostThreads::State {
   }
 };
 
+// The processors of the process, or fewer where the user has limited PoCL's threads.
+static long default_members() {
+  long count = platform::usable_processors();
+  for (const char* limit : {"POCL_MAX_PTHREAD_COUNT", "POCL_CPU_MAX_CU_COUNT"})
+    if (const char* text = std::getenv(limit))
+      if (const long value = std::strtol(text, nullptr, 10); value > 0) count = std::min(count, value);
+  return count;
+}
+
 unsigned HostThreads::wanted() {
-  static const auto count = static_cast<unsigned>(
-      std::clamp<long>(environment::number("TORCH_OCL_HOST_THREADS", static_cast<long>(platform::usable_processors())), 0, 1024));
+  static const auto count = static_cast<unsigned>(std::clamp(environment::number("TORCH_OCL_HOST_THREADS", default_members()), 0L, 1024L));
   return count;
 }
 
