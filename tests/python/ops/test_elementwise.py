@@ -1,5 +1,6 @@
 """Elementwise operators against the CPU: values, dtypes, strides, broadcasting, special values."""
 
+import math
 import pytest
 import torch
 import torch.nn.functional as F
@@ -179,3 +180,16 @@ def test_copies_between_all_types(no_fallback):
             if source.is_complex and not target.is_complex:
                 continue
             check(lambda a, target=target: a.to(target), x.to(source))
+
+
+@pytest.mark.parametrize("name", ["sin", "cos"])
+def test_sine_and_cosine_to_2_ulp(name):
+    """Against float64, near the multiples of pi / 2 too, where a reduction with too few digits loses everything."""
+    generator = torch.Generator().manual_seed(0)
+    multiples = (torch.arange(1, 5216, dtype=torch.float64) * (math.pi / 2)).float()
+    x = torch.cat([torch.randn(100_000, generator=generator) * 3, torch.rand(100_000, generator=generator) * 16384 - 8192, multiples,
+                   torch.tensor([0.0, -0.0, 1e-30, -1e-45, 8191.9])])  # fmt: skip
+    actual, expected = getattr(torch, name)(x.to("ocl")).cpu().double(), getattr(torch, name)(x.double())
+    spacing = torch.nextafter(expected.abs().float(), torch.tensor(math.inf)).double() - expected.abs().float().double()
+    assert ((actual - expected).abs() <= 2 * spacing).all()
+    assert torch.equal(torch.signbit(actual[-5:-3]), torch.signbit(expected[-5:-3]))
