@@ -47,10 +47,10 @@ Tensor& backward(const Tensor& grad, const Tensor& output, int64_t dim, at::Scal
   return grad_input;
 }
 
-// One kernel for one dimension of floating tensors; ATen's composition of maximum, exponential, sum and logarithm otherwise, also for
-// a few long rows, which it spreads over more tasks.
+// One kernel for one dimension of floating tensors; ATen's composition of maximum, exponential, sum and logarithm otherwise: for a few long
+// rows, which it spreads over more tasks, and for half types, because it rounds between its steps.
 bool one_kernel(const Tensor& self, at::IntArrayRef dim) {
-  if (dim.size() != 1 || self.dim() == 0 || self.numel() == 0 || !at::isFloatingType(self.scalar_type()) || !queue_for(self).device().fat()) return false;
+  if (dim.size() != 1 || self.dim() == 0 || self.numel() == 0 || (self.scalar_type() != at::kFloat && self.scalar_type() != at::kDouble) || !queue_for(self).device().fat()) return false;
   const int64_t axis = at::maybe_wrap_dim(dim[0], self.dim()), n = self.size(axis);
   return n <= 16384 || self.numel() / n >= 16;
 }

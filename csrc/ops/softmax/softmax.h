@@ -19,7 +19,7 @@ void softmax_forward(Queue& queue, const SoftmaxProblem& problem, const void* x,
 // dx from the gradient of y and y itself.
 void softmax_backward(Queue& queue, const SoftmaxProblem& problem, const void* grad, const void* y, void* dx);
 
-// y[outer, inner] = log(sum exp(x)) over n; fat devices, input and output of one type. `log` has no meaning here.
+// y[outer, inner] = log(sum exp(x)) over n; fat devices, float32 or float64 in and out. `log` has no meaning here.
 void logsumexp(Queue& queue, const SoftmaxProblem& problem, const void* x, void* y);
 
 }  // namespace ocl::ops
