@@ -133,11 +133,11 @@ struct Found {
 };
 
 // PoCL reads the list of its drivers once, from the environment, when its devices are first asked for. Unless the user has made a choice we
-// ask for the driver without threads; hidden from child processes again afterwards.
+// ask for the driver without threads beside its usual one, which stays the first for others in the process; child processes do not see it.
 class PoclDrivers {
  public:
   PoclDrivers() : asked_(HostThreads::wanted() > 0 && environment::flag("TORCH_OCL_UNIFIED_MEMORY", true) && !std::getenv(variable)) {
-    if (asked_) platform::set_environment(variable, "basic");
+    if (asked_) platform::set_environment(variable, "pthread basic");
   }
   ~PoclDrivers() {
     if (asked_) platform::set_environment(variable, nullptr);
@@ -203,6 +203,10 @@ struct Registry {
         all.push_back({platform, id, label, gpu, pocl.without_threads(name, device_string(id, CL_DEVICE_NAME))});
       }
     }
+    // One device per processor: PoCL's usual driver is left out where the one without threads is there.
+    std::erase_if(all, [&](const Found& f) {
+      return !f.host_threads && !f.gpu && std::any_of(all.begin(), all.end(), [&](const Found& other) { return other.host_threads && other.platform == f.platform; });
+    });
     std::stable_partition(all.begin(), all.end(), [](const Found& f) { return f.gpu; });
     found = select(all);
   }
