@@ -10,6 +10,12 @@
   for (long i = (total)*get_group_id(0) / get_num_groups(0), end_ = (total) * (get_group_id(0) + 1) / get_num_groups(0); i < end_; ++i)
 
 inline accv greater_of(accv a, accv b) { return a > b ? a : b; }
+inline acc greatest_of_row(__global const X* in, long n) {
+#define TERM(i) LOADXV(X_DTYPE, in, i)
+  REDUCE_ROW(m, n, TERM, greater_of, -INFINITY)
+#undef TERM
+  return greatest_lane(m);
+}
 
 FAT_KERNEL void rows_forward(TENSOR(const X, x), TENSOR(Y, y), SoftmaxShape s) {
   OPEN(const X, x);
@@ -19,10 +25,7 @@ FAT_KERNEL void rows_forward(TENSOR(const X, x), TENSOR(Y, y), SoftmaxShape s) {
   EACH_TASK(s.outer, r) {
     __global const X* in = x + r * n;
     __global Y* out = y + r * n;
-#define TERM(i) LOADXV(X_DTYPE, in, i)
-    REDUCE_ROW(m, n, TERM, greater_of, -INFINITY)
-#undef TERM
-    const acc top = greatest_lane(m);
+    const acc top = greatest_of_row(in, n);
     accv sums = (accv)0;
     for (long i = 0; i < whole; i += LANES) {
       const accv e = exp_nonpositive(LOADXV(X_DTYPE, in, i) - top);
@@ -142,10 +145,7 @@ FAT_KERNEL void rows_logsumexp(TENSOR(const X, x), TENSOR(Y, y), SoftmaxShape s)
   const maskv tail = KEEP(n - whole);
   EACH_TASK(s.outer, r) {
     __global const X* in = x + r * n;
-#define TERM(i) LOADXV(X_DTYPE, in, i)
-    REDUCE_ROW(m, n, TERM, greater_of, -INFINITY)
-#undef TERM
-    const acc top = finite_or_0(greatest_lane(m));
+    const acc top = finite_or_0(greatest_of_row(in, n));
     accv sums = (accv)0;
     for (long i = 0; i < whole; i += LANES) sums += exp_fast(LOADXV(X_DTYPE, in, i) - top);
     sums += tail ? exp_fast(LOADXV(X_DTYPE, in, whole) - top) : (accv)0;

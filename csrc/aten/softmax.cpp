@@ -50,12 +50,13 @@ Tensor& backward(const Tensor& grad, const Tensor& output, int64_t dim, at::Scal
 // One kernel for one dimension of floating tensors; ATen's composition of maximum, exponential, sum and logarithm otherwise: for a few long
 // rows, which it spreads over more tasks, and for half types, because it rounds between its steps.
 bool one_kernel(const Tensor& self, at::IntArrayRef dim) {
-  if (dim.size() != 1 || self.dim() == 0 || self.numel() == 0 || (self.scalar_type() != at::kFloat && self.scalar_type() != at::kDouble) || !queue_for(self).device().fat()) return false;
+  if (dim.size() != 1 || self.dim() == 0 || self.numel() == 0 || !queue_for(self).device().fat()) return false;
+  if (self.scalar_type() != at::kFloat && self.scalar_type() != at::kDouble) return false;
   const int64_t axis = at::maybe_wrap_dim(dim[0], self.dim()), n = self.size(axis);
   return n <= 16384 || self.numel() / n >= 16;
 }
 
-Tensor logsumexp(const Tensor& self, at::IntArrayRef dim, bool keepdim) {
+Tensor logsumexp_of(const Tensor& self, at::IntArrayRef dim, bool keepdim) {
   if (!one_kernel(self, dim)) return at::native::logsumexp(self, dim, keepdim);
   const c10::OptionalDeviceGuard guard(at::device_of(self));
   const int64_t axis = at::maybe_wrap_dim(dim[0], self.dim());
@@ -69,7 +70,7 @@ Tensor logsumexp(const Tensor& self, at::IntArrayRef dim, bool keepdim) {
 
 Tensor& logsumexp_out(const Tensor& self, at::IntArrayRef dim, bool keepdim, Tensor& out) {
   if (!one_kernel(self, dim) || out.scalar_type() != self.scalar_type()) return at::native::logsumexp_out(self, dim, keepdim, out);
-  const Tensor result = logsumexp(self, dim, keepdim);
+  const Tensor result = logsumexp_of(self, dim, keepdim);
   at::native::resize_output(out, result.sizes());
   return out.copy_(result);
 }
@@ -77,7 +78,7 @@ Tensor& logsumexp_out(const Tensor& self, at::IntArrayRef dim, bool keepdim, Ten
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("logsumexp", logsumexp);
+  m.impl("logsumexp", logsumexp_of);
   m.impl("logsumexp.out", logsumexp_out);
   m.impl("_softmax.out", TORCH_FN((forward<at::meta::structured__softmax, false>)));
   m.impl("_log_softmax.out", TORCH_FN((forward<at::meta::structured__log_softmax, true>)));

@@ -205,7 +205,8 @@ struct Registry {
     }
     // One device per processor: PoCL's usual driver is left out where the one without threads is there.
     std::erase_if(all, [&](const Found& f) {
-      return !f.host_threads && !f.gpu && std::any_of(all.begin(), all.end(), [&](const Found& other) { return other.host_threads && other.platform == f.platform; });
+      auto replaces = [&](const Found& other) { return other.host_threads && other.platform == f.platform; };
+      return !f.host_threads && !f.gpu && std::any_of(all.begin(), all.end(), replaces);
     });
     std::stable_partition(all.begin(), all.end(), [](const Found& f) { return f.gpu; });
     found = select(all);
@@ -272,7 +273,10 @@ Device& Device::get(int index) {
     throw std::out_of_range("invalid device ordinal: ocl:" + std::to_string(index) + " was asked for, " + std::to_string(r.found.size()) +
                             " device(s) are visible");
   }
-  std::call_once(*r.opened[index], [&] { r.devices[index] = std::make_unique<Device>(index, r.found[index].platform, r.found[index].id, r.found[index].host_threads); });
+  std::call_once(*r.opened[index], [&] {
+    const Found& f = r.found[index];
+    r.devices[index] = std::make_unique<Device>(index, f.platform, f.id, f.host_threads);
+  });
   return *r.devices[index];
 }
 

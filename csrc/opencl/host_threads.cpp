@@ -60,8 +60,9 @@ struct alignas(64) Share {
   }
 };
 
-// One thread besides the caller. It waits for a change of `launches`. Where it was seen last: the system tends to put the threads of a process that wake each other (Python's, autograd's, ours) on one
-// processor and to leave them there for many milliseconds while another one is idle.
+// One thread besides the caller. It waits for a change of `launches`. Where it was seen last: the system tends to put the threads of a
+// process that wake each other (Python's, autograd's, ours) on one processor and to leave them there for many milliseconds while another
+// one is idle.
 struct alignas(64) Member {
   std::atomic<int> launches{0};
   std::atomic<int> thread{0}, processor{-1};
@@ -180,11 +181,15 @@ int32_t HostThreads::run(uint32_t units, std::atomic<float>& unit_time, Piece pi
   state.piece = piece;
   state.context = context;
   state.participants = std::min(members_, units);
-  if (expected > 0) state.participants = std::min(state.participants, static_cast<unsigned>(std::clamp(expected * static_cast<float>(units) / share_time, 2.0f, 1e6f)));
+  if (expected > 0) {
+    const float worth = std::clamp(expected * static_cast<float>(units) / share_time, 2.0f, 1e6f);
+    state.participants = std::min(state.participants, static_cast<unsigned>(worth));
+  }
   state.unit_time.store(expected, std::memory_order_relaxed);
   state.error.store(0, std::memory_order_relaxed);
   for (unsigned i = 0; i < state.participants; ++i) {
-    const auto begin = static_cast<uint32_t>(uint64_t{units} * i / state.participants), end = static_cast<uint32_t>(uint64_t{units} * (i + 1) / state.participants);
+    const auto begin = static_cast<uint32_t>(uint64_t{units} * i / state.participants);
+    const auto end = static_cast<uint32_t>(uint64_t{units} * (i + 1) / state.participants);
     state.shares[i].range.store(Share::packed(begin, end), std::memory_order_relaxed);
   }
   state.open.store(true);

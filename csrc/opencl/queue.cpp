@@ -120,7 +120,7 @@ void Queue::copy(void* destination, const void* source, size_t bytes) {
   if (bytes == 0) return;
   Location to = locate(destination), from = locate(source);
   command({Command::Kind::copy, "Memcpy DtoD", bytes}, "clEnqueueCopyBuffer", [&](cl_event* event) -> cl_int {
-    if (HostLaunch* host = device_.takes_addresses() ? device_.host_launch() : nullptr) return host->copy(destination, source, bytes), CL_SUCCESS;
+    if (device_.takes_addresses()) return device_.host_launch()->copy(destination, source, bytes), CL_SUCCESS;
     return clEnqueueCopyBuffer(handle_, from.buffer, to.buffer, from.offset, to.offset, bytes, 0, nullptr, event);
   });
 }
@@ -157,7 +157,7 @@ void Queue::fill(void* destination, const void* pattern, size_t pattern_bytes, s
   if (bytes == 0) return;
   Location to = locate(destination);
   command({Command::Kind::fill, "Memset", bytes}, "clEnqueueFillBuffer", [&](cl_event* event) -> cl_int {
-    if (HostLaunch* host = device_.takes_addresses() ? device_.host_launch() : nullptr) return host->fill(destination, pattern, pattern_bytes, bytes), CL_SUCCESS;
+    if (device_.takes_addresses()) return device_.host_launch()->fill(destination, pattern, pattern_bytes, bytes), CL_SUCCESS;
     return clEnqueueFillBuffer(handle_, to.buffer, pattern, pattern_bytes, to.offset, bytes, 0, nullptr, event);
   });
 }
