@@ -69,7 +69,8 @@ Tensor logsumexp_of(const Tensor& self, at::IntArrayRef dim, bool keepdim) {
 }
 
 Tensor& logsumexp_out(const Tensor& self, at::IntArrayRef dim, bool keepdim, Tensor& out) {
-  if (!one_kernel(self, dim) || out.scalar_type() != self.scalar_type()) return at::native::logsumexp_out(self, dim, keepdim, out);
+  const bool alike = out.device() == self.device() && out.scalar_type() == self.scalar_type();  // ATen's composition refuses or converts others
+  if (!alike || !one_kernel(self, dim)) return at::native::logsumexp_out(self, dim, keepdim, out);
   const Tensor result = logsumexp_of(self, dim, keepdim);
   at::native::resize_output(out, result.sizes());
   return out.copy_(result);

@@ -67,3 +67,5 @@ def test_logsumexp_gradient_and_out(device):
     x, out = torch.randn(4, 6), torch.empty(4, 2, device=device)[:, 0]
     torch.logsumexp(x.to(device), 1, out=out)
     close(out, torch.logsumexp(x, 1), torch.float32)
+    with pytest.raises(RuntimeError, match="same device|to have device"):
+        torch.logsumexp(x.to(device), 1, out=torch.empty(4))
