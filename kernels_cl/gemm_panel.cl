@@ -189,30 +189,55 @@ FAT_KERNEL void gemm_pack(TENSOR(const storage_t, a), TENSOR(const storage_t, b)
 
 // ---- one register tile: MR rows and NR columns of c
 
-// Brings what store_row will read or write to the caches: rows `pitch` bytes apart.
-inline void prefetch_rows(__global const char* row, long pitch) {
-#pragma unroll
-  for (int x = 0; x < MR; x++, row += pitch) {
-    PREFETCH_FIRST(row);
-    PREFETCH_FIRST(row + 64);
+// What is brought to the caches while a tile is multiplied, an eighth at a time so that loads of the product find the way free: the rows
+// that store_row will read or write, `pitch` bytes apart, and a piece of the panel of b that comes next.
+typedef struct {
+  __global const char* row;  // null: none
+  long pitch;
+  PANELS const packed_t* next;
+  int piece;  // elements of an eighth
+} tile_ahead;
+
+inline void prefetch_eighth(const tile_ahead* ahead, int x) {
+  if (ahead->row) {
+    PREFETCH_FIRST(ahead->row + x * ahead->pitch);
+    PREFETCH_FIRST(ahead->row + x * ahead->pitch + 64);
   }
+#if PREPACKED
+  for (int i = 0; i < ahead->piece; i += 64 / sizeof(packed_t)) PREFETCH_SECOND(ahead->next + x * ahead->piece + i);
+#endif
 }
 
+// A product in eighths of kc, each after its part of what lies ahead. STEP is the statement for `steps` of k.
+#define IN_EIGHTHS(kc, ahead, STEP)                              \
+  for (int x_ahead = 0, k_ahead = 0; x_ahead < MR; ++x_ahead) {  \
+    prefetch_eighth(ahead, x_ahead);                             \
+    const int steps = x_ahead < MR - 1 ? (kc) / MR & ~3 : (kc) - k_ahead; \
+    STEP;                                                        \
+    k_ahead += steps;                                            \
+  }
+
 // acc += panel of a times panel of b, of which only the first vector is used where there are no more columns.
-inline void multiply_panels(PANELS const packed_t* pa, PANELS const packed_t* pb, int kc, int vectors, V acc[MR][2]) {
+inline void multiply_panels(PANELS const packed_t* pa, PANELS const packed_t* pb, int kc, int vectors, const tile_ahead* ahead, V acc[MR][2]) {
 #define B_AT(p, y) *(PANELS const PACKED*)((p) + (y) * L)
-  REGISTER_TILE(PACKED, V, acc, kc, vectors, pa, MR, NEXT_ELEMENT, pb, NR, B_AT, MULTIPLY_ADD)
+  V sum[MR][2];  // in registers even where this function is not inlined
+#pragma unroll
+  for (int x = 0; x < MR; x++) sum[x][0] = sum[x][1] = (V)0;
+  IN_EIGHTHS(kc, ahead, REGISTER_TILE(PACKED, V, sum, steps, vectors, pa + k_ahead * MR, MR, NEXT_ELEMENT, pb + k_ahead * NR, NR, B_AT, MULTIPLY_ADD))
+#pragma unroll
+  for (int x = 0; x < MR; x++) acc[x][0] = sum[x][0], acc[x][1] = sum[x][1];
 }
 
 #if DIRECT
 // The same with rows of a where they lie, `pitch` elements apart; the last of `rows` stands for those behind it.
-inline void multiply_rows(__global const packed_t* a, long pitch, int rows, PANELS const packed_t* pb, int kc, int vectors, V acc[MR][2]) {
-  V sum[MR][2];  // in registers even where this function is not inlined
+inline void multiply_rows(__global const packed_t* a, long pitch, int rows, PANELS const packed_t* pb, int kc, int vectors, const tile_ahead* ahead,
+                          V acc[MR][2]) {
+  V sum[MR][2];
   long row[MR];
 #pragma unroll
   for (int x = 0; x < MR; x++) row[x] = min(x, rows - 1) * pitch, sum[x][0] = sum[x][1] = (V)0;
 #define ROW_AT(p, x) (p)[row[x]]
-  REGISTER_TILE(PACKED, V, sum, kc, vectors, a, 1, ROW_AT, pb, NR, B_AT, MULTIPLY_ADD)
+  IN_EIGHTHS(kc, ahead, REGISTER_TILE(PACKED, V, sum, steps, vectors, a + k_ahead, 1, ROW_AT, pb + k_ahead * NR, NR, B_AT, MULTIPLY_ADD))
 #pragma unroll
   for (int x = 0; x < MR; x++) acc[x][0] = sum[x][0], acc[x][1] = sum[x][1];
 }
@@ -256,30 +281,26 @@ inline task_tile find_tile(__global storage_t* c, __global const storage_t* d, _
 inline void multiply_block(task_tile t, int i0, int i1, PANELS const packed_t* a, __global const storage_t* rows, PANELS const packed_t* b,
                            PANELS const packed_t* next_b, int kc, __local T* lt, const gemm_arguments* p, const panel_plan* plan, slab_info slab) {
 #if PREPACKED
-  const int piece = (NR * kc * MR / (i1 - i0) + 15) / 16 * 16;
+  const int piece = (NR * kc / (i1 - i0) + 15) / 16 * 16;
+#else
+  const int piece = 0;
 #endif
   for (int j = 0; j < t.columns; j += NR)
     for (int i = i0; i < i1; i += MR) {
       __global storage_t* target = t.c + i * p->c_row + j * p->c_column;
       __global T* sums = t.carry + i * plan->carry_row + j;
+      tile_ahead ahead = {0, 0, (j + NR < t.columns ? b + (j + NR) * kc : next_b) + (i - i0) * piece, piece};
       if (t.rows - i >= MR && plan->dense) {
-        if (slab.first && slab.last) prefetch_rows((__global const char*)target, p->c_row * sizeof(storage_t));
-        else prefetch_rows((__global const char*)sums, plan->carry_row * sizeof(T));
+        if (slab.first && slab.last) ahead.row = (__global const char*)target, ahead.pitch = p->c_row * sizeof(storage_t);
+        else ahead.row = (__global const char*)sums, ahead.pitch = plan->carry_row * sizeof(T);
       }
-#if PREPACKED
-      // While a tile is multiplied, a piece of the next panel of b comes from memory.
-      __global const packed_t* ahead = (j + NR < t.columns ? b + (j + NR) * kc : next_b) + (i - i0) / MR * piece;
-      for (int x = 0; x < piece; x += 64 / sizeof(packed_t)) PREFETCH_SECOND(ahead + x);
-#endif
       V acc[MR][2];
-#pragma unroll
-      for (int x = 0; x < MR; x++) acc[x][0] = acc[x][1] = (V)0;
       const int vectors = t.columns - j > L ? 2 : 1;
 #if DIRECT
-      if (plan->direct) multiply_rows(rows + (i - i0) * p->a_row, p->a_row, i1 - i, b + j * kc, kc, vectors, acc);
+      if (plan->direct) multiply_rows(rows + (i - i0) * p->a_row, p->a_row, i1 - i, b + j * kc, kc, vectors, &ahead, acc);
       else
 #endif
-        multiply_panels(a + (i - i0) * kc, b + j * kc, kc, vectors, acc);
+        multiply_panels(a + (i - i0) * kc, b + j * kc, kc, vectors, &ahead, acc);
       store_tile(acc, t.rows - i, t.columns - j, target, t.d + i * p->d_row + j * p->d_column, sums, lt, p, plan, slab);
     }
 }
