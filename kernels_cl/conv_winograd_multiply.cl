@@ -3,7 +3,7 @@
 // A task owns TILE_BLOCK tiles x 32 output channels, keeps all its M in local memory and needs nothing from other tasks.
 // Micro-kernel: 8 tiles x 32 channels of accumulators; V is broadcast from scalars, U is loaded as vectors.
 //   TRANSFORM_WEIGHT == 0: U comes from transform_weight; slabs of 256 channels keep a plane of U in the first-level cache
-//   TRANSFORM_WEIGHT == 1: the task transforms its own 32 x 16 filters into local memory. Each filter is used by ceil(tiles / TILE_BLOCK)
+//   TRANSFORM_WEIGHT == 1: the task transforms its own 32 x SLAB filters into local memory. Each filter is used by ceil(tiles / TILE_BLOCK)
 //                          tasks, so with few tiles and many channels this saves writing and reading U (36 / 9 times the weights)
 // Grid: ceil(tiles / TILE_BLOCK) by ceil(O / 32).
 #ifndef TRANSFORM_WEIGHT
@@ -14,7 +14,9 @@
 #endif
 #if TRANSFORM_WEIGHT
 #define WEIGHT_SPACE __local
+#ifndef SLAB
 #define SLAB 16
+#endif
 #else
 #define WEIGHT_SPACE __global const
 #define SLAB 256
@@ -26,15 +28,20 @@
 #endif
 
 // m[8 tiles][32] (+)= sum over `blocks` blocks of 16 channels; v[tile][16] of successive blocks is `stride` floats apart, u[channel][32].
+// Meanwhile what the next point reads is brought to the second-level cache: v of the same tiles, `next_v` floats ahead, and a piece of u at
+// `next_u`, next_size floats in each block. (No structure of these: passed by value, it is read back before its parts have been written.)
 inline void multiply_tiles(int blocks, long stride, __global const float* restrict v, WEIGHT_SPACE float* restrict u, __local float* restrict m,
-                           int first) {
+                           int first, long next_v, WEIGHT_SPACE float* next_u, int next_size) {
   float16 c[8][2];
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
     c[i][0] = first ? (float16)0.0f : vload16(2 * i, m);
     c[i][1] = first ? (float16)0.0f : vload16(2 * i + 1, m);
   }
-  for (int block = 0; block < blocks; ++block, v += stride, u += 16 * 32) {
+  for (int block = 0; block < blocks; ++block, v += stride, u += 16 * 32, next_u += next_size) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) PREFETCH_SECOND(v + next_v + i * 16);
+    for (int i = 0; i < next_size; i += 16) PREFETCH_SECOND(next_u + i);
 #define OF_TILE(p, x) (p)[(x) * 16]
 #define OF_CHANNEL(p, y) vload16(y, p)
     REGISTER_TILE(float16, float16, c, 16, 2, v, 1, OF_TILE, u, 32, OF_CHANNEL, FUSED_MULTIPLY_ADD)
@@ -53,7 +60,7 @@ inline void restore_tile(__local const float* m, float16* y) {
   for (int r = 0; r < POINTS; ++r) {
     float16 a[POINTS];
 #pragma unroll
-    for (int c = 0; c < POINTS; ++c) a[c] = vload16(0, m + (r * POINTS + c) * TILE_BLOCK * 32);
+    for (int c = 0; c < POINTS; ++c) a[c] = vload16(0, m + (r * POINTS + c) * PLANE_PITCH(TILE_BLOCK * 32));
     points_to_output(a, half_way[r]);
   }
 #pragma unroll
@@ -163,34 +170,37 @@ inline void restore_tiles(__local const float* m, int tile, int count, int o, in
 FAT_KERNEL void multiply(TENSOR(const float, v), TENSOR(const void, weight), TENSOR(const STORAGE(DTYPE), bias), TENSOR(STORAGE(DTYPE), y),
                          int in_channels, int out_channels, int height, int width, int tiles_h, int tiles_w, int tiles, int flip, int has_bias,
                          int channels_last) {
-  __local float m[PLANES * TILE_BLOCK * 32] __attribute__((aligned(64)));
+  __local float m[PLANES * PLANE_PITCH(TILE_BLOCK * 32)] __attribute__((aligned(64)));
   OPEN_RESTRICT(const float, v);
   OPEN_RESTRICT(STORAGE(DTYPE), y);
   const int tile = get_group_id(0) * TILE_BLOCK, count = MIN_OF(TILE_BLOCK, tiles - tile), o = get_group_id(1) * 32;
   const int blocks = (in_channels + 15) / 16;
-  const long stride = (long)tiles * 16, plane = blocks * stride + 16;
+  const long stride = (long)tiles * 16, plane = PLANE_PITCH(blocks * stride);
 #if TRANSFORM_WEIGHT
-  __local float u[PLANES * SLAB * 32] __attribute__((aligned(64)));
+  __local float u[PLANES * PLANE_PITCH(SLAB * 32)] __attribute__((aligned(64)));
   __local float staged[16 * FILTER_TAPS * 16] __attribute__((aligned(64)));
   OPEN_RESTRICT(const STORAGE(DTYPE), weight);
-  const long weight_plane = SLAB * 32;
+  const long weight_plane = PLANE_PITCH(SLAB * 32);
 #else
   OPEN_RESTRICT(const float, weight);
-  const long weight_plane = (long)(out_channels + 31) / 32 * 32 * blocks * 16;
+  const long weight_plane = PLANE_PITCH((long)(out_channels + 31) / 32 * 32 * blocks * 16);
 #endif
   for (int b = 0; b < blocks; b += SLAB / 16) {
+    const int depth = MIN_OF(SLAB / 16, blocks - b), groups = (count + 7) / 8;
 #if TRANSFORM_WEIGHT
-    for (int h = 0; h < 32; h += 16) {
-      stage_weights(weight, out_channels, in_channels, flip, o + h, b * 16, staged);
-      transform_staged(staged, u + h, weight_plane);
-    }
+    for (int i = 0; i < depth; ++i)
+      for (int h = 0; h < 32; h += 16) {
+        stage_weights(weight, out_channels, in_channels, flip, o + h, (b + i) * 16, staged);
+        transform_staged(staged, u + i * 16 * 32 + h, weight_plane);
+      }
 #else
     __global const float* u = weight + (long)(o / 32 * blocks + b) * 16 * 32;
 #endif
+    const int piece = TRANSFORM_WEIGHT ? 0 : (16 * 32 / groups + 15) / 16 * 16;
     for (int point = 0; point < PLANES; ++point)
       for (int t = 0; t < count; t += 8)
-        multiply_tiles(MIN_OF(SLAB / 16, blocks - b), stride, v + point * plane + b * stride + (long)(tile + t) * 16, u + point * weight_plane,
-                       m + (point * TILE_BLOCK + t) * 32, b == 0);
+        multiply_tiles(depth, stride, v + point * plane + b * stride + (long)(tile + t) * 16, u + point * weight_plane,
+                       m + point * PLANE_PITCH(TILE_BLOCK * 32) + t * 32, b == 0, plane, u + (point + 1) * weight_plane + t / 8 * piece * depth, piece);
   }
   OPEN_RESTRICT(const STORAGE(DTYPE), bias);
   for (int h = 0; h < 32 && o + h < out_channels; h += 16) {

@@ -74,7 +74,7 @@ inline void transform_image(const int span, __global const STORAGE(DTYPE)* x, __
                             int tiles_h, int tiles_w, int pad_h, int pad_w, int channels_last, __local float* ring, __local float* columns) {
   const int image = get_group_id(0) % images, block = get_group_id(0) / images;
   const int ty_begin = get_group_id(1) * TILE_ROWS, ty_end = MIN_OF(tiles_h, ty_begin + TILE_ROWS);
-  const long tiles = (long)images * tiles_h * tiles_w, plane = (channels + 15) / 16 * 16 * tiles + 16;
+  const long tiles = (long)images * tiles_h * tiles_w, plane = PLANE_PITCH((channels + 15) / 16 * 16 * tiles);
   const long channel_stride = channels_last ? 1 : (long)height * width, pixel_stride = channels_last ? channels : 1;
   __global const STORAGE(DTYPE)* source = x + (long)image * channels * height * width + block * 16 * channel_stride;
   for (int tx = 0; tx < tiles_w; tx += TILE_COLUMNS) {
@@ -116,5 +116,5 @@ FAT_KERNEL void transform_weight(TENSOR(const STORAGE(DTYPE), w), TENSOR(float, 
   const int o = get_group_id(0) * 16, c = get_group_id(1) * 16, rows = (in_channels + 15) / 16 * 16;
   stage_weights(w, out_channels, in_channels, flip, o, c, staged);
   __global float* block = u + ((long)(o / 32) * rows + c) * 32 + (o & 16);
-  transform_staged(staged, block, (long)(out_channels + 31) / 32 * rows * 32);
+  transform_staged(staged, block, PLANE_PITCH((long)(out_channels + 31) / 32 * rows * 32));
 }

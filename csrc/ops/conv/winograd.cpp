@@ -1,6 +1,7 @@
 #include "ops/conv/winograd.h"
 
 #include "opencl/environment.h"
+#include "opencl/prefetch.h"
 
 #include <algorithm>
 #include <atomic>
@@ -37,12 +38,15 @@ struct Form {
   bool transforming;  // multiply with TRANSFORM_WEIGHT
 
   uint64_t variant() const { return Variant().add(tile, 4).add(taps, 4).add(type).add(transforming, 1); }
-  Defines defines(const Capabilities& device) const {
+  Defines defines(const Device& owner) const {
+    const Capabilities& device = owner.capabilities();
     Defines result;
+    if (step == Step::multiply || step == Step::weight_gradient) add_prefetch_define(result, owner);
     result.add("TILE", tile).add("TAPS", taps);
     dtype(result, "DTYPE", type);
     if (step == Step::multiply) result.add("TRANSFORM_WEIGHT", transforming).add("TILE_BLOCK", winograd_tile_block(tile, taps, transforming, device));
-    if (step == Step::weight_gradient) result.add("OUT_BLOCK", winograd_out_block(tile, taps, device));
+    if (step == Step::multiply && transforming) result.add("SLAB", winograd_slab(tile, taps, device));
+    if (step == Step::weight_gradient) result.add("MOST_FILTERS", winograd_most_filters(tile, taps, device));
     return result;
   }
 };
@@ -53,7 +57,7 @@ Kernel& kernel_of(Device& device, Step step, DType type, const WinogradPlan& pla
   KernelSite& site = site_of(step);
   if (Kernel* kernel = site.find(device.index(), wanted.variant())) [[likely]]
     return *kernel;
-  auto build = [&](const Form& form) -> Kernel& { return site.get(device, form.variant(), [&] { return form.defines(device.capabilities()); }); };
+  auto build = [&](const Form& form) -> Kernel& { return site.get(device, form.variant(), [&] { return form.defines(device); }); };
   for (int tile : {2, 4})
     for (bool transforming : {false, true}) {
       const Form form{step, type, tile, plan.taps, transforming};
@@ -97,9 +101,9 @@ void multiply(Queue& queue, const WinogradPlan& plan, DType type, const float* v
 void weight_gradient(Queue& queue, const WinogradPlan& plan, DType type, const float* d, const float* v, void* w, float* partial, int64_t images,
                      bool first, bool last) {
   Kernel& kernel = kernel_of(queue.device(), Step::weight_gradient, type, plan);
-  launch(queue, kernel, Range(ceil_div(plan.result_channels, plan.out_block), ceil_div(plan.source_channels, 32)), Range(1, 1), d, v, w,
+  launch(queue, kernel, Range(ceil_div(plan.result_channels, plan.out_block), ceil_div(plan.source_channels, plan.in_block)), Range(1, 1), d, v, w,
          partial ? static_cast<void*>(partial) : w, narrow(plan.result_channels), narrow(plan.source_channels),
-         narrow(images * plan.tiles_h * plan.tiles_w), int32_t{first}, int32_t{last});
+         narrow(images * plan.tiles_h * plan.tiles_w), plan.out_block, plan.in_block, int32_t{first}, int32_t{last});
 }
 
 // ---- passes

@@ -32,7 +32,7 @@ struct WinogradPlan {
   int64_t tiles_h = 0, tiles_w = 0;  // of one image
   int64_t images = 1;                // images per part; the parts of a batch run one after the other in the same workspace
   int tile_block = 0;                // tiles of a multiplication task
-  int out_block = 0;                 // output channels of a weight gradient task
+  int out_block = 0, in_block = 0;   // output and input channels of a weight gradient task
   bool transform_weight = false;     // inside the multiplication
   size_t v_bytes = 0, other_bytes = 0, partial_bytes = 0;  // V; U or D; sums of the weight gradient between parts
 
@@ -40,9 +40,12 @@ struct WinogradPlan {
   int64_t tiles() const { return images * tiles_h * tiles_w; }
   size_t workspace() const { return v_bytes + other_bytes + partial_bytes; }
 };
-// Tiles of a multiplication task (0: too little local memory) and output channels of a weight gradient task.
+// Tiles of a multiplication task; 0: too little local memory.
 int winograd_tile_block(int tile, int taps, bool transform_weight, const Capabilities& device);
-int winograd_out_block(int tile, int taps, const Capabilities& device);
+// Input channels whose filters a multiplication task transforms at once, 16 to 64.
+int winograd_slab(int tile, int taps, const Capabilities& device);
+// Filters whose gradients a task can keep in local memory.
+int winograd_most_filters(int tile, int taps, const Capabilities& device);
 
 WinogradPlan winograd_plan(ConvPass pass, const ConvProblem& problem, int tile, int taps, const Capabilities& device);
 

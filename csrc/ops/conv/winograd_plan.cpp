@@ -1,6 +1,7 @@
 #include "ops/conv/winograd.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace ocl::ops {
 
@@ -22,17 +23,52 @@ int64_t planes_of(int tile, int taps) { return int64_t{tile + taps - 1} * (tile 
 
 }  // namespace
 
+namespace {
+
+// PLANE_PITCH in kernels_cl/conv_winograd_formulas.clh.
+constexpr int64_t plane_pitch(int64_t numel) { return numel + 16; }
+
+// Local memory of a multiplication task that transforms the filters of `slab` channels (0: none) itself.
+int64_t task_bytes(int tile, int taps, int block, int slab) {
+  const int64_t staged = slab ? int64_t{16} * taps * taps * 16 * 4 : 0;
+  return planes_of(tile, taps) * (plane_pitch(block * 32) + plane_pitch(slab * 32)) * 4 + staged + 1024;
+}
+
+}  // namespace
+
 int winograd_tile_block(int tile, int taps, bool transform_weight, const Capabilities& device) {
-  const int64_t planes = planes_of(tile, taps);
-  const int64_t weights = transform_weight ? planes * 16 * 32 * 4 + int64_t{16} * taps * taps * 16 * 4 : 0;
   for (int block : {64, 32, 16})
-    if (planes * block * 32 * 4 + weights + 1024 <= static_cast<int64_t>(device.local_memory)) return block;
+    if (task_bytes(tile, taps, block, transform_weight ? 16 : 0) <= static_cast<int64_t>(device.local_memory)) return block;
   return 0;
 }
 
-int winograd_out_block(int tile, int taps, const Capabilities& device) {
-  return planes_of(tile, taps) * 32 * 32 * 4 + 1024 <= static_cast<int64_t>(device.local_memory) ? 32 : 16;
+int winograd_slab(int tile, int taps, const Capabilities& device) {
+  const int block = winograd_tile_block(tile, taps, true, device);
+  for (int slab : {64, 32})
+    if (task_bytes(tile, taps, block, slab) <= static_cast<int64_t>(device.local_memory)) return slab;
+  return 16;
 }
+
+int winograd_most_filters(int tile, int taps, const Capabilities& device) {
+  for (int filters : {64 * 64, 64 * 32, 32 * 32})
+    if (planes_of(tile, taps) * plane_pitch(filters) * 4 + 1024 <= static_cast<int64_t>(device.local_memory)) return filters;
+  return 16 * 32;
+}
+
+namespace {
+
+// The largest block of filters that leaves every compute unit several tasks.
+void choose_gradient_block(WinogradPlan& plan, const Capabilities& device) {
+  const int most = winograd_most_filters(plan.tile, plan.taps, device);
+  for (auto [outs, ins] : {std::pair{64, 64}, {64, 32}, {32, 32}, {16, 32}}) {
+    plan.out_block = outs;
+    plan.in_block = ins;
+    if (outs * ins > most) continue;
+    if (ceil_div(plan.result_channels, outs) * ceil_div(plan.source_channels, ins) >= int64_t{4} * device.compute_units || outs * ins <= 32 * 32) return;
+  }
+}
+
+}  // namespace
 
 WinogradPlan winograd_plan(ConvPass pass, const ConvProblem& problem, int tile, int taps, const Capabilities& device) {
   WinogradPlan plan;
@@ -70,13 +106,13 @@ WinogradPlan winograd_plan(ConvPass pass, const ConvProblem& problem, int tile, 
   plan.v_bytes = aligned_bytes(point_floats(plan.points(), plan.source_channels, plan.tiles()));
   const int64_t filters = round_up(plan.source_channels, 16) * round_up(plan.result_channels, 32);
   if (weights) {
-    plan.out_block = winograd_out_block(tile, taps, device);
+    choose_gradient_block(plan, device);
     plan.other_bytes = aligned_bytes(point_floats(plan.points(), plan.result_channels, plan.tiles()));
     plan.partial_bytes = parts > 1 ? aligned_bytes(problem.w_numel()) : 0;
   } else {
     plan.transform_weight = plan.source_channels >= 256 && parts * plan.tiles() <= 64;
     plan.tile_block = winograd_tile_block(tile, taps, plan.transform_weight, device);
-    plan.other_bytes = plan.transform_weight ? 0 : aligned_bytes(planes_of(tile, taps) * filters);
+    plan.other_bytes = plan.transform_weight ? 0 : aligned_bytes(planes_of(tile, taps) * plane_pitch(filters));
   }
   return plan;
 }
