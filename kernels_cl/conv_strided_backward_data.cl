@@ -6,6 +6,8 @@
 // Positions are linear over (image, i, j) of a part of the batch. The views are packed first, in one of two layouts:
 //   planes  P[O][(n * (OH + 1) + i) * (OW + 1) + j]: one shared zero column and row, the views are unaligned loads; for large images
 //   panels  P[position / 16][O][view][16]: the four views are stored, no position is wasted; for small images
+// Positions behind the last one hold zeros: what lies in unused memory may be denormal, and slows multiply-adds a hundredfold.
+// The filters are packed too, as W[C / 4][O][4][9]: what a task reads one after another lies so.
 #include "common/types.clh"
 
 #ifndef DTYPE
@@ -27,7 +29,24 @@ FAT_KERNEL void pack_planes(TENSOR(const STORAGE(DTYPE), dy), TENSOR(float, pack
     source += width;
     target += pitch;
   }
-  for (int x = 0; x < pitch; ++x) target[x] = 0;
+  // The zero row; after the last image all the rest of the plane.
+  const long left = image + 1 == get_num_groups(1) ? plane - (long)get_num_groups(1) * (height + 1) * pitch + pitch : pitch;
+  for (int x = 0; x < left; ++x) target[x] = 0;
+}
+
+// w [O, C, 9] to W[C / 4][O][4][9]. Grid: ceil(O / 16) by C / 64, rounded up.
+FAT_KERNEL void pack_filters(TENSOR(const STORAGE(DTYPE), w), TENSOR(float, packed), int out_channels, int in_channels) {
+  OPEN_RESTRICT(const STORAGE(DTYPE), w);
+  OPEN_RESTRICT(float, packed);
+  const int k0 = get_group_id(0) * 16, k1 = MIN_OF(out_channels, k0 + 16), c0 = get_group_id(1) * 64, c1 = MIN_OF(in_channels, c0 + 64);
+  for (int c = c0; c < c1; c += 4)
+    for (int k = k0; k < k1; ++k) {
+      __global const STORAGE(DTYPE)* source = w + ((long)k * in_channels + c) * 9;
+      __global float* target = packed + ((long)c / 4 * out_channels + k) * 36;
+      vstore16(LOADV(DTYPE, float32, 16, source, 0), 0, target);
+      vstore16(LOADV(DTYPE, float32, 16, source, 16), 0, target + 16);
+      vstore4(LOADV(DTYPE, float32, 4, source, 32), 0, target + 32);
+    }
 }
 
 #define STRIP 2048  // positions per task
@@ -52,6 +71,8 @@ FAT_KERNEL void pack_panels(TENSOR(const STORAGE(DTYPE), dy), TENSOR(float, pack
         for (int i = first / width * width + width - 1; i < last; i += width) target[i] = 0;
     }
   }
+  for (int view = 0; view < 4; ++view)
+    for (int i = end - begin; i % 16 != 0; ++i) views[view * VIEW + i] = 0;
   for (int i = 0; i < end - begin; i += 16) {
     __global float* target = packed + ((long)((begin + i) / 16) * channels + channel) * 64;
 #pragma unroll
@@ -128,9 +149,10 @@ typedef struct {
   _Pragma("unroll") for (int i = 0; i < 4; ++i) sum[i * 4 + parity] = \
       fma((float16)(w[i * 9 + tap]), v, sum[i * 4 + parity]);
 
-// sum[4 input channels][4 parities] over all output channels; w[output channel][4][9].
-inline __attribute__((always_inline)) void multiply_panel(__global const float* restrict p, Layout layout, __local const float* restrict w, int channels,
-                                                          float16* sum) {
+// sum[4 input channels][4 parities] over all output channels; w[output channel][4][9]. Meanwhile `step` floats per output channel of what
+// is multiplied later are brought to the second-level cache.
+inline __attribute__((always_inline)) void multiply_panel(__global const float* restrict p, Layout layout, __global const float* restrict w, int channels,
+                                                          __global const float* later, int step, float16* sum) {
 #pragma unroll
   for (int i = 0; i < 16; ++i) sum[i] = (float16)0.0f;
   for (int k = 0; k < channels; ++k) {
@@ -139,36 +161,33 @@ inline __attribute__((always_inline)) void multiply_panel(__global const float* 
     ADD_TAP(3, 1, v01) ADD_TAP(6, 3, v01)
     ADD_TAP(1, 2, v10) ADD_TAP(2, 3, v10)
     ADD_TAP(0, 3, v11)
+    for (int i = 0; i < step; i += 16) PREFETCH_SECOND(later + i);
+    later += step;
     p += layout.channel;
     w += 36;
   }
 }
 
 // Grid: ceil(panels / panels_per_task) by groups of `channels_per_task` (a multiple of 4) input channels.
-// Local memory: 36 floats per output channel, then 16 pieces per panel.
-FAT_KERNEL void multiply_parities(TENSOR(const float, packed), TENSOR(const STORAGE(DTYPE), w), TENSOR(STORAGE(DTYPE), dx), Layout layout, int images,
+// Local memory: 16 pieces and their number per panel.
+FAT_KERNEL void multiply_parities(TENSOR(const float, packed), TENSOR(const float, filters), TENSOR(STORAGE(DTYPE), dx), Layout layout, int images,
                                   int rows, int pitch, int height, int width, int in_height, int in_width, int in_channels, int out_channels,
-                                  int panels, int panels_per_task, int channels_per_task, __local float* filters, __local Piece* pieces,
-                                  __local int* counts) {
+                                  int panels, int panels_per_task, int channels_per_task, __local Piece* pieces, __local int* counts) {
   __local float scratch[64] __attribute__((aligned(64)));
   OPEN_RESTRICT(const float, packed);
-  OPEN_RESTRICT(const STORAGE(DTYPE), w);
+  OPEN_RESTRICT(const float, filters);
   OPEN_RESTRICT(STORAGE(DTYPE), dx);
   const int first = get_group_id(0) * panels_per_task, count = MIN_OF(panels_per_task, panels - first);
   const int begin = get_group_id(1) * channels_per_task, end = MIN_OF(in_channels, begin + channels_per_task);
   for (int j = 0; j < count; ++j)
     counts[j] = find_pieces((first + j) * 16, images, rows, pitch, height, width, in_height, in_width, in_channels, pieces + j * 16);
+  const int step = (36 + count - 1) / count;  // the next filters, a part of them in each panel
   for (int c = begin; c < end; c += 4) {
-    for (int k = 0; k < out_channels; ++k) {
-      __global const STORAGE(DTYPE)* source = w + ((long)k * in_channels + c) * 9;
-      vstore16(LOADV(DTYPE, float32, 16, source, 0), 0, filters + k * 36);
-      vstore16(LOADV(DTYPE, float32, 16, source, 16), 0, filters + k * 36 + 16);
-      vstore4(LOADV(DTYPE, float32, 4, source, 32), 0, filters + k * 36 + 32);
-    }
+    __global const float* w = filters + (long)c / 4 * out_channels * 36;
     for (int j = 0; j < count; ++j) {
       if (counts[j] == 0) continue;
       float16 sum[16];
-      multiply_panel(packed + (first + j) * layout.panel, layout, filters, out_channels, sum);
+      multiply_panel(packed + (first + j) * layout.panel, layout, w, out_channels, w + (36 + j * step) * out_channels, step, sum);
 #pragma unroll
       for (int i = 0; i < 4; ++i)
         store_parities(sum + i * 4, counts[j], pieces + j * 16, scratch, dx + (long)(c + i) * in_height * in_width, in_width);

@@ -12,7 +12,7 @@ namespace ocl::ops {
 namespace {
 
 constexpr int64_t max_pixels = 384, max_depth = 384;  // as in conv_gather.clh
-constexpr int64_t direct_pixels = 1024;  // up to which weights are not packed
+constexpr int64_t direct_pixels = 2048;  // up to which weights are not packed
 constexpr int64_t static_local_bytes = 28 << 10;      // pieces, taps and edge tile of conv_multiply
 
 // Pixels and channels of one task, rows of one slab, bytes of local memory.
@@ -117,7 +117,7 @@ bool reads_weights(DType type, const Gather& g) {
   const WeightMap& m = g.weights;
   return type == DType::float32 && s.out_channels % 8 == 0 && m.base == 0 && m.tap[2] == 1 && m.tap[1] == s.kernel[2] && m.tap[0] == s.kernel[1] * s.kernel[2] &&
          m.in == g.taps() && m.out == g.depth() && (g.groups == 1 || m.group == s.out_channels * g.depth()) &&
-         g.taps() > 1 && s.batch * g.plane() <= direct_pixels;
+         s.batch * g.plane() <= direct_pixels;
 }
 
 // y [batch, groups * out_channels, output]; packed: room for packed_floats.

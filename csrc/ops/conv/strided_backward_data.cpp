@@ -1,5 +1,7 @@
 #include "ops/conv/strided_backward_data.h"
 
+#include "opencl/prefetch.h"
+
 #include <algorithm>
 
 namespace ocl::ops {
@@ -13,7 +15,9 @@ struct Layout {
   int64_t panel, channel;
   int32_t view01, view10, view11;
 };
-constexpr int64_t piece_bytes = 16, strip = 2048;
+constexpr int64_t piece_bytes = 16, strip = 2048, filter_rows = 16, filter_columns = 64;
+constexpr int64_t most_panels = 112;         // of a task
+constexpr int64_t cached_floats = 256 << 10;  // 1 MiB
 
 struct Plan {
   bool planes = true;             // or panels
@@ -22,7 +26,9 @@ struct Plan {
   int64_t plane = 0;              // floats of an output channel (planes)
   int64_t panels = 0, panels_per_task = 0, channels_per_task = 0;
   Layout layout{};
-  size_t workspace = 0;
+  int64_t view_floats = 0, filter_floats = 0;  // packed
+
+  size_t workspace() const { return static_cast<size_t>(view_floats + filter_floats) * 4; }
 };
 
 int64_t panels_of(const Plan& plan, int64_t images) { return ceil_div(images * plan.rows * plan.pitch, 16); }
@@ -43,19 +49,20 @@ Plan make_plan(const ConvProblem& p, const Device& device) {
   if (plan.planes) {
     const int32_t pitch = static_cast<int32_t>(plan.pitch);
     plan.layout = {16, plan.plane, 1, pitch, pitch + 1};
-    plan.workspace = static_cast<size_t>(p.out_channels * plan.plane * 4);
+    plan.view_floats = p.out_channels * plan.plane;
   } else {
     plan.layout = {p.out_channels * 64, 64, 16, 32, 48};
-    plan.workspace = static_cast<size_t>(plan.panels * p.out_channels * 64 * 4);
+    plan.view_floats = plan.panels * p.out_channels * 64;
   }
-  const int64_t units = device.capabilities().compute_units, channel_groups = std::min<int64_t>(p.in_channels >= 128 ? 4 : 2, p.in_channels / 4);
+  plan.view_floats = round_up(plan.view_floats, 16);
+  plan.filter_floats = p.w_numel();
+  // Tasks for every unit; what panels hold stays in the second-level cache from one group of 4 input channels to the next.
+  const int64_t wanted_tasks = int64_t{8} * device.capabilities().compute_units, groups = std::max<int64_t>(1, p.in_channels / 4);
+  const int64_t cached = plan.planes ? most_panels : std::clamp<int64_t>(cached_floats / (p.out_channels * 64), 1, most_panels);
+  const int64_t channel_groups = std::clamp<int64_t>(ceil_div(wanted_tasks, ceil_div(plan.panels, cached)), std::min<int64_t>(p.in_channels >= 128 ? 4 : 2, groups), groups);
   plan.channels_per_task = round_up(ceil_div(p.in_channels, channel_groups), 4);
-  plan.panels_per_task = std::clamp<int64_t>(ceil_div(plan.panels, std::max<int64_t>(1, 8 * units / channel_groups)), 1, 128);
+  plan.panels_per_task = std::clamp<int64_t>(ceil_div(plan.panels, std::max<int64_t>(1, ceil_div(wanted_tasks, channel_groups))), 1, cached);
   return plan;
-}
-
-uint64_t local_bytes(const ConvProblem& p, const Plan& plan) {
-  return static_cast<uint64_t>(p.out_channels * 36 * 4 + plan.panels_per_task * (16 * piece_bytes + 4)) + 1024;
 }
 
 const char* refuse(const ConvProblem& p, const Device& device) {
@@ -69,7 +76,7 @@ const char* refuse(const ConvProblem& p, const Device& device) {
   if (p.dilation[1] != 1 || p.dilation[2] != 1) return "needs dilation 1";
   if (p.in_channels % 4 != 0) return "needs input channels in multiples of 4";
   if (p.in_channels * p.in_pixels() > INT32_MAX / 2) return "image too large";
-  if (local_bytes(p, make_plan(p, device)) > device.capabilities().local_memory) return "too many output channels for local memory";
+  if (static_cast<uint64_t>(most_panels * (16 * piece_bytes + 4)) + 1024 > device.capabilities().local_memory) return "too little local memory";
   return nullptr;
 }
 
@@ -77,15 +84,19 @@ Kernel& kernel(KernelSite& site, Queue& queue, DType type) {
   return site.get(queue.device(), static_cast<uint64_t>(type), [&] {
     Defines defines;
     dtype(defines, "DTYPE", type);
-    return defines;
+    return add_prefetch_define(defines, queue.device());
   });
 }
 
 void run(Queue& queue, const ConvProblem& p, const ConvOperands& operands, void* workspace) {
-  static KernelSite planes_site(file, "pack_planes"), panels_site(file, "pack_panels"), multiply_site(file, "multiply_parities");
+  static KernelSite planes_site(file, "pack_planes"), panels_site(file, "pack_panels"), filters_site(file, "pack_filters"),
+      multiply_site(file, "multiply_parities");
   const Plan plan = make_plan(p, queue.device());
   const auto narrow = [](int64_t value) { return static_cast<int32_t>(value); };
   const int64_t bytes = static_cast<int64_t>(size_of(p.dtype));
+  float* filters = static_cast<float*>(workspace) + plan.view_floats;
+  launch(queue, kernel(filters_site, queue, p.dtype), Range(ceil_div(p.out_channels, filter_rows), ceil_div(p.in_channels, filter_columns)), Range(1, 1),
+         operands.w, filters, narrow(p.out_channels), narrow(p.in_channels));
   for (int64_t image = 0; image < p.batch; image += plan.images) {
     const int64_t images = std::min(plan.images, p.batch - image), panels = panels_of(plan, images);
     const char* dy = static_cast<const char*>(operands.y) + image * p.out_channels * p.out_pixels() * bytes;
@@ -97,15 +108,15 @@ void run(Queue& queue, const ConvProblem& p, const ConvOperands& operands, void*
       launch(queue, kernel(panels_site, queue, p.dtype), Range(p.out_channels, ceil_div(panels * 16, strip)), Range(1, 1), dy, workspace,
              narrow(p.output[1]), narrow(p.output[2]), narrow(images * p.out_pixels()));
     const Range tasks(ceil_div(panels, plan.panels_per_task), ceil_div(p.in_channels, plan.channels_per_task));
-    launch(queue, kernel(multiply_site, queue, p.dtype), tasks, Range(1, 1), workspace, operands.w, dx, plan.layout, narrow(images),
+    launch(queue, kernel(multiply_site, queue, p.dtype), tasks, Range(1, 1), workspace, filters, dx, plan.layout, narrow(images),
            narrow(plan.rows), narrow(plan.pitch), narrow(p.output[1]), narrow(p.output[2]), narrow(p.input[1]), narrow(p.input[2]), narrow(p.in_channels), narrow(p.out_channels), narrow(panels),
-           narrow(plan.panels_per_task), narrow(plan.channels_per_task), LocalMemory{static_cast<size_t>(p.out_channels * 36 * 4)},
+           narrow(plan.panels_per_task), narrow(plan.channels_per_task),
            LocalMemory{static_cast<size_t>(plan.panels_per_task * 16 * piece_bytes)}, LocalMemory{static_cast<size_t>(plan.panels_per_task * 4)});
   }
 }
 
 constexpr ConvAlgorithm algorithms[] = {{"strided_backward_data", ConvPass::backward_data, refuse,
-                                         [](const ConvProblem& p, const Device& device) { return make_plan(p, device).workspace; }, run}};
+                                         [](const ConvProblem& p, const Device& device) { return make_plan(p, device).workspace(); }, run}};
 
 }  // namespace
 
