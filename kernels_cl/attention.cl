@@ -72,13 +72,14 @@ inline void copy_transposed(__global const DATA* x, long row_stride, int first, 
     }
 }
 
-// scores[r][key] += products of rows (WIDTH apart) and columns, for `count` rows rounded up to 8 and `present` keys rounded up to 32.
+// scores[r][key] = products of rows (WIDTH apart) and columns, for `count` rows rounded up to 8 and `present` keys rounded up to 32; keys
+// beyond the copied ones get zeros. (Their columns are not multiplied: rubbish may be denormal, which slows products a hundredfold.)
 inline void multiply_block(__local const float* rows_, __local const float* columns, int count, int present, int width, __local float* scores) {
   for (int r = 0; r < count; r += 8)
     for (int j = 0; j < present; j += 32) {
       float16 c[8][2];
       TILE_ZERO(c);
-      TILE(c, width, 2, rows_ + r * WIDTH, 1, OF_TILE, columns + j, BLOCK, LOCAL_VECTOR)
+      TILE(c, width, present - j > 16 ? 2 : 1, rows_ + r * WIDTH, 1, OF_TILE, columns + j, BLOCK, LOCAL_VECTOR)
       TILE_STORE(c, scores + r * BLOCK + j, BLOCK)
     }
 }
@@ -205,10 +206,10 @@ FAT_KERNEL void attention_delta(TENSOR(const DATA, out), TENSOR(const DATA, dout
   }
 }
 
-// grad tile [64 keys][WIDTH] += transposed weights [rows][64] times rows of x (PACKED: of `tile`)
-inline void accumulate_keys(__local const float* weights, __global const DATA* x, long row_stride, __local const float* tile, int rows, int width,
-                            __local float* grad) {
-  for (int j = 0; j < BLOCK; j += 8)
+// grad tile [`present` keys of 64][WIDTH] += transposed weights [rows][64] times rows of x (PACKED: of `tile`)
+inline void accumulate_keys(__local const float* weights, __global const DATA* x, long row_stride, __local const float* tile, int rows, int present,
+                            int width, __local float* grad) {
+  for (int j = 0; j < present; j += 8)
     for (int e = 0; e < width; e += 32) {
       float16 c[8][2];
       TILE_LOAD(c, grad + j * WIDTH + e)
@@ -289,8 +290,8 @@ FAT_KERNEL void attention_backward(TENSOR(const DATA, q), TENSOR(const DATA, k),
             ds_row[j] = gradient;
           }
         }
-        accumulate_keys(p, grad_rows + (long)first * dout_row, dout_row, rows_tile, rows, value_width, value_grad);
-        accumulate_keys(ds, query_rows + (long)first * q_row, q_row, query_tile, rows, width, key_grad);
+        accumulate_keys(p, grad_rows + (long)first * dout_row, dout_row, rows_tile, rows, present, value_width, value_grad);
+        accumulate_keys(ds, query_rows + (long)first * q_row, q_row, query_tile, rows, present, width, key_grad);
         __global float* query_grad = dq + ((long)bh * length + first) * dq_pitch;
         for (int r = 0; r < rows; r += 8)
           for (int e = 0; e < width; e += 32) {

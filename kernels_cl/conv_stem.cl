@@ -60,8 +60,14 @@ inline void split_row(Geometry g, __local const float* line, __local float* plan
 
 // The input rows of output rows [oy, oy + rows) of image x into the phase planes. `line` is zero outside [pad_w, pad_w + width).
 inline void load_band(Geometry g, __global const STORAGE(DTYPE)* x, int oy, int rows, __local float* line, __local float* planes) {
-  for (int c = 0; c < CHANNELS; ++c)
-    for (int r = 0; r < (rows - 1) * STRIDE + KERNEL; ++r) {
+  const int image_rows = (rows - 1) * STRIDE + KERNEL;
+  for (int c = 0; c < CHANNELS; ++c) {
+    // Vectors of positions run on behind the last row: rubbish there may be denormal, which slows multiply-adds a hundredfold.
+    for (int phase = 0; phase < STRIDE * STRIDE; ++phase) {
+      const int end = (image_rows - phase / STRIDE + STRIDE - 1) / STRIDE * g.pitch;
+      for (int i = end; i < MIN_OF(end + 64, g.plane); ++i) planes[(c * STRIDE * STRIDE + phase) * g.plane + i] = 0;
+    }
+    for (int r = 0; r < image_rows; ++r) {
       const int y = oy * STRIDE + r - g.pad_h;
       __local float* target = planes + (c * STRIDE + r % STRIDE) * STRIDE * g.plane + r / STRIDE * g.pitch;
       if (y < 0 || y >= g.height) {
@@ -74,6 +80,7 @@ inline void load_band(Geometry g, __global const STORAGE(DTYPE)* x, int oy, int 
       for (int i = g.width; i < (g.width + 15) / 16 * 16; ++i) line[g.pad_w + i] = 0;
       split_row(g, line, target);
     }
+  }
 }
 
 // Lanes [lane, lane + count) of a vector of 16 positions that are pixels of one output row, and where they go.

@@ -181,9 +181,12 @@ FAT_KERNEL void gemm_rows(ARGUMENTS) {
   long k0 = start;
   do {
     const int steps = min((long)BLOCK_K, end - k0);
-    for (int k = 0; k < steps; k++)
+    for (int k = 0; k < steps; k++) {
       for (int q = 0; q < MAX_SMALL; q++)
         if (q < m) factors[k * MAX_SMALL + q] = LOAD(DTYPE, COMPUTE, a, q * p.a_row + (k0 + k) * p.a_column);
+      // Rows are multiplied four at a time: rubbish in the missing ones may be denormal, which slows multiply-adds a hundredfold.
+      for (int q = m; q % 4 != 0; q++) factors[k * MAX_SMALL + q] = 0;
+    }
     for (int x = 0; x < columns; x += 4 * L)
       for (int q = 0; q < m; q += 4) {
         V sum[4][4];
@@ -240,8 +243,10 @@ FAT_KERNEL void gemm_outer(ARGUMENTS) {
   b += n0;
   c += m0 * p.c_row + n0;
   d += m0 * p.d_row + n0 * p.d_column;
-  for (int k = 0; k < steps; k++)
+  for (int k = 0; k < steps; k++) {
     for (int r = 0; r < rows; r++) factors[k * OUTER_ROWS + r] = alpha * LOAD(DTYPE, COMPUTE, a, r * p.a_row + k * p.a_column);
+    for (int r = rows; r % 4 != 0; r++) factors[k * OUTER_ROWS + r] = 0;  // as in gemm_rows
+  }
   // Blocks of columns whose part of b stays in L1.
   const int block = 16 * L;
   for (int x0 = 0; x0 < columns; x0 += block)
