@@ -239,6 +239,54 @@ typedef struct {
     outer[d] = 0;                               \
   }
 
+// The same for whole vectors of rows whose elements are neighbours or one: bit k of `steps` says which it is for input k.
+#define ROW_SPLAT_0(D, x, k, bit, name) const T name##_kept = (steps & bit) ? (T)0 : (T)(LOAD(D, COMPUTE, x, o##k));
+#define ROW_SPLAT_1(D, x, k, bit, name)
+#define ROW_SPLAT(D, IS_SCALAR, x, k, bit, name) CAT(ROW_SPLAT_, IS_SCALAR)(D, x, k, bit, name)
+#define ROW_NEXT_0(D, x, k, bit, name) const T name = (steps & bit) ? LOAD_T(D, x, o##k + j) : name##_kept;
+#define ROW_NEXT_1(D, x, k, bit, name) const T name = (T)(x##_value);
+#define ROW_NEXT(D, IS_SCALAR, x, k, bit, name) CAT(ROW_NEXT_, IS_SCALAR)(D, x, k, bit, name)
+#if INPUTS > 0
+#define RK0 ROW_SPLAT(IN0_DTYPE, IN0_SCALAR, x0, 1, 1, a)
+#define RN0 ROW_NEXT(IN0_DTYPE, IN0_SCALAR, x0, 1, 1, a)
+#else
+#define RK0
+#define RN0
+#endif
+#if INPUTS > 1
+#define RK1 ROW_SPLAT(IN1_DTYPE, IN1_SCALAR, x1, 2, 2, b)
+#define RN1 ROW_NEXT(IN1_DTYPE, IN1_SCALAR, x1, 2, 2, b)
+#else
+#define RK1
+#define RN1
+#endif
+#if INPUTS > 2
+#define RK2 ROW_SPLAT(IN2_DTYPE, IN2_SCALAR, x2, 3, 4, c)
+#define RN2 ROW_NEXT(IN2_DTYPE, IN2_SCALAR, x2, 3, 4, c)
+#else
+#define RK2
+#define RN2
+#endif
+#if INPUTS > 3
+#define RK3 ROW_SPLAT(IN3_DTYPE, IN3_SCALAR, x3, 4, 8, d)
+#define RN3 ROW_NEXT(IN3_DTYPE, IN3_SCALAR, x3, 4, 8, d)
+#else
+#define RK3
+#define RN3
+#endif
+
+// Whether ROW_NEXT serves the operands, and its `steps`.
+inline int inner_steps(const Geometry* g) {
+  int steps = 0;
+  for (int k = 1; k <= INPUTS; k++) steps |= (g->strides[k][0] == 1) << (k - 1);
+  return steps;
+}
+inline int rows_are_dense(const Geometry* g) {
+  int dense = g->strides[0][0] == 1;
+  for (int k = 1; k <= INPUTS; k++) dense &= g->strides[k][0] == 1 || g->strides[k][0] == 0;
+  return dense;
+}
+
 __kernel void elementwise_strided(PARAMETERS, Geometry g, long row_share, long column_share, long rows) {
   OPEN_ALL
   const long n = g.sizes[0];
@@ -246,8 +294,18 @@ __kernel void elementwise_strided(PARAMETERS, Geometry g, long row_share, long c
   const long first = get_global_id(0) * row_share, last = MIN_OF(rows, first + row_share);
   const long start = get_global_id(1) * column_share, stop = MIN_OF(n, start + column_share);
   ROW_OFFSETS(first)
+  const int steps = inner_steps(&g), dense = rows_are_dense(&g);
   for (long row = first; row < last; row++) {
-    for (long j = start; j < stop; j += W) {
+    long j = start;
+    if (dense) {
+      RK0 RK1 RK2 RK3
+      for (; j + W <= stop; j += W) {
+        RN0 RN1 RN2 RN3
+        EVALUATE(r);
+        STORE_T(y, o0 + j, r);
+      }
+    }
+    for (; j < stop; j += W) {
       const int lanes = (int)MIN_OF((long)W, stop - j);
       G0 G1 G2 G3
       EVALUATE(r);
