@@ -151,8 +151,8 @@ typedef struct {
 
 // sum[4 input channels][4 parities] over all output channels; w[output channel][4][9]. Meanwhile `step` floats per output channel of what
 // is multiplied later are brought to the second-level cache.
-inline __attribute__((always_inline)) void multiply_panel(__global const float* restrict p, Layout layout, __global const float* restrict w, int channels,
-                                                          __global const float* later, int step, float16* sum) {
+inline __attribute__((always_inline)) void multiply_panel(__global const float* restrict p, Layout layout, __global const float* restrict w,
+                                                          int channels, __global const float* later, int step, float16* sum) {
 #pragma unroll
   for (int i = 0; i < 16; ++i) sum[i] = (float16)0.0f;
   for (int k = 0; k < channels; ++k) {

@@ -200,7 +200,8 @@ FAT_KERNEL void multiply(TENSOR(const float, v), TENSOR(const void, weight), TEN
     for (int point = 0; point < PLANES; ++point)
       for (int t = 0; t < count; t += 8)
         multiply_tiles(depth, stride, v + point * plane + b * stride + (long)(tile + t) * 16, u + point * weight_plane,
-                       m + point * PLANE_PITCH(TILE_BLOCK * 32) + t * 32, b == 0, plane, u + (point + 1) * weight_plane + t / 8 * piece * depth, piece);
+                       m + point * PLANE_PITCH(TILE_BLOCK * 32) + t * 32, b == 0, plane, u + (point + 1) * weight_plane + t / 8 * piece * depth,
+                       piece);
   }
   OPEN_RESTRICT(const STORAGE(DTYPE), bias);
   for (int h = 0; h < 32 && o + h < out_channels; h += 16) {

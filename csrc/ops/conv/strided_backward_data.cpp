@@ -59,7 +59,8 @@ Plan make_plan(const ConvProblem& p, const Device& device) {
   // Tasks for every unit; what panels hold stays in the second-level cache from one group of 4 input channels to the next.
   const int64_t wanted_tasks = int64_t{8} * device.capabilities().compute_units, groups = std::max<int64_t>(1, p.in_channels / 4);
   const int64_t cached = plan.planes ? most_panels : std::clamp<int64_t>(cached_floats / (p.out_channels * 64), 1, most_panels);
-  const int64_t channel_groups = std::clamp<int64_t>(ceil_div(wanted_tasks, ceil_div(plan.panels, cached)), std::min<int64_t>(p.in_channels >= 128 ? 4 : 2, groups), groups);
+  const int64_t fewest_groups = std::min<int64_t>(p.in_channels >= 128 ? 4 : 2, groups);
+  const int64_t channel_groups = std::clamp<int64_t>(ceil_div(wanted_tasks, ceil_div(plan.panels, cached)), fewest_groups, groups);
   plan.channels_per_task = round_up(ceil_div(p.in_channels, channel_groups), 4);
   plan.panels_per_task = std::clamp<int64_t>(ceil_div(plan.panels, std::max<int64_t>(1, ceil_div(wanted_tasks, channel_groups))), 1, cached);
   return plan;
@@ -95,8 +96,8 @@ void run(Queue& queue, const ConvProblem& p, const ConvOperands& operands, void*
   const auto narrow = [](int64_t value) { return static_cast<int32_t>(value); };
   const int64_t bytes = static_cast<int64_t>(size_of(p.dtype));
   float* filters = static_cast<float*>(workspace) + plan.view_floats;
-  launch(queue, kernel(filters_site, queue, p.dtype), Range(ceil_div(p.out_channels, filter_rows), ceil_div(p.in_channels, filter_columns)), Range(1, 1),
-         operands.w, filters, narrow(p.out_channels), narrow(p.in_channels));
+  const Range filter_blocks(ceil_div(p.out_channels, filter_rows), ceil_div(p.in_channels, filter_columns));
+  launch(queue, kernel(filters_site, queue, p.dtype), filter_blocks, Range(1, 1), operands.w, filters, narrow(p.out_channels), narrow(p.in_channels));
   for (int64_t image = 0; image < p.batch; image += plan.images) {
     const int64_t images = std::min(plan.images, p.batch - image), panels = panels_of(plan, images);
     const char* dy = static_cast<const char*>(operands.y) + image * p.out_channels * p.out_pixels() * bytes;

@@ -64,7 +64,8 @@ void choose_gradient_block(WinogradPlan& plan, const Capabilities& device) {
     plan.out_block = outs;
     plan.in_block = ins;
     if (outs * ins > most) continue;
-    if (ceil_div(plan.result_channels, outs) * ceil_div(plan.source_channels, ins) >= int64_t{4} * device.compute_units || outs * ins <= 32 * 32) return;
+    const int64_t tasks = ceil_div(plan.result_channels, outs) * ceil_div(plan.source_channels, ins);
+    if (tasks >= int64_t{4} * device.compute_units || outs * ins <= 32 * 32) return;
   }
 }
 
