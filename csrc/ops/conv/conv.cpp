@@ -6,6 +6,7 @@
 #include "ops/conv/patches.h"
 #include "ops/conv/pointwise.h"
 #include "ops/conv/reference.h"
+#include "ops/conv/rows.h"
 #include "ops/conv/simt.h"
 #include "ops/conv/stem.h"
 #include "ops/conv/strided_backward_data.h"
@@ -27,6 +28,7 @@ std::vector<ConvAlgorithm> collect(ConvPass pass) {
            patches_algorithms(),
            depthwise_channels_algorithms(),
            winograd_algorithms(),
+           rows_algorithms(),
            bfloat16_pairs_algorithms(),
            stem_algorithms(),
            strided_backward_data_algorithms(),

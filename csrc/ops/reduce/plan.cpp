@@ -75,7 +75,9 @@ void cut_fat(ReducePlan& plan, const ReduceTarget& target) {
   if (plan.kind == ReduceKind::column) {
     const int64_t columns = shape.kept_size[shape.kept - 1];
     items = shape.outputs / columns * ceil_div(columns, target.columns);
-    split(shape, items, wanted, 64, 8);
+    // Adding up chunks takes a launch of its own, which a small sum with a strip for every unit does better without.
+    constexpr int64_t small = int64_t{1} << 20;
+    split(shape, items, items >= target.units && shape.outputs * shape.extent <= small ? items : wanted, 64, 8);
   } else {
     split(shape, items, wanted, 4096, 64);
   }

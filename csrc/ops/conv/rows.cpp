@@ -1,0 +1,167 @@
+#include "ops/conv/rows.h"
+
+#include "ops/conv/combine.h"
+#include "ops/conv/gather.h"
+#include "ops/elementwise/elementwise.h"
+
+#include <algorithm>
+
+namespace ocl::ops {
+namespace {
+
+constexpr int64_t panel = 32, source_block = 16;  // as in conv_rows.cl
+constexpr int64_t few_channels = 16;              // below, a row of one tap is too short
+constexpr int64_t heavy_weights = 128 << 10;      // 512 KiB
+
+// kernels_cl/conv_rows.cl has the same struct.
+struct RowsShape {
+  int64_t x_pixel, y_pixel;
+  int32_t batch, sources, results;
+  int32_t input[3], grid[3], taps[3], stride[3], padding[3], dilation[3];
+  int32_t image[3], first[3], step[3];
+
+  int64_t tap_count() const { return int64_t{1} * taps[0] * taps[1] * taps[2]; }
+  int64_t pixels() const { return int64_t{1} * batch * grid[0] * grid[1] * grid[2]; }
+};
+
+int32_t narrow(int64_t value) { return static_cast<int32_t>(value); }
+
+// A gather whose result is image `image`, at the pixels first + q * step.
+RowsShape shape_of(const Gather& g, int64_t x_channels, int64_t y_channels, const std::array<int64_t, 3>& image, const std::array<int64_t, 3>& first,
+                   const std::array<int64_t, 3>& step) {
+  RowsShape s{};
+  s.x_pixel = x_channels, s.y_pixel = y_channels;
+  s.batch = g.shape.batch, s.sources = g.shape.in_channels, s.results = g.shape.out_channels;
+  for (int d = 0; d < 3; ++d) {
+    s.input[d] = g.shape.input[d], s.grid[d] = g.shape.output[d], s.taps[d] = g.shape.kernel[d];
+    s.stride[d] = g.shape.stride[d], s.padding[d] = g.shape.padding[d], s.dilation[d] = g.shape.dilation[d];
+    s.image[d] = narrow(image[d]), s.first[d] = narrow(first[d]), s.step[d] = narrow(step[d]);
+  }
+  return s;
+}
+
+int64_t zero_floats(int64_t sources) { return round_up(sources, source_block); }
+int64_t packed_floats(int64_t groups, int64_t results, int64_t sources, int64_t taps) { return groups * round_up(results, panel) * sources * taps; }
+
+Kernel& kernel(KernelSite& site, Queue& queue) {
+  return site.get(queue.device(), 0, [] { return Defines(); });
+}
+
+void pack(Queue& queue, const RowsShape& s, const WeightMap& m, int64_t groups, int64_t raw_taps, const void* w, float* packed, float* zeros) {
+  static KernelSite site("conv_rows.cl", "rows_pack");
+  launch(queue, kernel(site, queue), Range(ceil_div(s.results, panel), ceil_div(s.sources, source_block), groups), Range(1, 1, 1), w, packed, zeros, s, m,
+         narrow(raw_taps));
+}
+
+void multiply(Queue& queue, const RowsShape& s, int64_t groups, const void* x, const float* packed, const float* zeros, const void* bias, void* y) {
+  static KernelSite site("conv_rows.cl", "rows_multiply");
+  const int64_t units = queue.device().capabilities().compute_units, panels = ceil_div(s.results, panel);
+  // Enough tasks for every unit. Weights are read again for every range of pixels: many weights want few ranges.
+  const bool heavy = panels * panel * s.sources * s.tap_count() > heavy_weights;
+  const int64_t ranges = std::max(ceil_div(s.pixels(), heavy ? 256 : 128), heavy ? int64_t{1} : std::min(4 * units, ceil_div(s.pixels(), 8)));
+  const int64_t pixels = round_up(ceil_div(s.pixels(), ranges), 8), pixel_tasks = ceil_div(s.pixels(), pixels);
+  const int64_t panel_tasks = std::clamp<int64_t>(ceil_div(4 * units, pixel_tasks * groups), 1, panels), panels_per_task = ceil_div(panels, panel_tasks);
+  launch(queue, kernel(site, queue), Range(pixel_tasks, ceil_div(panels, panels_per_task), groups), Range(1, 1, 1), x, packed, zeros, bias ? bias : zeros, y, s,
+         int32_t{bias != nullptr}, narrow(pixels), narrow(panels_per_task),
+         LocalMemory{static_cast<size_t>(std::max<int64_t>(1, s.tap_count()) * pixels * 8)}, LocalMemory{static_cast<size_t>(pixels * 8)});
+}
+
+const char* refuses(const ConvProblem& p, const Device& device) {
+  if (!device.fat()) return "made for CPU runtimes";
+  if (!p.channels_last) return "channels last only";
+  if (p.dtype != DType::float32) return "float32 only";
+  if (device.capabilities().local_memory < 192 << 10 || p.taps() > 128) return "too many taps for local memory";
+  return nullptr;
+}
+
+// ---- forward
+
+bool merges_taps(const ConvProblem& p) { return p.in_channels < few_channels && p.groups == 1 && p.dilation[2] == 1; }
+
+int64_t row_length(const ConvProblem& p) { return p.in_per_group() * (merges_taps(p) ? p.kernel[2] : 1); }
+
+std::array<int64_t, 3> padded_size(const ConvProblem& p) {
+  std::array<int64_t, 3> size{};
+  for (int d = 0; d < 3; ++d) size[d] = p.input[d] + 2 * p.padding[d];
+  return size;
+}
+
+int64_t padded_floats(const ConvProblem& p) {
+  const auto size = padded_size(p);
+  return merges_taps(p) ? p.batch * size[0] * size[1] * size[2] * p.in_channels + 64 : 0;
+}
+
+const char* forward_declines(const ConvProblem& p, const Device&) {
+  return row_length(p) < few_channels ? "rows are too short" : nullptr;
+}
+
+size_t forward_workspace(const ConvProblem& p, const Device&) {
+  return 4 * static_cast<size_t>(zero_floats(row_length(p)) + packed_floats(p.groups, p.out_per_group(), p.in_per_group(), p.taps()) + round_up(padded_floats(p), 64) + 64);
+}
+
+// x with its padding in `memory`; the shape becomes that of a convolution of it, whose rows are those of the kernel.
+const void* pad(Queue& queue, const ConvProblem& p, RowsShape& s, void* x, void* memory) {
+  const auto size = padded_size(p);
+  const int64_t c = p.in_channels, row = size[2] * c, plane = size[1] * row;
+  const TensorView whole = TensorView::contiguous(memory, p.dtype, {padded_floats(p)});
+  elementwise(queue, elementwise_row("fill"), compute_type(p.dtype), whole, {}, {0.0});
+  const int64_t sizes[] = {p.batch, p.input[0], p.input[1], p.input[2] * c}, strides[] = {size[0] * plane, plane, row, 1};
+  float* inside = static_cast<float*>(memory) + p.padding[0] * plane + p.padding[1] * row + p.padding[2] * c;
+  elementwise(queue, elementwise_row("copy"), compute_type(p.dtype), TensorView::strided(inside, p.dtype, sizes, strides),
+              {TensorView::contiguous(x, p.dtype, sizes)});
+  for (int d = 0; d < 3; ++d) s.input[d] = narrow(size[d]), s.padding[d] = 0;
+  s.sources *= s.taps[2], s.taps[2] = 1;
+  return memory;
+}
+
+void forward(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace) {
+  const Gather g = forward_gather(p);
+  RowsShape s = shape_of(g, p.in_channels, p.out_channels, p.output, {0, 0, 0}, {1, 1, 1});
+  float* zeros = static_cast<float*>(workspace);
+  float* packed = zeros + zero_floats(row_length(p));
+  pack(queue, s, g.weights, p.groups, p.taps(), t.w, packed, zeros);
+  const void* x = t.x;
+  if (merges_taps(p))  // the order of packed weights is the same
+    x = pad(queue, p, s, t.x, packed + round_up(packed_floats(p.groups, p.out_per_group(), p.in_per_group(), p.taps()), 64));
+  multiply(queue, s, p.groups, x, packed, zeros, t.bias, t.y);
+}
+
+// ---- gradient of the input
+
+const char* backward_data_refuses(const ConvProblem& p, const Device& device) { return residues(p) > 64 ? "strides are too large" : refuses(p, device); }
+
+const char* backward_data_declines(const ConvProblem& p, const Device&) {
+  return std::min(p.out_per_group(), p.in_per_group()) < few_channels ? "rows are too short" : nullptr;
+}
+
+size_t backward_data_workspace(const ConvProblem& p, const Device&) {
+  return 4 * static_cast<size_t>(zero_floats(p.out_per_group()) + packed_floats(p.groups, p.in_per_group(), p.out_per_group(), p.taps()) + 64);
+}
+
+void backward_data(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace) {
+  float* zeros = static_cast<float*>(workspace);
+  float* packed = zeros + zero_floats(p.out_per_group());
+  for (int64_t z = 0; z < p.stride[0]; ++z)
+    for (int64_t y = 0; y < p.stride[1]; ++y)
+      for (int64_t x = 0; x < p.stride[2]; ++x) {
+        const Gather g = backward_data_gather(p, {z, y, x});
+        if (g.plane() == 0) continue;
+        RowsShape s = shape_of(g, p.out_channels, p.in_channels, p.input, {z, y, x}, p.stride);
+        if (g.taps() == 0) std::fill_n(s.taps, 3, 0);  // pixels that no tap reaches become zero
+        else pack(queue, s, g.weights, p.groups, p.taps(), t.w, packed, zeros);
+        multiply(queue, s, p.groups, t.y, packed, zeros, nullptr, t.x);
+        packed += packed_floats(p.groups, p.in_per_group(), p.out_per_group(), s.tap_count());
+      }
+}
+
+}  // namespace
+
+std::span<const ConvAlgorithm> rows_algorithms() {
+  static const ConvAlgorithm algorithms[] = {
+      {"rows", ConvPass::forward, refuses, forward_workspace, forward, forward_declines},
+      {"rows", ConvPass::backward_data, backward_data_refuses, backward_data_workspace, backward_data, backward_data_declines},
+  };
+  return algorithms;
+}
+
+}  // namespace ocl::ops
