@@ -46,15 +46,24 @@ class LoadedKernels {
     entry->width = width;
     recent_.push_front(entry);
     entry->place = recent_.begin();
-    if (recent_.size() > capacity) {
-      if (recent_.back()) recent_.back()->width = 0;
-      recent_.pop_back();
-    }
+    forget_oldest();
     return false;
   }
 
+  // Takes note of `count` pieces of code that PoCL loads for itself and that no launch uses.
+  void add_others(size_t count) {
+    std::lock_guard lock(mutex_);
+    recent_.insert(recent_.begin(), std::min(count, capacity), nullptr);
+    forget_oldest();
+  }
+
  private:
-  static constexpr size_t capacity = 112;  // of 128
+  void forget_oldest() {
+    for (; recent_.size() > capacity; recent_.pop_back())
+      if (recent_.back()) recent_.back()->width = 0;
+  }
+
+  static constexpr size_t capacity = 96;  // of 128
   std::mutex mutex_;
   std::list<LoadedKernel*> recent_;  // the latest first
 };
@@ -63,6 +72,12 @@ LoadedKernels& loaded_kernels() {
   static auto* kernels = new LoadedKernels;
   return *kernels;
 }
+
+}  // namespace
+
+void note_loaded_code(size_t count) { loaded_kernels().add_others(count); }
+
+namespace {
 
 struct Launch {
   cl_command_queue queue;

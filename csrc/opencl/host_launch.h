@@ -34,4 +34,8 @@ class HostLaunch {
   std::atomic<float> copy_time_{0}, fill_time_{0};           // of a block, in nanoseconds
 };
 
+// To be called before PoCL loads code for itself, `count` pieces of it: general code of the kernels of a program whose binary it is asked
+// for. Its room for loaded code is limited, and launches must know what has been unloaded (LoadedKernels in host_launch.cpp).
+void note_loaded_code(size_t count);
+
 }  // namespace ocl

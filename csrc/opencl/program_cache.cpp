@@ -2,6 +2,7 @@
 
 #include "opencl/atomic_file.h"
 #include "opencl/environment.h"
+#include "opencl/host_launch.h"
 
 #include <chrono>
 #include <cstdlib>
@@ -93,6 +94,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 void write_binary(cl_program program, const std::string& key) {
+  cl_uint kernels = 0;  // PoCL loads general code for each when it is asked for the binary
+  if (clGetProgramInfo(program, CL_PROGRAM_NUM_KERNELS, sizeof kernels, &kernels, nullptr) == CL_SUCCESS) note_loaded_code(kernels);
   size_t bytes = 0;
   if (clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof bytes, &bytes, nullptr) != CL_SUCCESS || bytes == 0) return;
   std::vector<unsigned char> binary(bytes);

@@ -12,6 +12,7 @@ namespace {
 constexpr int64_t panel = 32, source_block = 16;  // as in conv_rows.cl
 constexpr int64_t few_channels = 16;              // below, a row of one tap is too short
 constexpr int64_t heavy_weights = 128 << 10;      // 512 KiB
+constexpr int64_t most_offsets = 16 << 10;        // of a task: 128 KiB of local memory
 
 // kernels_cl/conv_rows.cl has the same struct.
 struct RowsShape {
@@ -49,8 +50,8 @@ Kernel& kernel(KernelSite& site, Queue& queue) {
 
 void pack(Queue& queue, const RowsShape& s, const WeightMap& m, int64_t groups, int64_t raw_taps, const void* w, float* packed, float* zeros) {
   static KernelSite site("conv_rows.cl", "rows_pack");
-  launch(queue, kernel(site, queue), Range(ceil_div(s.results, panel), ceil_div(s.sources, source_block), groups), Range(1, 1, 1), w, packed, zeros, s, m,
-         narrow(raw_taps));
+  const Range blocks(ceil_div(s.results, panel), ceil_div(s.sources, source_block), groups);
+  launch(queue, kernel(site, queue), blocks, Range(1, 1, 1), w, packed, zeros, s, m, narrow(raw_taps));
 }
 
 void multiply(Queue& queue, const RowsShape& s, int64_t groups, const void* x, const float* packed, const float* zeros, const void* bias, void* y) {
@@ -58,12 +59,15 @@ void multiply(Queue& queue, const RowsShape& s, int64_t groups, const void* x, c
   const int64_t units = queue.device().capabilities().compute_units, panels = ceil_div(s.results, panel);
   // Enough tasks for every unit. Weights are read again for every range of pixels: many weights want few ranges.
   const bool heavy = panels * panel * s.sources * s.tap_count() > heavy_weights;
-  const int64_t ranges = std::max(ceil_div(s.pixels(), heavy ? 256 : 128), heavy ? int64_t{1} : std::min(4 * units, ceil_div(s.pixels(), 8)));
+  const int64_t taps = std::max<int64_t>(1, s.tap_count()), most_pixels = std::min<int64_t>(heavy ? 256 : 128, most_offsets / taps / 8 * 8);
+  const int64_t ranges = std::max(ceil_div(s.pixels(), most_pixels), heavy ? int64_t{1} : std::min(4 * units, ceil_div(s.pixels(), 8)));
   const int64_t pixels = round_up(ceil_div(s.pixels(), ranges), 8), pixel_tasks = ceil_div(s.pixels(), pixels);
-  const int64_t panel_tasks = std::clamp<int64_t>(ceil_div(4 * units, pixel_tasks * groups), 1, panels), panels_per_task = ceil_div(panels, panel_tasks);
-  launch(queue, kernel(site, queue), Range(pixel_tasks, ceil_div(panels, panels_per_task), groups), Range(1, 1, 1), x, packed, zeros, bias ? bias : zeros, y, s,
-         int32_t{bias != nullptr}, narrow(pixels), narrow(panels_per_task),
-         LocalMemory{static_cast<size_t>(std::max<int64_t>(1, s.tap_count()) * pixels * 8)}, LocalMemory{static_cast<size_t>(pixels * 8)});
+  const int64_t panel_tasks = std::clamp<int64_t>(ceil_div(4 * units, pixel_tasks * groups), 1, panels);
+  const int64_t panels_per_task = ceil_div(panels, panel_tasks);
+  const Range tasks(pixel_tasks, ceil_div(panels, panels_per_task), groups);
+  const LocalMemory offsets{static_cast<size_t>(taps * pixels * 8)}, targets{static_cast<size_t>(pixels * 8)};
+  launch(queue, kernel(site, queue), tasks, Range(1, 1, 1), x, packed, zeros, bias ? bias : zeros, y, s, int32_t{bias != nullptr}, narrow(pixels),
+         narrow(panels_per_task), offsets, targets);
 }
 
 const char* refuses(const ConvProblem& p, const Device& device) {
@@ -95,8 +99,10 @@ const char* forward_declines(const ConvProblem& p, const Device&) {
   return row_length(p) < few_channels ? "rows are too short" : nullptr;
 }
 
+int64_t forward_packed_floats(const ConvProblem& p) { return packed_floats(p.groups, p.out_per_group(), p.in_per_group(), p.taps()); }
+
 size_t forward_workspace(const ConvProblem& p, const Device&) {
-  return 4 * static_cast<size_t>(zero_floats(row_length(p)) + packed_floats(p.groups, p.out_per_group(), p.in_per_group(), p.taps()) + round_up(padded_floats(p), 64) + 64);
+  return 4 * static_cast<size_t>(zero_floats(row_length(p)) + round_up(forward_packed_floats(p), 64) + padded_floats(p));
 }
 
 // x with its padding in `memory`; the shape becomes that of a convolution of it, whose rows are those of the kernel.
@@ -122,13 +128,15 @@ void forward(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* wo
   pack(queue, s, g.weights, p.groups, p.taps(), t.w, packed, zeros);
   const void* x = t.x;
   if (merges_taps(p))  // the order of packed weights is the same
-    x = pad(queue, p, s, t.x, packed + round_up(packed_floats(p.groups, p.out_per_group(), p.in_per_group(), p.taps()), 64));
+    x = pad(queue, p, s, t.x, packed + round_up(forward_packed_floats(p), 64));
   multiply(queue, s, p.groups, x, packed, zeros, t.bias, t.y);
 }
 
 // ---- gradient of the input
 
-const char* backward_data_refuses(const ConvProblem& p, const Device& device) { return residues(p) > 64 ? "strides are too large" : refuses(p, device); }
+const char* backward_data_refuses(const ConvProblem& p, const Device& device) {
+  return residues(p) > 64 ? "strides are too large" : refuses(p, device);
+}
 
 const char* backward_data_declines(const ConvProblem& p, const Device&) {
   return std::min(p.out_per_group(), p.in_per_group()) < few_channels ? "rows are too short" : nullptr;
