@@ -8,12 +8,8 @@
 #include "common/types.clh"
 #include "common/register_tile.clh"
 #include "common/transpose16.clh"
+#include "common/weight_map.clh"
 #include "common/conv_gather.clh"
-
-typedef struct {
-  long group, out, in;  // strides of w in elements: conv group, output channel, input channel
-  int base, tap[3];     // element of tap (a, b, c): base + a tap[0] + b tap[1] + c tap[2]
-} WeightMap;
 
 // Grid: (ceil(out / 8), ceil(k / 512), groups).
 FAT_KERNEL void conv_pack_weights(TENSOR(const T, w), TENSOR(float, packed), const GatherShape s, const WeightMap m) {

@@ -7,6 +7,7 @@
 #include "common/types.clh"
 #include "common/register_tile.clh"
 #include "common/transpose16.clh"
+#include "common/weight_map.clh"
 #include "common/conv_gather_pairs.clh"
 
 inline ushort16 round16(float16 v) {
@@ -16,11 +17,6 @@ inline ushort16 round16(float16 v) {
 }
 #define STORE16(to, v) STORE_NARROW(ushort, 16, round16(v), to)
 #define STORE16_LOCAL(to, v) STORE_NARROW_IN(__local, ushort, 16, round16(v), to)
-
-typedef struct {
-  long group, out, in;  // strides of w in elements: conv group, output channel, input channel
-  int base, tap[3];     // element of tap (a, b, c): base + a tap[0] + b tap[1] + c tap[2]
-} WeightMap;
 
 typedef struct {
   int channel, a, b, c;

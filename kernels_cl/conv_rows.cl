@@ -8,12 +8,7 @@
 #include "common/register_tile.clh"
 #include "common/style_lanes.clh"
 #include "common/transpose16.clh"
-
-// csrc/ops/conv/gather.h has the same struct.
-typedef struct {
-  long group, out, in;  // strides of w in elements: conv group, result channel, source channel
-  int base, tap[3];     // element of tap (a, b, c): base + a tap[0] + b tap[1] + c tap[2]
-} WeightMap;
+#include "common/weight_map.clh"
 
 // csrc/ops/conv/rows.cpp has the same struct. Grid: the pixels computed; pixel q of it is first + q * step of y's image.
 typedef struct {

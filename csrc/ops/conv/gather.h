@@ -14,7 +14,7 @@ struct GatherShape {
   int32_t input[3], output[3], kernel[3], stride[3], padding[3], dilation[3];
 };
 
-// kernels_cl/conv_implicit_gemm.cl has the same struct.
+// kernels_cl/common/weight_map.clh has the same struct.
 struct WeightMap {
   int64_t group, out, in;
   int32_t base, tap[3];

@@ -78,13 +78,20 @@ def test_power_beside_a_zero_base(device):
         torch.testing.assert_close(torch.pow(base.abs().to(device), 2.7).cpu(), torch.pow(base.abs(), 2.7))
 
 
+POWER_ULPS = {"fat": 1, "simt": 16}  # of our own kernel, and what OpenCL asks of a device's
+
+
+def style(device):
+    return torch.ocl.get_device_properties(device).style
+
+
 def test_power_of_every_special_pair(device, no_fallback):
     """Zeros, infinities, NaN, denormal and huge numbers, negative bases with integer, odd, even and broken exponents; signs of zeros too."""
     values = [0.0, 0.5, 1.0, 1.0000001, 1.5, 2.0, 3.0, 17.0, 1e-40, 3e-39, 1e-20, 1e20, 3e38, 16777215.0, 16777216.0, 33554433.0, torch.inf]
     x = torch.tensor(values + [-v for v in values] + [torch.nan])
     base, exponent = (t.reshape(-1) for t in torch.meshgrid(x, x, indexing="ij"))
     found, expected = torch.pow(base.to(device), exponent.to(device)).cpu(), torch.pow(base.double(), exponent.double()).float()
-    torch.testing.assert_close(found, expected, rtol=2.4e-7, atol=0, equal_nan=True)
+    torch.testing.assert_close(found, expected, rtol=POWER_ULPS[style(device)] * 2**-23, atol=0, equal_nan=True)
     numbers = ~expected.isnan()
     assert torch.equal(found[numbers].signbit(), expected[numbers].signbit())
 
@@ -95,7 +102,7 @@ def test_power_is_accurate(device, no_fallback):
     exponent = 6 * torch.rand(100_000, generator=generator) - 3
     expected = torch.pow(base.double(), exponent.double())
     error = (torch.pow(base.to(device), exponent.to(device)).cpu().double() - expected).abs() / expected
-    assert error.max() < 2**-23
+    assert error.max() < POWER_ULPS[style(device)] * 2**-23
 
 
 @pytest.mark.parametrize("name", ["chebyshev_polynomial_u", "chebyshev_polynomial_w", "laguerre_polynomial_l", "legendre_polynomial_p",
