@@ -103,13 +103,14 @@ bool shares_memory(Device& device, bool by_address) {
         for (size_t i = 0; i < count; ++i) host[i] = static_cast<int32_t>(i * 3 + round);
         const cl_ulong offset = round ? 4096 + 4 : 0;
         const cl_int n = static_cast<cl_int>(count - offset / 4);
+        Arguments arguments(kernel);
         if (by_address)
-          detail::set_address(kernel, 0, host);
+          arguments.add_address(host);
         else
-          detail::set_argument(kernel, 0, sizeof buffer, &buffer);
-        detail::set_argument(kernel, 1, sizeof offset, &offset);
-        detail::set_argument(kernel, 2, sizeof n, &n);
-        detail::enqueue(queue, kernel, Range(64), Range());
+          arguments.add_value(&buffer, sizeof buffer);
+        arguments.add(offset);
+        arguments.add(n);
+        enqueue(queue, arguments, Range(64), Range());
         queue.finish();
         for (size_t i = 0; i < count && shared; ++i)
           shared = host[i] == static_cast<int32_t>(i * 3 + round) + (i >= offset / 4 ? 1 : 0);

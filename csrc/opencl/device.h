@@ -34,8 +34,8 @@ class Device {
   KernelStyle style() const { return style_; }
   bool fat() const { return style_ == KernelStyle::fat; }
 
-  // For drivers that execute commands on the enqueuing thread: launches then run on a team of threads of this process and have ended when
-  // launch() returns. Null for all others.
+  // For drivers that execute commands on the enqueuing thread: launches then run on a team of threads of this process, in the order of issue
+  // (host_backlog.h). Null for all others.
   HostLaunch* host_launch() const { return host_launch_.get(); }
 
   // Kernels of host_launch() are given the addresses of segments instead of their cl_mem (start-up self-test): a driver shared by several

@@ -31,7 +31,7 @@ namespace {
 
 class LoadedKernels {
  public:
-  // Whether pieces of this launch find code that is loaded; takes note of it as the latest. The caller holds the kernel's lock.
+  // Whether pieces of this launch find code that is loaded; takes note of it as the latest. As a command of the backlog only.
   bool find(Kernel& kernel, const std::array<size_t, 3>& local, size_t width) {
     LoadedKernel* entry = kernel.loaded();
     while (entry && entry->local != local) entry = entry->next_of_kernel;
@@ -77,15 +77,22 @@ LoadedKernels& loaded_kernels() {
 
 void note_loaded_code(size_t count) { loaded_kernels().add_others(count); }
 
-namespace {
-
-struct Launch {
-  cl_command_queue queue;
-  cl_kernel kernel;
+struct HostLaunch::Launch {
   std::array<size_t, 3> global, local;
   unsigned cut;
-  size_t groups;
+  size_t groups;  // along the cut dimension
+
+  cl_int enqueue(cl_command_queue queue, cl_kernel kernel, size_t begin, size_t end) const {
+    std::array<size_t, 3> size = global;
+    size[cut] = (end - begin) * local[cut];
+    // Too many groups to be told are never cut, and need no cut dimension.
+    const bool told = groups < most_groups;
+    const size_t offset[3] = {told ? begin & 0x7fff : 0, told ? groups & 0x7fff : 0, told ? (cut + 1) | (begin >> 15) << 2 | (groups >> 15) << 8 : 4};
+    return clEnqueueNDRangeKernel(queue, kernel, 3, offset, size.data(), local.data(), 0, nullptr, nullptr);
+  }
 };
+
+namespace {
 
 // As many work-items as are natural for vectors, in the first dimension, where the caller leaves the group to us. Not the driver's choice,
 // which depends on the size of a piece.
@@ -98,17 +105,10 @@ unsigned cut_dimension(const std::array<size_t, 3>& groups, size_t enough) {
   return static_cast<unsigned>(std::max_element(groups.begin(), groups.end()) - groups.begin());
 }
 
-cl_int enqueue_piece(const Launch& launch, cl_command_queue queue, size_t begin, size_t end) {
-  std::array<size_t, 3> global = launch.global;
-  global[launch.cut] = (end - begin) * launch.local[launch.cut];
-  const size_t offset[3] = {begin & 0x7fff, launch.groups & 0x7fff, (launch.cut + 1) | (begin >> 15) << 2 | (launch.groups >> 15) << 8};
-  return clEnqueueNDRangeKernel(queue, launch.kernel, 3, offset, global.data(), launch.local.data(), 0, nullptr, nullptr);
-}
-
 }  // namespace
 
 HostLaunch::HostLaunch(cl_context context, cl_device_id device)
-    : context_(context), device_(device), team_(HostThreads::instance()), queues_(new std::atomic<cl_command_queue>[team_.members()]()) {}
+    : context_(context), device_(device), team_(HostThreads::instance()), queues_(new std::atomic<cl_command_queue>[team_.members() + 1]()) {}
 
 cl_command_queue HostLaunch::queue_of(unsigned member) {
   cl_command_queue queue = queues_[member].load(std::memory_order_acquire);
@@ -120,35 +120,46 @@ cl_command_queue HostLaunch::queue_of(unsigned member) {
   return queue;
 }
 
-cl_int HostLaunch::run(cl_command_queue queue, Kernel& kernel, const Range& global, const Range& local) {
-  Launch launch{queue, kernel.handle(), global.size, local.dimensions ? local.size : chosen_local(global), 0, 0};
+void HostLaunch::issue(Queue& queue, const Arguments& arguments, const Range& global, const Range& local) {
+  Kernel& kernel = arguments.kernel();
+  Launch launch{global.size, local.dimensions ? local.size : chosen_local(global), 0, 0};
   std::array<size_t, 3> groups;
+  bool fits = launch.local[0] * launch.local[1] * launch.local[2] <= kernel.device().capabilities().max_work_group;
   for (unsigned d = 0; d < 3; ++d) {
-    if (launch.local[d] == 0 || launch.global[d] % launch.local[d]) return CL_INVALID_WORK_GROUP_SIZE;
-    groups[d] = launch.global[d] / launch.local[d];
+    fits = fits && launch.local[d] != 0 && launch.global[d] % launch.local[d] == 0;
+    groups[d] = launch.global[d] / std::max<size_t>(launch.local[d], 1);
   }
+  if (!fits) [[unlikely]]
+    throw_error(CL_INVALID_WORK_GROUP_SIZE, ("clEnqueueNDRangeKernel(" + kernel.name() + ")").c_str());
   launch.cut = cut_dimension(groups, size_t{4} * team_.members());
   launch.groups = groups[launch.cut];
+  queue.host_command(
+      {Command::Kind::kernel, kernel.name().c_str()}, "clEnqueueNDRangeKernel", kernel.group_time() * static_cast<float>(launch.groups),
+      [this, &queue, &kernel, launch, bytes = arguments.bytes()](const void* data) -> cl_int {
+        unsigned index;
+        if (const cl_int code = Arguments::set(kernel, data, bytes, index); code != CL_SUCCESS) [[unlikely]] {
+          queue.fail_later(code, argument_text(kernel, index));
+          return CL_SUCCESS;
+        }
+        return run(kernel, launch);
+      },
+      arguments.data(), arguments.bytes());
+}
+
+cl_int HostLaunch::run(Kernel& kernel, const Launch& launch) {
   const bool loaded = loaded_kernels().find(kernel, launch.local, std::max(launch.global[0], launch.global[1]));
-  if (launch.groups >= most_groups) {
-    // Not expressible: as one piece, without a cut dimension.
-    const size_t offset[3] = {0, 0, 4};
-    return clEnqueueNDRangeKernel(queue, launch.kernel, 3, offset, launch.global.data(), launch.local.data(), 0, nullptr, nullptr);
-  }
-  if (!loaded) return enqueue_piece(launch, queue, 0, launch.groups);
   struct Context {
     HostLaunch* self;
+    cl_kernel kernel;
     const Launch* launch;
-  } context{this, &launch};
-  return team_.run(
-      static_cast<uint32_t>(launch.groups), kernel.group_time(),
-      [](void* pointer, unsigned member, uint32_t begin, uint32_t end) -> int32_t {
-        auto& [self, launch] = *static_cast<Context*>(pointer);
-        const bool caller = member == 0 || member == self->team_.members();
-        const cl_command_queue queue = caller ? launch->queue : self->queue_of(member);
-        return queue ? enqueue_piece(*launch, queue, begin, end) : CL_OUT_OF_HOST_MEMORY;
-      },
-      &context);
+  } context{this, kernel.handle(), &launch};
+  const HostThreads::Piece piece = [](void* pointer, unsigned member, uint32_t begin, uint32_t end) -> int32_t {
+    const auto& [self, kernel, launch] = *static_cast<Context*>(pointer);
+    const cl_command_queue queue = self->queue_of(member);
+    return queue ? launch->enqueue(queue, kernel, begin, end) : CL_OUT_OF_HOST_MEMORY;
+  };
+  if (!loaded || launch.groups >= most_groups) return launch.enqueue(queue_of(0), context.kernel, 0, launch.groups);
+  return team_.run(static_cast<uint32_t>(launch.groups), kernel.group_time(), piece, &context);
 }
 
 namespace {
@@ -199,6 +210,8 @@ void HostLaunch::copy(void* destination, const void* source, size_t bytes) {
   else
     each_block(team_, copy_time_, bytes, [=](size_t begin, size_t end) { std::memcpy(to + begin, from + begin, end - begin); });
 }
+
+float HostLaunch::copy_time(size_t bytes) const { return copy_time_.load() * static_cast<float>(bytes / block_bytes); }
 
 void HostLaunch::fill(void* destination, const void* pattern, size_t pattern_bytes, size_t bytes) {
   char* to = static_cast<char*>(destination);

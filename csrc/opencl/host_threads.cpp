@@ -29,13 +29,17 @@ constexpr float share_time = 5e3f;
 // How long a member spins for the next launch before it sleeps.
 constexpr std::chrono::microseconds spin_time{150};
 
-void pause() {
+}  // namespace
+
+void pause_thread() {
 #if defined(__x86_64__) || defined(_M_X64)
   _mm_pause();
 #elif defined(__aarch64__)
   asm volatile("yield");
 #endif
 }
+
+namespace {
 
 float nanoseconds(Clock::duration time) { return std::chrono::duration<float, std::nano>(time).count(); }
 
@@ -60,13 +64,28 @@ struct alignas(64) Share {
   }
 };
 
-// One thread besides the caller. It waits for a change of `launches`. Where it was seen last: the system tends to put the threads of a
+// One thread of the team. It waits for a change of `launches`. Where it was seen last: the system tends to put the threads of a
 // process that wake each other (Python's, autograd's, ours) on one processor and to leave them there for many milliseconds while another
 // one is idle.
 struct alignas(64) Member {
-  std::atomic<int> launches{0};
+  std::atomic<int> launches{0};  // or calls of the first's own work
   std::atomic<int> thread{0}, processor{-1};
+
+  void call() {
+    launches.fetch_add(1);
+    launches.notify_one();
+  }
+
+  // Sends the thread away from this processor, where it could not run before the calling thread is done.
+  void keep_off(int here) {
+    if (processor.load(std::memory_order_relaxed) != here) return;
+    platform::keep_off(thread.load(std::memory_order_relaxed), here);
+    processor.store(-1, std::memory_order_relaxed);
+  }
 };
+
+// The calling thread as a member: 0 for threads of the program.
+thread_local unsigned this_member = 0;
 
 }  // namespace
 
@@ -76,15 +95,17 @@ struct HostThreads::State {
   // The launch in work, written while nobody is inside.
   Piece piece = nullptr;
   void* context = nullptr;
-  unsigned participants = 0;
+  unsigned participants = 0, leader = 0;
   std::atomic<float> unit_time{0};
   std::atomic<int32_t> error{0};
   std::unique_ptr<Share[]> shares;
-  std::unique_ptr<Member[]> others;  // without the first, the caller
+  std::unique_ptr<Member[]> others;  // without member 0, threads of the program
 
   alignas(64) std::atomic<bool> open{false};
-  alignas(64) std::atomic<int> inside{0};  // members that may be reading the launch
-  std::mutex owner;                         // of the team
+  alignas(64) std::atomic<int> inside{0};  // members besides the leader that may be reading the launch
+  alignas(64) std::atomic<bool> assisted{false};  // a thread of the program has the place of member 0
+  std::atomic<void (*)()> first_work{nullptr};
+  std::mutex owner;  // of the team
 
   void execute(unsigned member, uint32_t begin, uint32_t end) {
     const auto start = Clock::now();
@@ -109,25 +130,22 @@ struct HostThreads::State {
     }
   }
 
-  // Sends members away from the processor of the calling thread, where they could not run before it is done.
   void make_room() {
     const int here = platform::current_processor();
-    for (unsigned i = 1; i < participants; ++i) {
-      Member& member = others[i];
-      if (member.processor.load(std::memory_order_relaxed) != here) continue;
-      platform::keep_off(member.thread.load(std::memory_order_relaxed), here);
-      member.processor.store(-1, std::memory_order_relaxed);
-    }
+    if (leader) others[leader].processor.store(here, std::memory_order_relaxed);
+    for (unsigned i = 1; i < participants; ++i)
+      if (i != leader) others[i].keep_off(here);
   }
 
   void serve(unsigned member) {
     platform::name_thread("ocl-host");
+    this_member = member;
     Member& self = others[member];
     self.thread.store(platform::thread_id());
     for (int seen = 0;;) {
       auto until = Clock::now() + spin_time;
       for (int i = 0; self.launches.load(std::memory_order_acquire) == seen;) {
-        pause();
+        pause_thread();
         if (++i % 64) continue;
         self.processor.store(platform::current_processor(), std::memory_order_relaxed);
         if (Clock::now() > until) {
@@ -140,6 +158,8 @@ struct HostThreads::State {
       inside.fetch_add(1);
       if (open.load() && member < participants) work(member);
       inside.fetch_sub(1);
+      if (member == 1)
+        if (auto* mine = first_work.load(std::memory_order_acquire)) mine();
     }
   }
 };
@@ -180,11 +200,13 @@ int32_t HostThreads::run(uint32_t units, std::atomic<float>& unit_time, Piece pi
   }
   state.piece = piece;
   state.context = context;
+  state.leader = this_member;
   state.participants = std::min(members_, units);
   if (expected > 0) {
     const float worth = std::clamp(expected * static_cast<float>(units) / share_time, 2.0f, 1e6f);
     state.participants = std::min(state.participants, static_cast<unsigned>(worth));
   }
+  state.participants = std::max(state.participants, state.leader + 1);
   state.unit_time.store(expected, std::memory_order_relaxed);
   state.error.store(0, std::memory_order_relaxed);
   for (unsigned i = 0; i < state.participants; ++i) {
@@ -193,20 +215,35 @@ int32_t HostThreads::run(uint32_t units, std::atomic<float>& unit_time, Piece pi
     state.shares[i].range.store(Share::packed(begin, end), std::memory_order_relaxed);
   }
   state.open.store(true);
-  for (unsigned i = 1; i < state.participants; ++i) {
-    state.others[i].launches.fetch_add(1);
-    state.others[i].launches.notify_one();
-  }
+  for (unsigned i = 1; i < state.participants; ++i)
+    if (i != state.leader) state.others[i].call();
   state.make_room();
-  state.work(0);
+  state.work(state.leader);
   // Nothing is left to take; what others have taken is waited for.
   state.open.store(false);
   for (int i = 1; state.inside.load() != 0; ++i) {
-    pause();
+    pause_thread();
     if (i % 256 == 0) std::this_thread::yield();
   }
   unit_time.store(state.unit_time.load(std::memory_order_relaxed), std::memory_order_relaxed);
   return state.error.load(std::memory_order_relaxed);
 }
+
+bool HostThreads::assist() {
+  State& state = *state_;
+  if (!state.open.load(std::memory_order_relaxed) || state.assisted.exchange(true)) return false;
+  state.inside.fetch_add(1);
+  const bool take_part = state.open.load() && state.leader != 0;
+  if (take_part) state.work(0);
+  state.inside.fetch_sub(1);
+  state.assisted.store(false);
+  return take_part;
+}
+
+void HostThreads::set_first_work(void (*work)()) { state_->first_work.store(work, std::memory_order_release); }
+
+void HostThreads::call_first() { state_->others[1].call(); }
+
+void HostThreads::make_room_for_first() { state_->others[1].keep_off(platform::current_processor()); }
 
 }  // namespace ocl

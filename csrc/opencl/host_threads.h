@@ -1,15 +1,18 @@
 // A team of threads for OpenCL devices that execute every command on the thread that enqueues it (PoCL's "basic" or "cpu-minimal" driver).
 //
 // A driver with threads of its own has to wake them for every kernel and the host when they have ended: tens of microseconds, longer
-// than most kernels of a small network run. Here the calling thread is one of the team: it takes groups of the launch like the others
-// and returns when all are done, as a parallel loop of a CPU library does. The others wait spinning for a moment after each launch and
-// then asleep.
+// than most kernels of a small network run. Here the thread that runs a launch is one of the team: it takes groups of the launch like the
+// others and returns when all are done, as a parallel loop of a CPU library does. The others wait spinning for a moment after each launch
+// and then asleep. Launches that nobody waits for yet are run by the first of those (host_backlog.h).
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 
 namespace ocl {
+
+// A short rest of a thread that waits spinning.
+void pause_thread();
 
 class HostThreads {
  public:
@@ -21,6 +24,7 @@ class HostThreads {
   // The number of members that instance() has; 0 when such devices are not to be used.
   static unsigned wanted();
 
+  // Member 0 is whichever thread of the program takes part, the others are threads of the team.
   unsigned members() const { return members_; }
 
   // Executes all of [0, units) and returns the first error. Every member has a share of its own, the same in every launch of as many
@@ -28,6 +32,16 @@ class HostThreads {
   // `unit_time`: nanoseconds that one unit took last time (0: unknown), for the size of pieces; updated. While another thread has the
   // team, the caller does everything itself as member `members()`.
   int32_t run(uint32_t units, std::atomic<float>& unit_time, Piece piece, void* context);
+
+  // A thread of the program takes part in the launch that a thread of the team runs at this moment, as member 0. Returns whether there was
+  // anything to do.
+  bool assist();
+
+  // `work` is called on the first of the team's threads, soon after every call_first(), never twice at the same time. Needs two members.
+  void set_first_work(void (*work)());
+  void call_first();
+  // Sends that thread to another processor when it was last seen on the caller's.
+  void make_room_for_first();
 
   HostThreads(const HostThreads&) = delete;
 

@@ -3,9 +3,19 @@
 #include "opencl/environment.h"
 #include "opencl/host_launch.h"
 
-namespace ocl::detail {
+#include <cstring>
 
-Location locate_for(Kernel& kernel, unsigned index, const void* address) {
+namespace ocl {
+
+namespace {
+
+std::vector<char>& empty_record() {
+  thread_local std::vector<char> record;
+  record.clear();
+  return record;
+}
+
+Location locate_for(const Kernel& kernel, unsigned index, const void* address) {
   if (!address) return {};
   const Location location = find_location(address);
   if (location.device == &kernel.device()) [[likely]]
@@ -17,33 +27,67 @@ Location locate_for(Kernel& kernel, unsigned index, const void* address) {
                               "! (argument " + std::to_string(index) + " of the OpenCL kernel " + kernel.name() + ")");
 }
 
-void set_argument(Kernel& kernel, unsigned index, size_t bytes, const void* value) {
-  cl_int code = clSetKernelArg(kernel.handle(), index, bytes, value);
-  if (code != CL_SUCCESS) [[unlikely]]
-    throw_error(code, ("clSetKernelArg(" + kernel.name() + ", " + std::to_string(index) + ")").c_str());
+}  // namespace
+
+Arguments::Arguments(Kernel& kernel) : kernel_(kernel), record_(empty_record()) {}
+
+void Arguments::add(Kind kind, const void* value, size_t bytes) {
+  const Head head{kind, static_cast<uint32_t>(bytes)};
+  const auto* from = reinterpret_cast<const char*>(&head);
+  record_.insert(record_.end(), from, from + sizeof head);
+  from = static_cast<const char*>(value);
+  if (value) record_.insert(record_.end(), from, from + bytes);
+  ++count_;
 }
 
-void set_address(Kernel& kernel, unsigned index, const void* address) {
-  cl_int code = clSetKernelArgSVMPointer(kernel.handle(), index, address);
-  if (code != CL_SUCCESS) [[unlikely]]
-    throw_error(code, ("clSetKernelArgSVMPointer(" + kernel.name() + ", " + std::to_string(index) + ")").c_str());
-}
-
-void set_buffer(Kernel& kernel, unsigned index, const void* address, const Location& location) {
-  if (location.buffer && kernel.device().takes_addresses())
-    set_address(kernel, index, static_cast<const char*>(address) - location.offset);
+void Arguments::add_memory(const void* address) {
+  const Location location = locate_for(kernel_, count_, address);
+  if (location.buffer && kernel_.device().takes_addresses())
+    add_address(static_cast<const char*>(address) - location.offset);
   else
-    set_argument(kernel, index, sizeof(cl_mem), location.buffer ? &location.buffer : nullptr);
+    add(location.buffer ? Kind::value : Kind::size, location.buffer ? &location.buffer : nullptr, sizeof(cl_mem));
+  add(static_cast<cl_ulong>(location.offset));
 }
 
-void enqueue(Queue& queue, Kernel& kernel, const Range& global, const Range& local) {
+cl_int Arguments::set(Kernel& kernel, const void* data, size_t bytes, unsigned& index) {
+  const char* at = static_cast<const char*>(data);
+  index = 0;
+  for (const char* end = at + bytes; at < end; ++index) {
+    Head head;
+    std::memcpy(&head, at, sizeof head);
+    at += sizeof head;
+    cl_int code;
+    if (head.kind == Kind::address) {
+      const void* address;
+      std::memcpy(&address, at, sizeof address);
+      code = clSetKernelArgSVMPointer(kernel.handle(), index, address);
+    } else {
+      code = clSetKernelArg(kernel.handle(), index, head.bytes, head.kind == Kind::size ? nullptr : at);
+    }
+    if (code != CL_SUCCESS) [[unlikely]] return code;
+    if (head.kind != Kind::size) at += head.bytes;
+  }
+  return CL_SUCCESS;
+}
+
+std::string argument_text(const Kernel& kernel, unsigned index) { return "clSetKernelArg(" + kernel.name() + ", " + std::to_string(index) + ")"; }
+
+void enqueue(Queue& queue, const Arguments& arguments, const Range& global, const Range& local) {
   static const bool synchronous = environment::flag("TORCH_OCL_SYNC");
-  queue.command({Command::Kind::kernel, kernel.name().c_str()}, "clEnqueueNDRangeKernel", [&](cl_event* event) {
-    if (HostLaunch* host = queue.device().host_launch()) return host->run(queue.handle(), kernel, global, local);
-    return clEnqueueNDRangeKernel(queue.handle(), kernel.handle(), global.dimensions, nullptr, global.size.data(),
-                                  local.dimensions ? local.size.data() : nullptr, 0, nullptr, event);
-  });
+  if (HostLaunch* host = queue.device().host_launch()) {
+    host->issue(queue, arguments, global, local);
+  } else {
+    Kernel& kernel = arguments.kernel();
+    std::lock_guard lock(kernel.mutex());
+    unsigned index;
+    if (const cl_int code = Arguments::set(kernel, arguments.data(), arguments.bytes(), index); code != CL_SUCCESS) [[unlikely]]
+      throw_error(code, argument_text(kernel, index).c_str());
+    queue.command({Command::Kind::kernel, kernel.name().c_str()}, "clEnqueueNDRangeKernel", [&](cl_event* event) {
+      return clEnqueueNDRangeKernel(queue.handle(), kernel.handle(), global.dimensions, nullptr, global.size.data(),
+                                    local.dimensions ? local.size.data() : nullptr, 0, nullptr, event);
+    });
+  }
   if (synchronous) queue.finish();
 }
 
-}  // namespace ocl::detail
+}  // namespace ocl

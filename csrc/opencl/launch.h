@@ -6,6 +6,7 @@
 
 #include <array>
 #include <type_traits>
+#include <vector>
 
 namespace ocl {
 
@@ -24,43 +25,62 @@ struct LocalMemory {
   size_t bytes;
 };
 
-namespace detail {
+// The arguments of one launch, recorded in order. One object per thread at a time.
+class Arguments {
+ public:
+  explicit Arguments(Kernel& kernel);
+  Kernel& kernel() const { return kernel_; }
 
-void set_argument(Kernel& kernel, unsigned index, size_t bytes, const void* value);
-// The buffer of a location: as cl_mem, or by its address where the device takes those (Device::takes_addresses).
-void set_buffer(Kernel& kernel, unsigned index, const void* address, const Location& location);
-void set_address(Kernel& kernel, unsigned index, const void* address);
-void enqueue(Queue& queue, Kernel& kernel, const Range& global, const Range& local);
-// Errors: PyTorch's "Expected all tensors to be on the same device" when the address is not memory of the kernel's device.
-Location locate_for(Kernel& kernel, unsigned index, const void* address);
-
-template <class T>
-void set(Kernel& kernel, unsigned& index, const T& argument) {
-  if constexpr (std::is_pointer_v<T>) {
-    Location location = locate_for(kernel, index, argument);
-    cl_ulong offset = location.offset;
-    set_buffer(kernel, index++, argument, location);
-    set_argument(kernel, index++, sizeof(offset), &offset);
-  } else if constexpr (std::is_same_v<T, LocalMemory>) {
-    set_argument(kernel, index++, argument.bytes, nullptr);
-  } else {
-    static_assert(std::is_trivially_copyable_v<T> && !std::is_same_v<T, bool>, "pass int, long, float, double or a plain struct");
-    set_argument(kernel, index++, sizeof(T), &argument);
+  // A pointer is a device address and becomes two kernel arguments, the buffer (by its address where the device takes those,
+  // Device::takes_addresses) and the byte offset (macro TENSOR in common/memory.clh); LocalMemory is __local memory; anything else is passed
+  // as it is. Errors: PyTorch's "Expected all tensors to be on the same device" when an address is not memory of the kernel's device.
+  template <class T>
+  void add(const T& argument) {
+    if constexpr (std::is_pointer_v<T>) {
+      add_memory(argument);
+    } else if constexpr (std::is_same_v<T, LocalMemory>) {
+      add(Kind::size, nullptr, argument.bytes);
+    } else {
+      static_assert(std::is_trivially_copyable_v<T> && !std::is_same_v<T, bool>, "pass int, long, float, double or a plain struct");
+      add_value(&argument, sizeof(T));
+    }
   }
-}
+  void add_value(const void* value, size_t bytes) { add(Kind::value, value, bytes); }
+  // Host memory that the device reads at this address.
+  void add_address(const void* address) { add(Kind::address, &address, sizeof(address)); }
 
-}  // namespace detail
+  const void* data() const { return record_.data(); }
+  size_t bytes() const { return record_.size(); }
+  // Sets what data() and bytes() were on the kernel; returns the first error code and the argument's index. The caller has the kernel for itself.
+  static cl_int set(Kernel& kernel, const void* data, size_t bytes, unsigned& index);
 
-// Sets the arguments in order and enqueues. A pointer is a device address and becomes two kernel arguments, the buffer and the
-// byte offset (macro TENSOR in common/memory.clh); numbers must have exactly the width of the kernel's parameter (int32_t for int,
+ private:
+  enum class Kind : uint32_t { value, address, size };  // size: no value follows
+  struct Head {
+    Kind kind;
+    uint32_t bytes;
+  };
+  void add(Kind kind, const void* value, size_t bytes);
+  void add_memory(const void* address);
+
+  Kernel& kernel_;
+  unsigned count_ = 0;
+  std::vector<char>& record_;  // heads, each followed by the value
+};
+
+// What an error of an argument's is reported as.
+std::string argument_text(const Kernel& kernel, unsigned index);
+
+void enqueue(Queue& queue, const Arguments& arguments, const Range& global, const Range& local);
+
+// Enqueues the kernel with these arguments (Arguments::add): numbers must have exactly the width of the kernel's parameter (int32_t for int,
 // int64_t for long). A range with a zero size does nothing. `global` must be a multiple of `local`.
-template <class... Arguments>
-void launch(Queue& queue, Kernel& kernel, const Range& global, const Range& local, const Arguments&... arguments) {
+template <class... Values>
+void launch(Queue& queue, Kernel& kernel, const Range& global, const Range& local, const Values&... values) {
   if (global.size[0] == 0 || global.size[1] == 0 || global.size[2] == 0) return;
-  std::lock_guard<std::mutex> lock(kernel.mutex());
-  unsigned index = 0;
-  (detail::set(kernel, index, arguments), ...);
-  detail::enqueue(queue, kernel, global, local);
+  Arguments arguments(kernel);
+  (arguments.add(values), ...);
+  enqueue(queue, arguments, global, local);
 }
 
 }  // namespace ocl

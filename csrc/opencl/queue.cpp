@@ -11,10 +11,11 @@ namespace ocl {
 
 Event::~Event() {
   if (event_) report(clReleaseEvent(event_), "clReleaseEvent");
+  if (times_) times_->release();
 }
 
 bool Event::complete() const {
-  if (!event_ && times_.second) return true;
+  if (times_) return HostBacklog::instance().done(ticket_);
   cl_int status = CL_QUEUED;
   check(clGetEventInfo(event_, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status, nullptr), "clGetEventInfo");
   if (status < 0) throw_error(status, "an asynchronous command");
@@ -22,12 +23,15 @@ bool Event::complete() const {
 }
 
 void Event::wait() const {
-  if (!event_ && times_.second) return;
+  if (times_) return HostBacklog::instance().wait(ticket_);
   check(clWaitForEvents(1, &event_), "clWaitForEvents");
 }
 
 Event::Times Event::times() const {
-  if (!event_ && times_.second) return times_;
+  if (times_) {
+    wait();
+    return times_->get();
+  }
   cl_ulong start = 0, end = 0;
   check(clGetEventProfilingInfo(event_, CL_PROFILING_COMMAND_START, sizeof(start), &start, nullptr), "clGetEventProfilingInfo");
   check(clGetEventProfilingInfo(event_, CL_PROFILING_COMMAND_END, sizeof(end), &end, nullptr), "clGetEventProfilingInfo");
@@ -59,10 +63,38 @@ static void raise_to(std::atomic<uint64_t>& counter, uint64_t value) {
 void Queue::finish() {
   const uint64_t issued = issued_.load(std::memory_order_relaxed);
   if (finished_.load(std::memory_order_relaxed) >= issued) return;  // nothing since the last time
-  const auto turn = take_turn();
-  check(clFinish(handle_), "clFinish");
+  if (device_.host_launch()) finish_on_host();
+  if (!device_.host_launch() || shared_.load()) check(clFinish(handle_), "clFinish");
   raise_to(flushed_, issued);
   raise_to(finished_, issued);
+}
+
+void Queue::issued_on_host(HostBacklog::Ticket ticket) {
+  raise_to(ticket_, ticket);
+  issued_.fetch_add(1, std::memory_order_relaxed);
+  if (shared_.load(std::memory_order_relaxed)) HostBacklog::instance().wait(ticket);
+}
+
+void Queue::finish_on_host() {
+  HostBacklog::instance().wait(ticket_.load(std::memory_order_relaxed));
+  if (!failed_.exchange(false)) return;
+  std::optional<Failure> failure;
+  {
+    std::lock_guard lock(failure_mutex_);
+    failure.swap(failure_);
+  }
+  if (failure) failed(failure->code, failure->what);
+}
+
+void Queue::fail_later(cl_int code, const std::string& what) {
+  std::lock_guard lock(failure_mutex_);
+  if (!failure_) failure_ = {code, what};
+  failed_.store(true);
+}
+
+cl_command_queue Queue::share_handle() {
+  if (device_.host_launch() && !shared_.exchange(true)) HostBacklog::instance().wait(ticket_.load());
+  return handle_;
 }
 
 void Queue::flush() {
@@ -73,22 +105,30 @@ void Queue::flush() {
 void Queue::issued() {
   // Drivers that batch until a flush (Intel's CPU runtime, GPUs) start working while the host prepares further launches.
   const uint64_t issued = issued_.fetch_add(1, std::memory_order_relaxed) + 1;
-  if (device_.host_launch()) return;  // it has ended
+  if (device_.host_launch()) return;  // nothing to flush
   if (issued - flushed_.load(std::memory_order_relaxed) >= 8) flush();
 }
 
-void Queue::failed(cl_int code, const char* call, const Command& command) {
-  std::string what = call;
-  if (command.kind == Command::Kind::kernel) what += std::string("(") + command.name + ")";
+std::string Queue::command_text(const char* call, const Command& command) {
+  return command.kind == Command::Kind::kernel ? std::string(call) + "(" + command.name + ")" : call;
+}
+
+void Queue::failed(cl_int code, const std::string& what) {
   // Some drivers find memory for a buffer when a command first uses it.
   if (code == CL_MEM_OBJECT_ALLOCATION_FAILURE) raise_out_of_memory(what + " failed: OpenCL out of memory (" + error_name(code) + ")");
   throw_error(code, what.c_str());
 }
 
 Event Queue::record() {
-  if (const auto turn = take_turn()) {
-    const uint64_t now = host_time();
-    return Event({now, now});
+  if (device_.host_launch()) {
+    auto* times = new HostTimes;
+    const HostBacklog::Ticket ticket = HostBacklog::instance().issue(1, [times](const void*) {
+      times->begin();
+      times->end();
+      times->release();
+    });
+    raise_to(ticket_, ticket);
+    return Event(ticket, times);
   }
   cl_event event = nullptr;
   check(clEnqueueMarkerWithWaitList(handle_, 0, nullptr, &event), "clEnqueueMarkerWithWaitList");
@@ -99,6 +139,7 @@ Event Queue::record() {
 bool Queue::idle() {
   const uint64_t issued = issued_.load(std::memory_order_relaxed);
   if (finished_.load(std::memory_order_relaxed) >= issued) return true;
+  if (device_.host_launch()) return HostBacklog::instance().done(ticket_.load(std::memory_order_relaxed));
   std::lock_guard lock(probe_mutex_);
   if (!probe_ || probed_ < issued) {
     probe_ = record();
@@ -111,55 +152,84 @@ bool Queue::idle() {
 
 void Queue::wait(const Event& event) {
   cl_event handle = event.handle();
-  if (!handle) return;  // ended
+  if (!handle) return;  // the backlog keeps commands of all queues in order
   check(clEnqueueBarrierWithWaitList(handle_, 1, &handle, nullptr), "clEnqueueBarrierWithWaitList");
   issued_.fetch_add(1, std::memory_order_relaxed);
 }
 
+// One of the four transfers: by memcpy where commands run on threads of this process and addresses are the device's, otherwise by the driver.
+template <class Direct, class Enqueue>
+void Queue::transfer(const Command& what, const char* call, const Direct& direct, const Enqueue& enqueue, const void* data, size_t bytes) {
+  HostLaunch* host = device_.host_launch();
+  if (!host) return command(what, call, enqueue);
+  const float expected = host->copy_time(what.bytes);
+  if (device_.takes_addresses())
+    host_command(what, call, expected, [=](const void* kept) { return direct(*host, kept), CL_SUCCESS; }, data, bytes);
+  else
+    host_command(what, call, expected, [=](const void*) -> cl_int { return enqueue(nullptr); });
+}
+
 void Queue::copy(void* destination, const void* source, size_t bytes) {
   if (bytes == 0) return;
-  Location to = locate(destination), from = locate(source);
-  command({Command::Kind::copy, "Memcpy DtoD", bytes}, "clEnqueueCopyBuffer", [&](cl_event* event) -> cl_int {
-    if (device_.takes_addresses()) return device_.host_launch()->copy(destination, source, bytes), CL_SUCCESS;
-    return clEnqueueCopyBuffer(handle_, from.buffer, to.buffer, from.offset, to.offset, bytes, 0, nullptr, event);
-  });
+  const Location to = locate(destination), from = locate(source);
+  transfer(
+      {Command::Kind::copy, "Memcpy DtoD", bytes}, "clEnqueueCopyBuffer",
+      [=](HostLaunch& host, const void*) { host.copy(destination, source, bytes); },
+      [=, queue = handle_](cl_event* event) {
+        return clEnqueueCopyBuffer(queue, from.buffer, to.buffer, from.offset, to.offset, bytes, 0, nullptr, event);
+      });
 }
 
 void Queue::read(void* host, const void* source, size_t bytes, bool blocking) {
   if (bytes == 0) return;
-  Location from = locate(source);
+  const Location from = locate(source);
   if (device_.capabilities().unified_memory && blocking) {
     finish();
     std::memcpy(host, source, bytes);
     return;
   }
-  command({Command::Kind::read, "Memcpy DtoH", bytes}, "clEnqueueReadBuffer", [&](cl_event* event) {
-    return clEnqueueReadBuffer(handle_, from.buffer, blocking ? CL_TRUE : CL_FALSE, from.offset, bytes, host, 0, nullptr, event);
-  });
+  transfer(
+      {Command::Kind::read, "Memcpy DtoH", bytes}, "clEnqueueReadBuffer",
+      [=](HostLaunch& launch, const void*) { launch.copy(host, source, bytes); },
+      [=, queue = handle_](cl_event* event) {
+        return clEnqueueReadBuffer(queue, from.buffer, blocking ? CL_TRUE : CL_FALSE, from.offset, bytes, host, 0, nullptr, event);
+      });
   if (!blocking) flush();
+  else if (device_.host_launch()) finish();
 }
 
 void Queue::write(void* destination, const void* host, size_t bytes, bool blocking) {
   if (bytes == 0) return;
-  Location to = locate(destination);
-  if (device_.capabilities().unified_memory && blocking) {
+  const Location to = locate(destination);
+  // Little enough to be kept until its turn comes.
+  const bool keep = bytes <= 4096 && device_.host_launch() && device_.takes_addresses();
+  if (device_.capabilities().unified_memory && blocking && !keep) {
     finish();
     std::memcpy(destination, host, bytes);
     return;
   }
-  command({Command::Kind::write, "Memcpy HtoD", bytes}, "clEnqueueWriteBuffer", [&](cl_event* event) {
-    return clEnqueueWriteBuffer(handle_, to.buffer, blocking ? CL_TRUE : CL_FALSE, to.offset, bytes, host, 0, nullptr, event);
-  });
+  transfer(
+      {Command::Kind::write, "Memcpy HtoD", bytes}, "clEnqueueWriteBuffer",
+      [=](HostLaunch& launch, const void* kept) { launch.copy(destination, keep ? kept : host, bytes); },
+      [=, queue = handle_](cl_event* event) {
+        return clEnqueueWriteBuffer(queue, to.buffer, blocking ? CL_TRUE : CL_FALSE, to.offset, bytes, host, 0, nullptr, event);
+      },
+      host, keep ? bytes : 0);
   if (!blocking) flush();
+  else if (device_.host_launch() && !keep) finish();
 }
 
 void Queue::fill(void* destination, const void* pattern, size_t pattern_bytes, size_t bytes) {
   if (bytes == 0) return;
-  Location to = locate(destination);
-  command({Command::Kind::fill, "Memset", bytes}, "clEnqueueFillBuffer", [&](cl_event* event) -> cl_int {
-    if (device_.takes_addresses()) return device_.host_launch()->fill(destination, pattern, pattern_bytes, bytes), CL_SUCCESS;
-    return clEnqueueFillBuffer(handle_, to.buffer, pattern, pattern_bytes, to.offset, bytes, 0, nullptr, event);
-  });
+  const Location to = locate(destination);
+  std::array<char, 128> kept;  // OpenCL's longest
+  std::memcpy(kept.data(), pattern, pattern_bytes);
+  transfer(
+      {Command::Kind::fill, "Memset", bytes}, "clEnqueueFillBuffer",
+      [=](HostLaunch& host, const void*) { host.fill(destination, kept.data(), pattern_bytes, bytes); },
+      [=, queue = handle_](cl_event* event) {
+        return clEnqueueFillBuffer(queue, to.buffer, kept.data(), pattern_bytes, to.offset, bytes, 0, nullptr, event);
+      });
 }
 
 }  // namespace ocl

@@ -2,33 +2,57 @@
 #pragma once
 
 #include "opencl/device.h"
+#include "opencl/host_backlog.h"
 
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <utility>
 
 namespace ocl {
 
-// Reference-counted cl_event, or the times of a command that had ended when it was issued (Device::host_launch).
+// Nanoseconds of a steady clock, the device's clock of devices with host_launch().
+uint64_t host_time();
+
+// When a command of a device with host_launch() began and ended. Belongs to an event and, until it has ended, to the command.
+class HostTimes {
+ public:
+  void begin() { begin_ = host_time(); }
+  void end() { end_ = host_time(); }
+  std::pair<uint64_t, uint64_t> get() const { return {begin_, end_}; }
+  void release() {
+    if (owners_.fetch_sub(1) == 1) delete this;
+  }
+
+ private:
+  ~HostTimes() = default;
+  uint64_t begin_ = 0, end_ = 0;
+  std::atomic<int> owners_{2};
+};
+
+// Reference-counted cl_event, or a command of the backlog (Device::host_launch).
 class Event {
  public:
   using Times = std::pair<uint64_t, uint64_t>;
 
   Event() = default;
   explicit Event(cl_event event) : event_(event) {}
-  explicit Event(Times times) : times_(times) {}
-  Event(Event&& other) noexcept : event_(std::exchange(other.event_, nullptr)), times_(std::exchange(other.times_, {})) {}
+  Event(HostBacklog::Ticket ticket, HostTimes* times) : ticket_(ticket), times_(times) {}
+  Event(Event&& other) noexcept
+      : event_(std::exchange(other.event_, nullptr)), ticket_(other.ticket_), times_(std::exchange(other.times_, nullptr)) {}
   Event& operator=(Event&& other) noexcept {
     std::swap(event_, other.event_);
+    std::swap(ticket_, other.ticket_);
     std::swap(times_, other.times_);
     return *this;
   }
   Event(const Event&) = delete;
   ~Event();
 
-  explicit operator bool() const { return event_ || times_.second; }
-  cl_event handle() const { return event_; }  // null for a command that had ended
+  explicit operator bool() const { return event_ || times_; }
+  cl_event handle() const { return event_; }  // null for a command of the backlog
   bool complete() const;
   void wait() const;
   // Time at which the command ended, in nanoseconds of the device's clock.
@@ -38,7 +62,8 @@ class Event {
 
  private:
   cl_event event_ = nullptr;
-  Times times_{0, 0};
+  HostBacklog::Ticket ticket_ = 0;
+  HostTimes* times_ = nullptr;
 };
 
 // One command as a profiler sees it.
@@ -53,8 +78,6 @@ using CommandObserver = void (*)(Queue&, const Command&, int64_t issued, Event);
 void set_command_observer(CommandObserver observer);
 // Nanoseconds since the epoch, the host's clock of profiles.
 int64_t epoch_time();
-// Nanoseconds of a steady clock, the device's clock of devices with host_launch().
-uint64_t host_time();
 
 class Queue {
  public:
@@ -79,37 +102,72 @@ class Queue {
   void write(void* destination, const void* host, size_t bytes, bool blocking = true);
   void fill(void* destination, const void* pattern, size_t pattern_bytes, size_t bytes);
 
-  // Where commands run on the thread that enqueues them, the lock that keeps those of several threads in order; elsewhere nothing.
-  std::unique_lock<std::mutex> take_turn() { return device_.host_launch() ? std::unique_lock(turn_) : std::unique_lock<std::mutex>(); }
-
   // Enqueues one command: `enqueue(cl_event*)` makes the OpenCL call, whose name is for errors. Flushes every few commands, because some
-  // drivers start working only then.
+  // drivers start working only then. Not for devices with host_launch().
   template <class Enqueue>
-  void command(const Command& command, const char* call, Enqueue&& enqueue) {
-    const std::unique_lock<std::mutex> turn = take_turn();
+  void command(const Command& command, const char* call, const Enqueue& enqueue) {
     const CommandObserver observer = observer_.load(std::memory_order_relaxed);
     const int64_t before = observer ? epoch_time() : 0;
-    const uint64_t start = observer && turn ? host_time() : 0;
     cl_event event = nullptr;
-    const cl_int code = enqueue(observer && !turn ? &event : nullptr);
+    const cl_int code = enqueue(observer ? &event : nullptr);
     if (code != CL_SUCCESS) [[unlikely]]
-      failed(code, call, command);
-    if (observer) observer(*this, command, before, turn ? Event({start, host_time()}) : Event(event));
+      failed(code, command_text(call, command));
+    if (observer) observer(*this, command, before, Event(event));
     issued();
   }
+
+  // The same for devices with host_launch(): `run(data)`, a trivially copyable function object, is called later on another thread with a copy
+  // of `data` and returns an error code, which finish() raises. `expected`: see HostBacklog.
+  template <class Run>
+  void host_command(const Command& command, const char* call, float expected, const Run& run, const void* data = nullptr, size_t bytes = 0) {
+    const CommandObserver observer = observer_.load(std::memory_order_relaxed);
+    const int64_t before = observer ? epoch_time() : 0;
+    HostTimes* const times = observer ? new HostTimes : nullptr;
+    const HostBacklog::Ticket ticket = HostBacklog::instance().issue(
+        expected,
+        [this, command, call, times, run](const void* data) {
+          if (times) times->begin();
+          if (const cl_int code = run(data); code != CL_SUCCESS) [[unlikely]]
+            fail_later(code, command_text(call, command));
+          if (times) times->end(), times->release();
+        },
+        data, bytes);
+    issued_on_host(ticket);
+    if (observer) observer(*this, command, before, Event(ticket, times));
+  }
+
+  // Keeps the error of an asynchronous command for the next finish().
+  void fail_later(cl_int code, const std::string& what);
+
+  // The queue for others to enqueue on. On devices with host_launch() such commands run on the enqueuing thread: from now on ours have ended
+  // when they are issued.
+  cl_command_queue share_handle();
   // To be called after a command that somebody else enqueued here.
   void issued();
 
  private:
   friend void set_command_observer(CommandObserver observer);
-  [[noreturn]] static void failed(cl_int code, const char* call, const Command& command);
+  [[noreturn]] static void failed(cl_int code, const std::string& what);
+  static std::string command_text(const char* call, const Command& command);
+  template <class Direct, class Enqueue>
+  void transfer(const Command& what, const char* call, const Direct& direct, const Enqueue& enqueue, const void* data = nullptr, size_t bytes = 0);
+  void issued_on_host(HostBacklog::Ticket ticket);
+  void finish_on_host();
+
+  struct Failure {
+    cl_int code;
+    std::string what;
+  };
 
   Device& device_;
   int id_;
   cl_command_queue handle_ = nullptr;
   // Commands issued, flushed to the driver and known to have ended.
   std::atomic<uint64_t> issued_{0}, flushed_{0}, finished_{0};
-  std::mutex turn_;
+  std::atomic<HostBacklog::Ticket> ticket_{0};  // the last, on devices with host_launch()
+  std::atomic<bool> shared_{false}, failed_{false};
+  std::mutex failure_mutex_;
+  std::optional<Failure> failure_;
   std::mutex probe_mutex_;  // of the marker that idle() asks
   Event probe_;
   uint64_t probed_ = 0;

@@ -14,13 +14,13 @@ std::optional<double> run_selftest(Device& device, const char* file, const char*
   try {
     Kernel& kernel = get_kernel(device, file, name, defines);
     const cl_ulong offset = 0;
-    std::lock_guard lock(kernel.mutex());
-    detail::set_argument(kernel, 0, sizeof buffer, &buffer);
-    detail::set_argument(kernel, 1, sizeof offset, &offset);
+    Arguments arguments(kernel);
+    arguments.add_value(&buffer, sizeof buffer);
+    arguments.add(offset);
     Queue& queue = device.default_queue();
     queue.finish();
     const auto begin = std::chrono::steady_clock::now();
-    detail::enqueue(queue, kernel, range, Range(1));
+    enqueue(queue, arguments, range, Range(1));
     queue.finish();
     const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
     if (clEnqueueReadBuffer(queue.handle(), buffer, CL_TRUE, 0, bytes, data, 0, nullptr, nullptr) == CL_SUCCESS) seconds = passed.count();

@@ -23,22 +23,21 @@ void launch(void* handle, const extension::Range& global, const extension::Range
   TORCH_CHECK_VALUE(items.dimensions > 0, "the global range of a kernel needs 1 to 3 dimensions");
   if (items.size[0] == 0 || items.size[1] == 0 || items.size[2] == 0) return;
   Queue& queue = current_queue(static_cast<c10::DeviceIndex>(kernel.device().index()));
-  std::lock_guard lock(kernel.mutex());
-  unsigned index = 0;
+  Arguments recorded(kernel);
   for (size_t i = 0; i < count; ++i) {
     const extension::Argument& argument = arguments[i];
-    if (argument.kind == extension::Argument::address) detail::set(kernel, index, argument.data);
-    else if (argument.kind == extension::Argument::local) detail::set(kernel, index, LocalMemory{argument.bytes});
-    else detail::set_argument(kernel, index++, argument.bytes, argument.data);
+    if (argument.kind == extension::Argument::address) recorded.add(argument.data);
+    else if (argument.kind == extension::Argument::local) recorded.add(LocalMemory{argument.bytes});
+    else recorded.add_value(argument.data, argument.bytes);
   }
-  detail::enqueue(queue, kernel, items, group);
+  enqueue(queue, recorded, items, group);
 }
 
 constexpr extension::Interface interface = {
     .version = 1,
     .context = [](int i) { return device(static_cast<c10::DeviceIndex>(i)).context(); },
     .device_id = [](int i) { return device(static_cast<c10::DeviceIndex>(i)).id(); },
-    .queue = [](int i) { return current_queue(static_cast<c10::DeviceIndex>(i)).handle(); },
+    .queue = [](int i) { return current_queue(static_cast<c10::DeviceIndex>(i)).share_handle(); },
     .issued = [](int i) { current_queue(static_cast<c10::DeviceIndex>(i)).issued(); },
     .locate = [](const void* address) {
       const Location location = locate(address);

@@ -54,7 +54,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     }
     return old;
   }
-  void* getStreamNativeHandle(const c10::Stream stream) const override { return queue_of(stream).handle(); }
+  void* getStreamNativeHandle(const c10::Stream stream) const override { return queue_of(stream).share_handle(); }
   bool queryStream(const c10::Stream& stream) const override { return queue_of(stream).idle(); }
   void synchronizeStream(const c10::Stream& stream) const override { synchronize(queue_of(stream)); }
   void synchronizeDevice(const c10::DeviceIndex index) const override { synchronize_device(index); }

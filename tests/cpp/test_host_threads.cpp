@@ -1,7 +1,8 @@
-// Launches in pieces on threads of the process (opencl/host_threads.h, opencl/host_launch.h). The kernels run on every device: there the same
+// Launches in pieces on threads of the process, later than they are issued (opencl/host_threads.h, host_backlog.h, host_launch.h). The kernels run on every device: there the same
 // must hold without pieces.
 #include "support.h"
 
+#include "opencl/host_backlog.h"
 #include "opencl/host_threads.h"
 
 #include <thread>
@@ -60,6 +61,79 @@ TEST(HostThreads, AnErrorIsReturnedAndTheRestStillRuns) {
   EXPECT_TRUE(failing.counted.each_once());
 }
 
+TEST(HostThreads, AThreadOfTheProgramAssists) {
+  HostThreads& team = HostThreads::instance();
+  if (team.members() < 2) GTEST_SKIP() << "needs two members";
+  EXPECT_FALSE(team.assist());  // nothing is being run
+  struct Slow {
+    Counted counted{4000};
+    std::atomic<int> assisted{0}, led{0};
+    std::thread::id caller = std::this_thread::get_id();
+    static int32_t piece(void* self, unsigned member, uint32_t begin, uint32_t end) {
+      auto& slow = *static_cast<Slow*>(self);
+      ++(std::this_thread::get_id() == slow.caller ? slow.assisted : slow.led);
+      EXPECT_EQ(std::this_thread::get_id() == slow.caller, member == 0);
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+      return Counted::piece(&slow.counted, member, begin, end);
+    }
+  } slow;
+  const HostBacklog::Ticket ticket = HostBacklog::instance().issue(0, [&slow = slow](const void*) {
+    std::atomic<float> unit_time{1e5f};
+    HostThreads::instance().run(4000, unit_time, &Slow::piece, &slow);
+  });
+  while (slow.led == 0) std::this_thread::yield();
+  while (team.assist()) {
+  }
+  HostBacklog::instance().wait(ticket);
+  EXPECT_TRUE(slow.counted.each_once());
+  EXPECT_GT(slow.assisted, 0);
+}
+
+TEST(HostBacklog, RunsInTheOrderOfIssueForAllCallers) {
+  HostBacklog& backlog = HostBacklog::instance();
+  constexpr int callers = 4, commands = 2000;
+  struct Seen {
+    int last[callers] = {}, wrong = 0, inside = 0;
+  } seen;
+  std::vector<std::thread> threads;
+  for (int caller = 0; caller < callers; ++caller)
+    threads.emplace_back([&, caller] {
+      HostBacklog::Ticket last = 0;
+      for (int i = 1; i <= commands; ++i) {
+        last = backlog.issue(i % 3 ? 100.0f : 1e6f, [&seen = seen, caller](const void* data) {
+          seen.wrong += seen.inside++ != 0;  // no lock: commands never run at the same time
+          int number;
+          std::memcpy(&number, data, sizeof number);
+          seen.wrong += number != seen.last[caller] + 1;
+          seen.last[caller] = number;
+          --seen.inside;
+        }, &i, sizeof i);
+        if (i % 97 == 0) {
+          backlog.wait(last);
+          EXPECT_TRUE(backlog.done(last));
+        }
+      }
+      backlog.wait(last);
+    });
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(seen.wrong, 0);
+  for (const int last : seen.last) EXPECT_EQ(last, commands);
+}
+
+TEST(HostBacklog, RunsWithoutAnybodyWaiting) {
+  HostBacklog& backlog = HostBacklog::instance();
+  for (int round = 0; round < 5; ++round) {
+    std::atomic<int> ran{0};
+    HostBacklog::Ticket last = 0;
+    for (int i = 0; i < 600; ++i) last = backlog.issue(0, [&ran = ran](const void*) { ++ran; });  // more than it holds at once
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (!backlog.done(last) && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
+    EXPECT_TRUE(backlog.done(last));
+    EXPECT_EQ(ran, 600);
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // the team falls asleep
+  }
+}
+
 // 1 for every work-item whose functions agree with each other and with the sizes of the launch.
 const char* const identities = R"(
 #include "common/memory.clh"
@@ -95,6 +169,76 @@ TEST(HostLaunch, KernelsSeeTheWholeLaunch) {
     const std::vector<int> host = seen.host();
     EXPECT_TRUE(std::all_of(host.begin(), host.end(), [](int n) { return n == 4; })) << x << " x " << y << " x " << z;
   }
+}
+
+TEST(HostLaunch, ErrorsOfArgumentsComeWithTheNextWait) {
+  if (!device().host_launch()) GTEST_SKIP() << "the driver checks arguments when they are set";
+  Kernel& kernel = get_kernel_from_source(device(), "identities", identities);
+  Array<int> y(8);
+  launch(queue(), kernel, Range(8), Range(1), y.data(), int32_t{8}, int64_t{1}, int64_t{1});  // a long is wanted
+  try {
+    queue().finish();
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("clSetKernelArg(identities, 2)"), std::string::npos) << error.what();
+  }
+  launch(queue(), kernel, Range(8), Range(1), y.data(), int64_t{8}, int64_t{1}, int64_t{1});
+  EXPECT_NO_THROW(queue().finish());
+  for (const auto& [global, local] : {std::pair{Range(8), Range(3)}, std::pair{Range(1 << 20), Range(1 << 20)}})
+    EXPECT_THROW(launch(queue(), kernel, global, local, y.data(), int64_t{8}, int64_t{1}, int64_t{1}), Error);
+}
+
+TEST(HostLaunch, CommandsOfOthersOnTheSameQueueKeepTheirPlace) {
+  Queue& own = device().new_queue();
+  Kernel& kernel = get_kernel_from_source(device(), "identities", identities);
+  constexpr size_t n = 100000;
+  Array<int> y(n);
+  const auto add_one = [&] { launch(own, kernel, Range(n), Range(1), y.data(), int64_t{n}, int64_t{1}, int64_t{1}); };
+  own.fill(y.data(), "\0\0\0", 4, n * sizeof(int));
+  add_one();
+  const cl_command_queue handle = own.share_handle();
+  const Location location = locate(y.data());
+  const int seven = 7;
+  ASSERT_EQ(clEnqueueFillBuffer(handle, location.buffer, &seven, sizeof seven, location.offset, n * sizeof(int), 0, nullptr, nullptr), CL_SUCCESS);
+  own.issued();
+  add_one();
+  ASSERT_EQ(clEnqueueFillBuffer(handle, location.buffer, &seven, sizeof seven, location.offset, sizeof(int), 0, nullptr, nullptr), CL_SUCCESS);
+  own.issued();
+  own.finish();
+  const std::vector<int> host = y.host();
+  EXPECT_EQ(host[0], 7);
+  EXPECT_TRUE(std::all_of(host.begin() + 1, host.end(), [](int v) { return v == 8; }));
+}
+
+TEST(HostLaunch, WritesAreKeptUntilTheirTurn) {
+  Kernel& kernel = get_kernel_from_source(device(), "identities", identities);
+  for (const size_t n : {size_t{10}, size_t{1000}, size_t{100000}}) {  // below and above what is kept
+    Array<int> y(n);
+    std::vector<int> value(n, 5);
+    queue().write(y.data(), value.data(), n * sizeof(int));
+    launch(queue(), kernel, Range(n), Range(1), y.data(), static_cast<int64_t>(n), int64_t{1}, int64_t{1});
+    Array<int> copy(n);
+    queue().copy(copy.data(), y.data(), n * sizeof(int));
+    std::fill(value.begin(), value.end(), 50);  // the caller's from the moment that write() returns
+    queue().write(y.data(), value.data(), n * sizeof(int));
+    launch(queue(), kernel, Range(n), Range(1), y.data(), static_cast<int64_t>(n), int64_t{1}, int64_t{1});
+    std::fill(value.begin(), value.end(), -1);
+    const std::vector<int> first = copy.host(), second = y.host();
+    EXPECT_TRUE(std::all_of(first.begin(), first.end(), [](int v) { return v == 6; })) << n;
+    EXPECT_TRUE(std::all_of(second.begin(), second.end(), [](int v) { return v == 51; })) << n;
+  }
+}
+
+TEST(HostLaunch, EventsTellTheOrderOfTheirCommands) {
+  Array<char> y(1 << 20);
+  const Event before = queue().record();
+  for (int i = 0; i < 20; ++i) queue().fill(y.data(), "a", 1, 1 << 20);
+  const Event after = queue().record();
+  after.wait();
+  EXPECT_TRUE(before.complete());
+  EXPECT_TRUE(after.complete());
+  EXPECT_LT(before.end_time(), after.end_time());
+  EXPECT_TRUE(queue().idle());
 }
 
 TEST(HostLaunch, CopiesAndFillsOfEverySize) {

@@ -100,21 +100,21 @@ RowSites& sites_of(const ElementwiseRow& row) {
   return (*sites)[static_cast<size_t>(&row - elementwise_table().data())];
 }
 
-void set_operand(Kernel& kernel, unsigned& index, const ElementwiseCall::Operand& operand, DType compute) {
+void set_operand(Arguments& arguments, const ElementwiseCall::Operand& operand, DType compute) {
   if (operand.is_scalar) {
     const ScalarBytes scalar = encode(operand.scalar, compute);
-    detail::set_argument(kernel, index++, scalar.size, scalar.bytes);
+    arguments.add_value(scalar.bytes, scalar.size);
   } else {
-    detail::set(kernel, index, static_cast<const void*>(operand.data));
+    arguments.add(static_cast<const void*>(operand.data));
   }
 }
 
-void set_common(Kernel& kernel, unsigned& index, const ElementwiseRow& row, const ElementwiseCall& call) {
-  set_operand(kernel, index, call.output, call.compute);
-  for (int i = 0; i < row.inputs; ++i) set_operand(kernel, index, call.inputs[i], call.compute);
+void set_common(Arguments& arguments, const ElementwiseRow& row, const ElementwiseCall& call) {
+  set_operand(arguments, call.output, call.compute);
+  for (int i = 0; i < row.inputs; ++i) set_operand(arguments, call.inputs[i], call.compute);
   for (int i = 0; i < call.scalars; ++i) {
     const ScalarBytes scalar = encode(call.scalar[i], call.compute);
-    detail::set_argument(kernel, index++, scalar.size, scalar.bytes);
+    arguments.add_value(scalar.bytes, scalar.size);
   }
 }
 
@@ -126,19 +126,18 @@ void launch_flat(Queue& queue, const ElementwiseRow& row, const ElementwiseCall&
   int32_t steps = 0;  // bit i: input i advances
   for (int i = 0; i < row.inputs; ++i)
     if (!call.inputs[i].is_scalar && call.inputs[i].strides[0] == 1) steps |= 1 << i;
-  std::lock_guard lock(kernel.mutex());
-  unsigned index = 0;
-  set_common(kernel, index, row, call);
-  detail::set(kernel, index, n);
-  detail::set(kernel, index, steps);
+  Arguments arguments(kernel);
+  set_common(arguments, row, call);
+  arguments.add(n);
+  arguments.add(steps);
   if (device.fat()) {
     const int64_t tasks = fat_tasks(device, n);
-    detail::set(kernel, index, round_up(ceil_div(n, tasks), 64));
-    detail::enqueue(queue, kernel, Range(static_cast<size_t>(tasks)), Range(1));
+    arguments.add(round_up(ceil_div(n, tasks), 64));
+    enqueue(queue, arguments, Range(static_cast<size_t>(tasks)), Range(1));
   } else {
-    detail::set(kernel, index, int64_t{0});
+    arguments.add(int64_t{0});
     const int64_t groups = std::min<int64_t>(ceil_div(n, 256 * width), 65536);
-    detail::enqueue(queue, kernel, Range(static_cast<size_t>(groups * 256)), Range(256));
+    enqueue(queue, arguments, Range(static_cast<size_t>(groups * 256)), Range(256));
   }
 }
 
@@ -156,24 +155,23 @@ void launch_strided(Queue& queue, const ElementwiseRow& row, const ElementwiseCa
       geometry.strides[k][d] = operand && !operand->is_scalar && d < call.dims ? operand->strides[d] : 0;
     }
   }
-  std::lock_guard lock(kernel.mutex());
-  unsigned index = 0;
-  set_common(kernel, index, row, call);
-  detail::set(kernel, index, geometry);
+  Arguments arguments(kernel);
+  set_common(arguments, row, call);
+  arguments.add(geometry);
   if (device.fat()) {
     // Tasks are shares of the rows, or of a single long row.
     const int64_t tasks = fat_tasks(device, rows * call.sizes[0], 8192);
     const bool by_row = rows >= tasks;
-    detail::set(kernel, index, by_row ? ceil_div(rows, tasks) : rows);
-    detail::set(kernel, index, by_row ? call.sizes[0] : round_up(ceil_div(call.sizes[0], tasks), 64));
-    detail::set(kernel, index, rows);
-    detail::enqueue(queue, kernel, by_row ? Range(static_cast<size_t>(ceil_div(rows, ceil_div(rows, tasks))), 1) : Range(1, static_cast<size_t>(tasks)), Range(1, 1));
+    arguments.add(by_row ? ceil_div(rows, tasks) : rows);
+    arguments.add(by_row ? call.sizes[0] : round_up(ceil_div(call.sizes[0], tasks), 64));
+    arguments.add(rows);
+    enqueue(queue, arguments, by_row ? Range(static_cast<size_t>(ceil_div(rows, ceil_div(rows, tasks))), 1) : Range(1, static_cast<size_t>(tasks)), Range(1, 1));
   } else {
-    detail::set(kernel, index, int64_t{0});
-    detail::set(kernel, index, int64_t{0});
-    detail::set(kernel, index, rows);
+    arguments.add(int64_t{0});
+    arguments.add(int64_t{0});
+    arguments.add(rows);
     const int64_t groups = std::min<int64_t>(ceil_div(rows * call.sizes[0], 256), 1 << 20);
-    detail::enqueue(queue, kernel, Range(static_cast<size_t>(groups * 256), 1), Range(256, 1));
+    enqueue(queue, arguments, Range(static_cast<size_t>(groups * 256), 1), Range(256, 1));
   }
 }
 

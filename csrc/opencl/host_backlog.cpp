@@ -1,0 +1,102 @@
+#include "opencl/host_backlog.h"
+
+#include "opencl/host_threads.h"
+#include "opencl/platform.h"
+
+#include <cstdlib>
+#include <thread>
+
+namespace ocl {
+
+namespace {
+
+// A caller that is so far ahead takes part in the work, in nanoseconds of one thread's time. Long enough for preparing a few more commands.
+constexpr int64_t far_ahead = 200'000;
+
+constexpr HostBacklog::Ticket everything = ~HostBacklog::Ticket{0};
+
+void store(std::vector<std::max_align_t>& to, const void* from, size_t bytes) {
+  to.resize((bytes + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t));
+  if (bytes) std::memcpy(to.data(), from, bytes);
+}
+
+}  // namespace
+
+HostBacklog& HostBacklog::instance() {
+  static HostBacklog* backlog = new HostBacklog;
+  return *backlog;
+}
+
+HostBacklog::HostBacklog() : team_(HostThreads::instance()), slots_(capacity) {
+  if (team_.members() > 1) team_.set_first_work([] { instance().run_all(); });
+  // The drivers' static objects must outlive the commands.
+  std::atexit([] {
+    if (HostBacklog& backlog = instance(); !platform::in_forked_child()) backlog.wait(backlog.issued_.load());
+  });
+}
+
+HostBacklog::Ticket HostBacklog::issue(float expected, Run run, const void* command, size_t command_bytes, const void* data, size_t data_bytes) {
+  std::unique_lock lock(issuing_);
+  const Ticket ticket = issued_.load(std::memory_order_relaxed) + 1;
+  while (ticket - done_.load(std::memory_order_acquire) > capacity) help();
+  Slot& slot = slots_[ticket % capacity];
+  slot.run = run;
+  slot.expected = expected;
+  store(slot.command, command, command_bytes);
+  store(slot.data, data, data_bytes);
+  expected_.fetch_add(static_cast<int64_t>(expected), std::memory_order_relaxed);
+  issued_.store(ticket);
+  lock.unlock();
+  if (team_.members() == 1) {
+    wait(ticket);
+    return ticket;
+  }
+  if (!running_.load()) team_.call_first();
+  team_.make_room_for_first();
+  while (expected_.load(std::memory_order_relaxed) > far_ahead && team_.assist()) {
+  }
+  return ticket;
+}
+
+// The caller holds running_.
+bool HostBacklog::run_next() {
+  const Ticket next = done_.load(std::memory_order_relaxed) + 1;
+  if (next > issued_.load()) return false;
+  Slot& slot = slots_[next % capacity];
+  slot.run(slot.command.data(), slot.data.data());
+  expected_.fetch_sub(static_cast<int64_t>(slot.expected), std::memory_order_relaxed);
+  done_.store(next, std::memory_order_release);
+  return true;
+}
+
+// Runs commands up to `ticket` unless somebody else does. Returns whether it ran any.
+bool HostBacklog::run_until(Ticket ticket) {
+  if (running_.load(std::memory_order_relaxed) || running_.exchange(true)) return false;
+  bool ran = false;
+  while (!done(ticket) && run_next()) ran = true;
+  running_.store(false);
+  // What others have issued meanwhile they have left to us.
+  if (ticket != everything && team_.members() > 1 && !done(issued_.load())) team_.call_first();
+  return ran;
+}
+
+// On the first thread of the team. Who issues a command while it is leaving may still find running_ set: it looks again.
+void HostBacklog::run_all() {
+  while (!done(issued_.load()))
+    if (!run_until(everything)) return;
+}
+
+void HostBacklog::help() {
+  if (run_until(done_.load(std::memory_order_relaxed) + 1) || team_.assist()) return;
+  std::this_thread::yield();
+}
+
+void HostBacklog::wait(Ticket ticket) {
+  for (int idle = 0; !done(ticket);) {
+    if (run_until(ticket) || team_.assist()) idle = 0;
+    else if (++idle % 64 == 0) std::this_thread::yield();
+    else pause_thread();
+  }
+}
+
+}  // namespace ocl

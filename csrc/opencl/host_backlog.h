@@ -1,0 +1,67 @@
+// Commands issued to devices whose commands run on threads of this process (host_launch.h), in the order of issue, for all their queues.
+//
+// They are run by the first thread of the team (host_threads.h) while the caller prepares the next ones. A caller that waits for a command
+// takes part: it runs the commands ahead of it itself when nobody does, or joins the launch that is being run. So does a caller that is
+// far enough ahead. Where the team has one member a command is run when it is issued.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <mutex>
+#include <type_traits>
+#include <vector>
+
+namespace ocl {
+
+class HostThreads;
+
+class HostBacklog {
+ public:
+  // Counts commands; all with a number up to done() have ended. 0: no command.
+  using Ticket = uint64_t;
+
+  // The backlog of this process; lives until the process ends, and is empty when its static objects are destroyed.
+  static HostBacklog& instance();
+
+  // Issues `command(data)`, a trivially copyable function object, and a copy of `data` for it. `expected`: nanoseconds of one thread's time
+  // that it will take; 0: unknown. Must not throw, nor be called by a command.
+  template <class Command>
+  Ticket issue(float expected, const Command& command, const void* data = nullptr, size_t bytes = 0) {
+    static_assert(std::is_trivially_copyable_v<Command> && alignof(Command) <= alignof(std::max_align_t));
+    return issue(expected, [](void* object, const void* data) { (*static_cast<const Command*>(object))(data); }, &command, sizeof(Command), data, bytes);
+  }
+
+  bool done(Ticket ticket) const { return done_.load(std::memory_order_acquire) >= ticket; }
+  void wait(Ticket ticket);
+
+  HostBacklog(const HostBacklog&) = delete;
+
+ private:
+  using Run = void (*)(void* command, const void* data);
+  struct Slot {
+    Run run = nullptr;
+    float expected = 0;
+    std::vector<std::max_align_t> command, data;  // their capacity stays
+  };
+
+  HostBacklog();
+  Ticket issue(float expected, Run run, const void* command, size_t command_bytes, const void* data, size_t data_bytes);
+  bool run_next();
+  bool run_until(Ticket ticket);
+  void run_all();
+  void help();
+
+  static constexpr size_t capacity = 256;
+
+  HostThreads& team_;
+  std::vector<Slot> slots_;
+  std::mutex issuing_;
+  alignas(64) std::atomic<Ticket> issued_{0};
+  alignas(64) std::atomic<Ticket> done_{0};
+  std::atomic<int64_t> expected_{0};  // of the commands not done
+  alignas(64) std::atomic<bool> running_{false};  // somebody runs commands and will look for further ones
+};
+
+}  // namespace ocl
