@@ -9,6 +9,7 @@
 #include <ATen/ops/_prelu_kernel_native.h>
 #include <ATen/ops/elu_backward_meta.h>
 #include <ATen/ops/elu_meta.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/gelu_backward_meta.h>
 #include <ATen/ops/gelu_meta.h>
@@ -60,6 +61,11 @@ OCL_UNARY(hardsigmoid, "hardsigmoid")
 OCL_BINARY(sigmoid_backward_out, sigmoid_backward, "sigmoid_backward")
 OCL_BINARY(tanh_backward_out, tanh_backward, "tanh_backward")
 OCL_BINARY(silu_backward_out, silu_backward, "silu_backward")
+// Without it the composition of sigmoid and products would be taken.
+at::Tensor silu_backward(const at::Tensor& grad, const at::Tensor& self) {
+  at::Tensor out = at::empty({0}, self.options());
+  return silu_backward_out(grad, self, out);
+}
 OCL_BINARY(hardsigmoid_backward_out, hardsigmoid_backward, "hardsigmoid_backward")
 
 bool is_tanh(std::string_view approximate) { return at::native::get_gelutype_enum(approximate) == at::native::GeluType::Tanh; }
@@ -285,6 +291,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("hardsigmoid.out", hardsigmoid_out);
   m.impl("sigmoid_backward.grad_input", sigmoid_backward_out);
   m.impl("tanh_backward.grad_input", tanh_backward_out);
+  m.impl("silu_backward", silu_backward);
   m.impl("silu_backward.grad_input", silu_backward_out);
   m.impl("hardsigmoid_backward.grad_input", hardsigmoid_backward_out);
   m.impl("gelu.out", gelu_out);

@@ -1,5 +1,7 @@
 #include "opencl/host_launch.h"
 
+#include "opencl/platform.h"
+
 #include <algorithm>
 #include <cstring>
 #include <list>
@@ -158,7 +160,11 @@ cl_int HostLaunch::run(Kernel& kernel, const Launch& launch) {
     const cl_command_queue queue = self->queue_of(member);
     return queue ? launch->enqueue(queue, kernel, begin, end) : CL_OUT_OF_HOST_MEMORY;
   };
-  if (!loaded || launch.groups >= most_groups) return launch.enqueue(queue_of(0), context.kernel, 0, launch.groups);
+  if (!loaded || launch.groups >= most_groups) {
+    const cl_int code = launch.enqueue(queue_of(0), context.kernel, 0, launch.groups);
+    if (!loaded) platform::touch_constants(kernel.name() + ".so");  // what PoCL's loaded code is called
+    return code;
+  }
   return team_.run(static_cast<uint32_t>(launch.groups), kernel.group_time(), piece, &context);
 }
 

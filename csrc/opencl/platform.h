@@ -27,6 +27,10 @@ void keep_off(int thread, int processor);
 // Sets an environment variable of this process, or removes it (nullptr).
 void set_environment(const char* name, const char* value);
 
+// Makes the read-only data of loaded libraries with this file name present. Where a page of it is not, a load under a mask that is empty, which
+// vector code has many of, takes some hundred cycles each time and brings nothing in.
+void touch_constants(const std::string& library);
+
 int process_id();
 // OpenCL drivers do not survive fork(): watch_forks() is called before the first device is opened, in_forked_child() is true in
 // every process forked after that.

@@ -4,6 +4,9 @@
 #include "opencl/platform.h"
 
 #include <fcntl.h>
+#if defined(__linux__)
+#include <link.h>
+#endif
 #include <sched.h>
 #include <sys/file.h>
 #include <sys/mman.h>
@@ -92,6 +95,26 @@ void set_environment(const char* name, const char* value) {
     setenv(name, value, 1);
   else
     unsetenv(name);
+}
+
+void touch_constants(const std::string& library) {
+#if defined(__linux__)
+  const auto touch = [](dl_phdr_info* info, size_t, void* name) {
+    const std::string path = info->dlpi_name, &wanted = *static_cast<const std::string*>(name);
+    if (path.size() <= wanted.size() || path.compare(path.size() - wanted.size(), wanted.size(), wanted) || path[path.size() - wanted.size() - 1] != '/')
+      return 0;
+    for (int i = 0; i < info->dlpi_phnum; ++i) {
+      const auto& segment = info->dlpi_phdr[i];
+      if (segment.p_type != PT_LOAD || segment.p_flags != PF_R) continue;
+      const auto* begin = reinterpret_cast<const volatile char*>(info->dlpi_addr + segment.p_vaddr);
+      for (size_t at = 0; at < segment.p_memsz; at += 4096) (void)begin[at];
+    }
+    return 0;
+  };
+  dl_iterate_phdr(touch, const_cast<std::string*>(&library));
+#else
+  (void)library;
+#endif
 }
 
 int process_id() { return static_cast<int>(getpid()); }

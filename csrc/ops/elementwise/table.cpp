@@ -45,7 +45,7 @@ static constexpr ElementwiseRow rows[] = {
     {"minimum", 2, "MINIMUM(a, b)", "(a < b) ? a : b"},
     {"fmax", 2, "IS_NAN(a) ? b : (IS_NAN(b) || a > b) ? a : b", "(a > b) ? a : b"},
     {"fmin", 2, "IS_NAN(a) ? b : (IS_NAN(b) || a < b) ? a : b", "(a < b) ? a : b"},
-    {"xlogy", 2, "IS_NAN(b) ? b : (a == ZERO) ? (T)0 : a * log(b)", "-"},
+    {"xlogy", 2, "IS_NAN(b) ? b : (a == ZERO) ? (T)0 : a * log_of(b)", "-"},
     {"xlog1py", 2, "IS_NAN(b) ? b : (a == ZERO) ? (T)0 : a * log1p(b)", "-"},
     {"ldexp", 2, "a * exp2(b)", "-"},
     {"addcmul", 3, "a + s0 * b * c", nullptr, "a + c_mul(c_mul(s0, b), c)"},
@@ -88,10 +88,10 @@ static constexpr ElementwiseRow rows[] = {
     {"rsqrt", 1, "(S)1 / sqrt(a)", "-", "c_reciprocal(c_sqrt(a))"},
     {"exp", 1, "exp_fast(a)", "-", "c_exp(a)"},
     {"exp2", 1, "exp2(a)", "-", "c_exp(a * C_LN2)"},
-    {"expm1", 1, "expm1(a)", "-", "c_expm1(a)"},
-    {"log", 1, "log(a)", "-", "c_log(a)"},
-    {"log2", 1, "log2(a)", "-", "c_log(a) / C_LN2"},
-    {"log10", 1, "log10(a)", "-", "c_log(a) / C_LN10"},
+    {"expm1", 1, "expm1_fast(a)", "-", "c_expm1(a)"},
+    {"log", 1, "log_of(a)", "-", "c_log(a)"},
+    {"log2", 1, "log2_of(a)", "-", "c_log(a) / C_LN2"},
+    {"log10", 1, "log10_of(a)", "-", "c_log(a) / C_LN10"},
     {"log1p", 1, "log1p(a)", "-", "c_log1p(a)"},
     {"sin", 1, "sin_of(a)", "-", "c_sin(a)"},
     {"cos", 1, "cos_of(a)", "-", "c_cos(a)"},
@@ -125,10 +125,10 @@ static constexpr ElementwiseRow rows[] = {
     {"round_negative_decimals", 1, "rint(a / s0) * s0", "-"},
     {"frac", 1, "a - trunc(a)", "-"},
     {"sigmoid", 1, "sigmoid_of(a)", "-", "c_reciprocal((T)(1, 0) + c_exp(-a))"},
-    {"logit", 1, "log(a / ((S)1 - a))", "-"},
-    {"logit_eps", 1, "log(((a < s0) ? s0 : (a > (S)1 - s0) ? (S)1 - s0 : a) / ((S)1 - ((a < s0) ? s0 : (a > (S)1 - s0) ? (S)1 - s0 : a)))", "-"},
+    {"logit", 1, "log_of(a / ((S)1 - a))", "-"},
+    {"logit_eps", 1, "log_of(((a < s0) ? s0 : (a > (S)1 - s0) ? (S)1 - s0 : a) / ((S)1 - ((a < s0) ? s0 : (a > (S)1 - s0) ? (S)1 - s0 : a)))", "-"},
     {"nan_to_num", 1, "IS_NAN(a) ? s0 : (a == (S)INFINITY) ? s1 : (a == -(S)INFINITY) ? s2 : a", "a", "(T)(finite(a.x, s0.x, s1.x, s2.x), finite(a.y, s0.x, s1.x, s2.x))"},
-    {"entr", 1, "IS_NAN(a) ? a : (a > ZERO) ? -a * log(a) : (a == ZERO) ? (T)0 : (T)(-INFINITY)", "-"},
+    {"entr", 1, "IS_NAN(a) ? a : (a > ZERO) ? -a * log_of(a) : (a == ZERO) ? (T)0 : (T)(-INFINITY)", "-"},
 
     // ---- special functions
     {"i0", 1, "i0_of(a)", "-", nullptr, "BESSEL"},
@@ -182,11 +182,11 @@ static constexpr ElementwiseRow rows[] = {
     {"gelu_backward", 2, "gelu_erf_backward(a, b)", "-"},
     {"gelu_tanh_backward", 2, "gelu_tanh_backward(a, b)", "-"},
     {"silu", 1, "a / ((S)1 + exp_fast(-a))", "-", "c_div(a, (T)(1, 0) + c_exp(-a))"},
-    {"silu_backward", 2, "a * sigmoid_of(b) * ((S)1 + b * ((S)1 - sigmoid_of(b)))", "-"},
+    {"silu_backward", 2, "silu_backward(a, b)", "-"},
     {"mish", 1, "a * tanh_fast(softplus_of(a))", "-"},
     {"mish_backward", 2, "a * (tanh_fast(softplus_of(b)) + b * sigmoid_of(b) * ((S)1 - tanh_fast(softplus_of(b)) * tanh_fast(softplus_of(b))))", "-"},
     // s0 = alpha * scale, s1 = scale, s2 = input_scale
-    {"elu", 1, "(a <= ZERO) ? expm1(a * s2) * s0 : a * s1", "-"},
+    {"elu", 1, "(a <= ZERO) ? expm1_fast(a * s2) * s0 : a * s1", "-"},
     {"elu_backward", 2, "(b <= ZERO) ? a * s2 * s0 * exp_fast(b * s2) : a * s1", "-"},
     {"elu_backward_result", 2, "(b <= ZERO) ? a * s2 * (b + s0) : a * s1", "-"},
     {"leaky_relu", 1, "(a > ZERO) ? a : a * s0", "-"},
@@ -221,7 +221,7 @@ static constexpr ElementwiseRow rows[] = {
     {"huber", 2, "(fabs(a - b) <= s0) ? (S)0.5 * (a - b) * (a - b) : s0 * (fabs(a - b) - (S)0.5 * s0)", "-"},
     // s0 = norm, s1 = delta
     {"huber_backward", 3, "(b - c <= -s1) ? -s0 * a * s1 : (b - c >= s1) ? s0 * a * s1 : s0 * (b - c) * a", "-"},
-    {"binary_cross_entropy", 2, "(b - (S)1) * CLAMP_LOG(log1p(-a)) - b * CLAMP_LOG(log(a))", "-"},  // input, target
+    {"binary_cross_entropy", 2, "(b - (S)1) * CLAMP_LOG(log1p(-a)) - b * CLAMP_LOG(log_of(a))", "-"},  // input, target
     {"binary_cross_entropy_backward", 3, "a * (b - c) / ((((S)1 - b) * b < (S)1e-12) ? (T)1e-12 : ((S)1 - b) * b)", "-"},  // grad, input, target
 
     // ---- complex parts

@@ -112,3 +112,58 @@ def test_polynomials_keep_nan(device, no_fallback, name):
     x = torch.tensor([float("nan"), 0.5], device=device)
     for degree in (1, 2, 5):
         assert getattr(torch.special, name)(x, degree).isnan().tolist() == [True, False]
+
+
+# name: (greatest error in units in the last place, where)
+ACCURATE = {
+    "log": (1, "positive"),
+    "log2": (2, "positive"),
+    "log10": (2, "positive"),
+    "expm1": (2, "small"),
+    "tan": (4, "small"),
+    "erfinv": (4, "unit"),
+}
+
+
+@pytest.mark.parametrize("name", ACCURATE)
+def test_float32_functions_are_accurate(name, device, no_fallback):
+    bound, where = ACCURATE[name]
+    generator = torch.Generator().manual_seed(5)
+    if where == "positive":  # all exponents, denormal numbers too, and the neighbourhood of 1
+        bits = torch.randint(1, 0x7F800000, (1 << 17,), generator=generator, dtype=torch.int32)
+        x = torch.cat([bits.view(torch.float32), 1 + (torch.rand(1 << 14, generator=generator) - 0.5) * 0.01])
+    else:
+        x = torch.rand(1 << 17, generator=generator) * 2 - 1
+        x = torch.cat([x, x * 1e-20, 1 - x.abs() ** 8 * 1e-3] if where == "unit" else [x, x * 1e-20, x * 80])
+    function = getattr(torch, name)
+    expected = function(x.double())
+    usable = expected.isfinite() & (expected.abs() < 3.4e38)
+    found = function(x.to(device)).cpu()
+    spacing = torch.nextafter(expected.float().abs(), torch.tensor(torch.inf)).double() - expected.float().abs().double()
+    error = ((found.double() - expected).abs() / spacing)[usable]
+    assert usable.sum() > 1 << 17 and not error.isnan().any()
+    assert error.max() < bound, (error.max(), x[usable][error.argmax()])
+
+
+@pytest.mark.parametrize("name", ACCURATE)
+def test_float32_functions_at_special_values(name, device, no_fallback):
+    values = [0.0, 1.0, 2.0, 1e-40, 1e-30, 1e30, 88.5, 88.72, 88.8, 200.0, 1000.0, 8191.0, torch.inf, torch.nan]
+    x = torch.tensor(values + [-v for v in values] + [2.0**k for k in range(-20, 21)])
+    function = getattr(torch, name)
+    found, expected = function(x.to(device)).cpu(), function(x)
+    torch.testing.assert_close(found, expected, rtol=ACCURATE[name][0] * 2**-23, atol=0, equal_nan=True)
+    numbers = ~expected.isnan()
+    assert torch.equal(found[numbers].signbit(), expected[numbers].signbit())
+
+
+def test_silu_backward_is_one_kernel(device, no_fallback):
+    x = torch.randn(2, 3, 8, 8).contiguous(memory_format=torch.channels_last)
+    g = torch.randn(2, 3, 8, 8).contiguous(memory_format=torch.channels_last)
+    found = torch.ops.aten.silu_backward(g.to(device), x.to(device))
+    torch.testing.assert_close(found.cpu(), torch.ops.aten.silu_backward(g, x), rtol=1e-5, atol=1e-6)
+    assert found.is_contiguous(memory_format=torch.channels_last)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.PrivateUse1]) as profile:
+        torch.ops.aten.silu_backward(g.to(device), x.to(device))
+        torch.ocl.synchronize()
+    names = [event.name for event in profile.events() if event.device_type == torch.autograd.DeviceType.PrivateUse1]
+    assert sum(name.startswith("elementwise") for name in names) == 1, names
