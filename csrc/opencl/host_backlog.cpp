@@ -93,9 +93,14 @@ void HostBacklog::help() {
 
 void HostBacklog::wait(Ticket ticket) {
   for (int idle = 0; !done(ticket);) {
-    if (run_until(ticket) || team_.assist()) idle = 0;
-    else if (++idle % 64 == 0) std::this_thread::yield();
-    else pause_thread();
+    if (run_until(ticket) || team_.assist()) {
+      idle = 0;
+    } else if (++idle % 64) {
+      pause_thread();
+    } else {
+      team_.make_room_for_first();
+      std::this_thread::yield();
+    }
   }
 }
 

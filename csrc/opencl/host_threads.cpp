@@ -232,6 +232,7 @@ int32_t HostThreads::run(uint32_t units, std::atomic<float>& unit_time, Piece pi
 bool HostThreads::assist() {
   State& state = *state_;
   if (!state.open.load(std::memory_order_relaxed) || state.assisted.exchange(true)) return false;
+  make_room_for_first();
   state.inside.fetch_add(1);
   const bool take_part = state.open.load() && state.leader != 0;
   if (take_part) state.work(0);
