@@ -1,16 +1,17 @@
-// Depthwise convolution (one K x K filter per channel), fat style. One work-item: one channel of all images. Bands of rows are
+// Depthwise convolution (one KH x K filter per channel; square for stride 2), fat style. One work-item: one channel of all images. Bands of rows are
 // copied into a zero-bordered local image that is split into STRIDE x STRIDE phases, so that a tap is one constant displacement:
 //   out[r, c] = sum_{i,j} w[i,j] image[i % S][j % S][r + i / S][c + j / S],  rows of `pitch` = out columns + (K - 1) / S.
 // Rows of 16 and more columns are swept row by row, the last vector overlapping its neighbour; narrower ones as one line over all
 // rows, whose few columns between rows are computed and dropped.
 //   conv_depthwise_gather    forward, and backward-data of stride 1 (flipped filter)
 //   conv_depthwise_scatter   backward-data of stride 2: even and odd columns apart, interleaved on the way out
-//   conv_depthwise_weight    backward-weight: K x K vector accumulators
+//   conv_depthwise_weight    backward-weight: KH x K vector accumulators
 #include "common/types.clh"
 #include "common/transpose16.clh"
 
 #ifndef DTYPE
 #define DTYPE float32
+#define KH 3
 #define K 3
 #define STRIDE 1
 #endif
@@ -86,7 +87,7 @@ inline void store_row(__global T* to, __local const float* from, int n) {
 
 inline float16 sweep_at(__local const float* p, const float* w, int pitch, int plane) {
   float16 even = 0, odd = 0;  // two chains: a single one waits for its own latency
-  _Pragma("unroll") for (int i = 0; i < K; i++) {
+  _Pragma("unroll") for (int i = 0; i < KH; i++) {
     _Pragma("unroll") for (int j = 0; j < K; j++) {
       const float16 v = vload16(0, p + TAP(i, j));
       if ((i + j) & 1) odd = fma(v, (float16)w[i * K + j], odd);
@@ -101,12 +102,12 @@ FAT_KERNEL void conv_depthwise_gather(TENSOR(const T, x), TENSOR(const T, filter
   __local float image[IMAGE + S * S * BORDER] __attribute__((aligned(64)));
   __local float line[IMAGE / (S * S) + BORDER] __attribute__((aligned(64)));
   const int c = get_group_id(0), pitch = s.pitch;
-  float w[K * K];
-  for (int t = 0; t < K * K; t++) w[t] = LOAD(DTYPE, float32, filter, (long)c * K * K + (flip ? K * K - 1 - t : t));
+  float w[KH * K];
+  for (int t = 0; t < KH * K; t++) w[t] = LOAD(DTYPE, float32, filter, (long)c * KH * K + (flip ? KH * K - 1 - t : t));
   const float b = has_bias ? LOAD(DTYPE, float32, bias, c) : 0;
   for (int n = 0; n < s.batch; n++)
     for (int r0 = 0; r0 < s.out_h; r0 += s.band) {
-      const int rows = MIN_OF(s.band, s.out_h - r0), in_rows = (rows - 1) * S + K, plane = ((in_rows + S - 1) / S) * pitch + 48;
+      const int rows = MIN_OF(s.band, s.out_h - r0), in_rows = (rows - 1) * S + KH, plane = ((in_rows + S - 1) / S) * pitch + 48;
       fill_image(x + ((long)n * s.channels + c) * s.in_h * s.in_w, image, s.in_h, s.in_w, s.pad_w, r0 * S - s.pad_h, in_rows, pitch, plane);
       __global T* to = y + (((long)n * s.channels + c) * s.out_h + r0) * s.out_w;
       if (s.out_w >= 16)
@@ -142,8 +143,8 @@ FAT_KERNEL void conv_depthwise_weight(TENSOR(const T, x), TENSOR(const T, dy), T
   __local float line[IMAGE / (S * S) + BORDER] __attribute__((aligned(64)));
   __local int inside[IMAGE / (S * S) + BORDER] __attribute__((aligned(64)));  // -1 in the columns of dy, 0 between its rows
   const int c = get_group_id(0), pitch = s.pitch, narrow = s.out_w < 16;
-  float16 sum[K * K];
-  _Pragma("unroll") for (int t = 0; t < K * K; t++) sum[t] = 0;
+  float16 sum[KH * K];
+  _Pragma("unroll") for (int t = 0; t < KH * K; t++) sum[t] = 0;
   if (narrow)
     for (int q = 0, column = 0; q < s.band * pitch + 16; q++) {
       inside[q] = column < s.out_w ? -1 : 0;
@@ -151,7 +152,7 @@ FAT_KERNEL void conv_depthwise_weight(TENSOR(const T, x), TENSOR(const T, dy), T
     }
   for (int n = 0; n < s.batch; n++)
     for (int r0 = 0; r0 < s.out_h; r0 += s.band) {
-      const int rows = MIN_OF(s.band, s.out_h - r0), in_rows = (rows - 1) * S + K, plane = ((in_rows + S - 1) / S) * pitch + 48;
+      const int rows = MIN_OF(s.band, s.out_h - r0), in_rows = (rows - 1) * S + KH, plane = ((in_rows + S - 1) / S) * pitch + 48;
       fill_image(x + ((long)n * s.channels + c) * s.in_h * s.in_w, image, s.in_h, s.in_w, s.pad_w, r0 * S - s.pad_h, in_rows, pitch, plane);
       __global const T* from = dy + (((long)n * s.channels + c) * s.out_h + r0) * s.out_w;
       if (narrow) {
@@ -159,26 +160,26 @@ FAT_KERNEL void conv_depthwise_weight(TENSOR(const T, x), TENSOR(const T, dy), T
         for (int q = 0; q < rows * pitch; q += 16) {
           const int16 mask = *(__local int16*)(inside + q) & (LANES < rows * pitch - q);
           const float16 d = select((float16)0, *(__local float16*)(line + q), mask);
-          ACCUMULATE_TAPS(image + q, d, 1, mask, 0, K)
+          ACCUMULATE_TAPS(image + q, d, 1, mask, 0, KH)
         }
       } else
         for (int r = 0; r < rows; r++, from += s.out_w) {
           int q = 0;
           for (; q + 16 <= s.out_w; q += 16) {
             const float16 d = LOAD16(from, q);
-            ACCUMULATE_TAPS(image + r * pitch + q, d, 0, (int16)0, 0, K)
+            ACCUMULATE_TAPS(image + r * pitch + q, d, 0, (int16)0, 0, KH)
           }
           if (q < s.out_w) {
             const int16 mask = LANES < s.out_w - q;
             const float16 d = select((float16)0, LOAD16(from, q), mask);
-            ACCUMULATE_TAPS(image + r * pitch + q, d, 1, mask, 0, K)
+            ACCUMULATE_TAPS(image + r * pitch + q, d, 1, mask, 0, KH)
           }
         }
     }
-  _Pragma("unroll") for (int t = 0; t < K * K; t++) STORE(DTYPE, float32, filter, (long)c * K * K + t, sum_lanes(sum[t]));
+  _Pragma("unroll") for (int t = 0; t < KH * K; t++) STORE(DTYPE, float32, filter, (long)c * KH * K + t, sum_lanes(sum[t]));
 }
 
-#if S == 1
+#if S == 1 && KH == K
 // Backward-data of stride 2. dx column 2 m + phase - pad takes the taps j = phase, phase + 2, ... of dy column m - j / 2; rows alike.
 // s.in_*: dy, s.out_*: dx, s.pad_*: padding of the forward pass; the image holds dy with (K - 1) / 2 zero rows and columns before it.
 FAT_KERNEL void conv_depthwise_scatter(TENSOR(const T, dy), TENSOR(const T, filter), TENSOR(T, dx), const Sweep s) {

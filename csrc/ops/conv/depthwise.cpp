@@ -13,40 +13,43 @@ struct Sweep {
 const char* refuses_common(const ConvProblem& p, const Device& device) {
   if (!p.depthwise() || p.out_channels != p.in_channels) return "one filter per channel only";
   if (p.input[0] != 1 || p.output[0] != 1 || p.kernel[0] != 1) return "two dimensions only";
-  if (p.kernel[1] != p.kernel[2] || (p.kernel[1] != 3 && p.kernel[1] != 5 && p.kernel[1] != 7)) return "kernel sizes 3, 5 and 7 only";
+  const int64_t height = p.kernel[1], width = p.kernel[2];
   if (p.stride[1] != p.stride[2] || p.stride[1] > 2) return "strides 1 and 2 only";
+  if (p.stride[1] == 2 && (height != width || (height != 3 && height != 5 && height != 7))) return "kernel sizes 3, 5 and 7 only with stride 2";
+  // Every tap is unrolled; a border of padding is one vector wide.
+  if (height * width > 49 || std::max(height, width) > 16) return "at most 49 taps and 16 in a dimension";
   if (p.dilation[1] != 1 || p.dilation[2] != 1) return "no dilation";
   if (p.padding[1] >= p.kernel[1] || p.padding[2] >= p.kernel[2]) return "padding is not smaller than the kernel";
   if (p.channels_last) return "channels first only";
   if (p.dtype != DType::float32 && !is_half(p.dtype)) return "float32, float16 and bfloat16 only";
   if (!device.fat()) return "made for CPU runtimes";
-  if (std::max(p.input[2], p.output[2]) > 1500) return "rows are too wide";
+  if (std::max(p.input[2], p.output[2]) * std::max<int64_t>(height, 2) > 10500) return "rows are too wide";
   return nullptr;
 }
 
 int32_t narrow(int64_t value) { return static_cast<int32_t>(value); }
 
-// x -> y with this kernel size and stride; bands as high as the local image allows.
-Sweep sweep(int64_t batch, int64_t channels, const int64_t* in, const int64_t* out, int64_t pad_h, int64_t pad_w, int64_t kernel, int64_t stride) {
+// x -> y with this kernel (height, width) and stride; bands as high as the local image allows.
+Sweep sweep(int64_t batch, int64_t channels, const int64_t* in, const int64_t* out, int64_t pad_h, int64_t pad_w, const int64_t* kernel, int64_t stride) {
   Sweep s{narrow(batch), narrow(channels), narrow(in[0]), narrow(in[1]), narrow(out[0]), narrow(out[1]), narrow(pad_h), narrow(pad_w), 0, 0};
-  s.pitch = narrow(out[1] + (kernel - 1) / stride);
-  // stride^2 phases of (band + (kernel - 1) / stride) rows and 48 floats each
-  s.band = narrow(std::max<int64_t>(1, (image_floats / (stride * stride) - 48) / s.pitch - ceil_div(kernel - 1, stride)));
+  s.pitch = narrow(out[1] + (kernel[1] - 1) / stride);
+  // stride^2 phases of (band + (height - 1) / stride) rows and 48 floats each
+  s.band = narrow(std::max<int64_t>(1, (image_floats / (stride * stride) - 48) / s.pitch - ceil_div(kernel[0] - 1, stride)));
   s.band = std::min(s.band, s.out_h);
   return s;
 }
 
-Kernel& specialise(KernelSite& site, Device& device, DType type, int64_t kernel, int64_t stride) {
-  return site.get(device, Variant().add(type).add(kernel, 3).add(stride, 2), [&] {
-    return Defines().add("DTYPE", name_of(type)).add("K", kernel).add("STRIDE", stride);
+Kernel& specialise(KernelSite& site, Device& device, const ConvProblem& p, int64_t stride) {
+  return site.get(device, Variant().add(p.dtype).add(p.kernel[1], 5).add(p.kernel[2], 5).add(stride, 2), [&] {
+    return Defines().add("DTYPE", name_of(p.dtype)).add("KH", p.kernel[1]).add("K", p.kernel[2]).add("STRIDE", stride);
   });
 }
 
 KernelSite gather_site("conv_depthwise.cl", "conv_depthwise_gather");
 
 void forward(Queue& queue, const ConvProblem& p, const ConvOperands& t, void*) {
-  const Sweep s = sweep(p.batch, p.in_channels, &p.input[1], &p.output[1], p.padding[1], p.padding[2], p.kernel[1], p.stride[1]);
-  launch(queue, specialise(gather_site, queue.device(), p.dtype, p.kernel[1], p.stride[1]), Range(p.in_channels), Range(1), t.x, t.w, t.bias, t.y, s,
+  const Sweep s = sweep(p.batch, p.in_channels, &p.input[1], &p.output[1], p.padding[1], p.padding[2], &p.kernel[1], p.stride[1]);
+  launch(queue, specialise(gather_site, queue.device(), p, p.stride[1]), Range(p.in_channels), Range(1), t.x, t.w, t.bias, t.y, s,
          int32_t{t.bias != nullptr}, int32_t{0});
 }
 
@@ -55,22 +58,22 @@ void backward_data(Queue& queue, const ConvProblem& p, const ConvOperands& t, vo
   static KernelSite scatter_site("conv_depthwise.cl", "conv_depthwise_scatter");
   const int64_t k = p.kernel[1];
   if (p.stride[1] == 1) {
-    const Sweep s = sweep(p.batch, p.in_channels, &p.output[1], &p.input[1], k - 1 - p.padding[1], k - 1 - p.padding[2], k, 1);
+    const Sweep s = sweep(p.batch, p.in_channels, &p.output[1], &p.input[1], k - 1 - p.padding[1], p.kernel[2] - 1 - p.padding[2], &p.kernel[1], 1);
     const void* no_bias = nullptr;
-    launch(queue, specialise(gather_site, queue.device(), p.dtype, k, 1), Range(p.in_channels), Range(1), t.y, t.w, no_bias, t.x, s, int32_t{0}, int32_t{1});
+    launch(queue, specialise(gather_site, queue.device(), p, 1), Range(p.in_channels), Range(1), t.y, t.w, no_bias, t.x, s, int32_t{0}, int32_t{1});
     return;
   }
-  Sweep s = sweep(p.batch, p.in_channels, &p.output[1], &p.input[1], p.padding[1], p.padding[2], k, 1);
+  Sweep s = sweep(p.batch, p.in_channels, &p.output[1], &p.input[1], p.padding[1], p.padding[2], &p.kernel[1], 1);
   s.pitch = narrow((k - 1) / 2 + std::max(p.output[2], (p.input[2] + p.padding[2] + 1) / 2));
   // A band of dx takes half as many rows of dy, and (K - 1) / 2 + 1 more.
   s.band = narrow(std::min<int64_t>(p.input[1], std::max<int64_t>(1, 2 * ((image_floats - 48) / s.pitch - (k - 1) / 2 - 2))));
-  launch(queue, specialise(scatter_site, queue.device(), p.dtype, k, 1), Range(p.in_channels), Range(1), t.y, t.w, t.x, s);
+  launch(queue, specialise(scatter_site, queue.device(), p, 1), Range(p.in_channels), Range(1), t.y, t.w, t.x, s);
 }
 
 void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, void*) {
   static KernelSite site("conv_depthwise.cl", "conv_depthwise_weight");
-  const Sweep s = sweep(p.batch, p.in_channels, &p.input[1], &p.output[1], p.padding[1], p.padding[2], p.kernel[1], p.stride[1]);
-  launch(queue, specialise(site, queue.device(), p.dtype, p.kernel[1], p.stride[1]), Range(p.in_channels), Range(1), t.x, t.y, t.w, s);
+  const Sweep s = sweep(p.batch, p.in_channels, &p.input[1], &p.output[1], p.padding[1], p.padding[2], &p.kernel[1], p.stride[1]);
+  launch(queue, specialise(site, queue.device(), p, p.stride[1]), Range(p.in_channels), Range(1), t.x, t.y, t.w, s);
 }
 
 size_t workspace(const ConvProblem&, const Device&) { return 0; }
