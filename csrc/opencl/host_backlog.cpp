@@ -3,6 +3,7 @@
 #include "opencl/host_threads.h"
 #include "opencl/platform.h"
 
+#include <chrono>
 #include <cstdlib>
 #include <thread>
 
@@ -33,6 +34,8 @@ HostBacklog::HostBacklog() : team_(HostThreads::instance()), slots_(capacity) {
   std::atexit([] {
     if (HostBacklog& backlog = instance(); !platform::in_forked_child()) backlog.wait(backlog.issued_.load());
   });
+  // A command may be loading code: the loader's lock would stay locked in the child for ever.
+  platform::around_forks([] { instance().hold(); }, [] { instance().let_go(); });
 }
 
 HostBacklog::Ticket HostBacklog::issue(float expected, Run run, const void* command, size_t command_bytes, const void* data, size_t data_bytes) {
@@ -86,6 +89,18 @@ void HostBacklog::run_all() {
     if (!run_until(everything)) return;
 }
 
+void HostBacklog::hold() {
+  if (platform::in_forked_child()) return;
+  wait(issued_.load());
+  while (running_.exchange(true)) std::this_thread::yield();
+}
+
+void HostBacklog::let_go() {
+  if (platform::in_forked_child()) return;
+  running_.store(false);
+  if (team_.members() > 1 && !done(issued_.load())) team_.call_first();
+}
+
 void HostBacklog::help() {
   if (run_until(done_.load(std::memory_order_relaxed) + 1) || team_.assist()) return;
   std::this_thread::yield();
@@ -97,6 +112,8 @@ void HostBacklog::wait(Ticket ticket) {
       idle = 0;
     } else if (++idle % 64) {
       pause_thread();
+    } else if (team_.assisted()) {
+      std::this_thread::sleep_for(std::chrono::microseconds(50));  // the place is another thread's: spinning would take its processor
     } else {
       team_.make_room_for_first();
       std::this_thread::yield();

@@ -52,6 +52,8 @@ class HostBacklog {
   bool run_until(Ticket ticket);
   void run_all();
   void help();
+  void hold();
+  void let_go();
 
   static constexpr size_t capacity = 256;
 

@@ -206,7 +206,8 @@ int32_t HostThreads::run(uint32_t units, std::atomic<float>& unit_time, Piece pi
     const float worth = std::clamp(expected * static_cast<float>(units) / share_time, 2.0f, 1e6f);
     state.participants = std::min(state.participants, static_cast<unsigned>(worth));
   }
-  state.participants = std::max(state.participants, state.leader + 1);
+  // One more where the place of member 0 may stay empty.
+  if (state.leader) state.participants = std::min(members_, state.participants + 1);
   state.unit_time.store(expected, std::memory_order_relaxed);
   state.error.store(0, std::memory_order_relaxed);
   for (unsigned i = 0; i < state.participants; ++i) {
@@ -240,6 +241,8 @@ bool HostThreads::assist() {
   state.assisted.store(false);
   return take_part;
 }
+
+bool HostThreads::assisted() const { return state_->assisted.load(std::memory_order_relaxed); }
 
 void HostThreads::set_first_work(void (*work)()) { state_->first_work.store(work, std::memory_order_release); }
 

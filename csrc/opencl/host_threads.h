@@ -36,6 +36,7 @@ class HostThreads {
   // A thread of the program takes part in the launch that a thread of the team runs at this moment, as member 0. Returns whether there was
   // anything to do.
   bool assist();
+  bool assisted() const;  // whether a thread does at this moment
 
   // `work` is called on the first of the team's threads, soon after every call_first(), never twice at the same time. Needs two members.
   void set_first_work(void (*work)());

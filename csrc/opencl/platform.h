@@ -36,6 +36,8 @@ int process_id();
 // every process forked after that.
 void watch_forks();
 bool in_forked_child();
+// From now on around every fork, the second in the parent only.
+void around_forks(void (*before)(), void (*after)());
 
 std::string user_cache_folder();
 

@@ -128,6 +128,8 @@ void watch_forks() {
   (void)registered;
 }
 
+void around_forks(void (*before)(), void (*after)()) { pthread_atfork(before, after, nullptr); }
+
 std::string user_cache_folder() {
   if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg && *xdg) return xdg;
   if (const char* home = std::getenv("HOME"); home && *home) return std::string(home) + "/.cache";

@@ -238,6 +238,7 @@ TEST(HostLaunch, EventsTellTheOrderOfTheirCommands) {
   EXPECT_TRUE(before.complete());
   EXPECT_TRUE(after.complete());
   EXPECT_LT(before.end_time(), after.end_time());
+  queue().finish();
   EXPECT_TRUE(queue().idle());
 }
 

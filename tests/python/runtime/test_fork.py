@@ -54,6 +54,18 @@ def test_inherited_tensor_does_not_hang(device):
     assert answer_of_forked_child(lambda: (tensor + 1).cpu()) != "hang"
 
 
+def test_forks_while_kernels_run_and_are_loaded(device):
+    """The child can load libraries, and the parent's commands are all executed, whatever the device's threads were doing."""
+    x = torch.linspace(0.1, 0.9, 1000, device=device)
+    functions = [torch.asinh, torch.acosh, torch.lgamma, torch.erfc, torch.sinc, torch.digamma, torch.expm1, torch.i0]
+    for function in functions:
+        wide = x.double() + 1  # the first launch of its code, and work behind it
+        for _ in range(20):
+            result = function(wide)
+        assert answer_of_forked_child(lambda: __import__("_codecs_jp").__name__) == "_codecs_jp"
+        torch.testing.assert_close(result.cpu(), function(wide.cpu()))
+
+
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("pinned", [False, True])
 def test_data_loader(device, workers, pinned):
