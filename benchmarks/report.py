@@ -38,7 +38,10 @@ def merged(parts):
             whole["fallbacks"] = sorted({*whole["fallbacks"], *case.get("fallbacks", [])})
         for name, runs in part.get("first_step", {}).items():
             result["first_step"].setdefault(name, {}).update({kind.replace(device.split(":")[0], label): run for kind, run in runs.items()})
-        result.setdefault("scaling", {}).update(part.get("scaling", {}))
+        for name, counts in part.get("scaling", {}).items():
+            for count, run in counts.items():
+                whole = result.setdefault("scaling", {}).setdefault(name, {}).setdefault(count, {})
+                whole.update(run if "error" in run else {native if which == native else label: axes for which, axes in run.items()})
     return result
 
 
