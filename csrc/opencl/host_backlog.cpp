@@ -16,6 +16,12 @@ constexpr int64_t far_ahead = 200'000;
 
 constexpr HostBacklog::Ticket everything = ~HostBacklog::Ticket{0};
 
+// Whether the calling thread is inside of run_until().
+thread_local bool runs_commands = false;
+
+// A driver may start its linker by a fork in the middle of a command, which must not wait for that command.
+bool fork_concerns_us() { return !platform::in_forked_child() && !runs_commands && !HostThreads::executing(); }
+
 void store(std::vector<std::max_align_t>& to, const void* from, size_t bytes) {
   to.resize((bytes + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t));
   if (bytes) std::memcpy(to.data(), from, bytes);
@@ -76,7 +82,9 @@ bool HostBacklog::run_next() {
 bool HostBacklog::run_until(Ticket ticket) {
   if (running_.load(std::memory_order_relaxed) || running_.exchange(true)) return false;
   bool ran = false;
+  runs_commands = true;
   while (!done(ticket) && run_next()) ran = true;
+  runs_commands = false;
   running_.store(false);
   // What others have issued meanwhile they have left to us.
   if (ticket != everything && team_.members() > 1 && !done(issued_.load())) team_.call_first();
@@ -90,13 +98,13 @@ void HostBacklog::run_all() {
 }
 
 void HostBacklog::hold() {
-  if (platform::in_forked_child()) return;
+  if (!fork_concerns_us()) return;
   wait(issued_.load());
   while (running_.exchange(true)) std::this_thread::yield();
 }
 
 void HostBacklog::let_go() {
-  if (platform::in_forked_child()) return;
+  if (!fork_concerns_us()) return;
   running_.store(false);
   if (team_.members() > 1 && !done(issued_.load())) team_.call_first();
 }

@@ -86,6 +86,7 @@ struct alignas(64) Member {
 
 // The calling thread as a member: 0 for threads of the program.
 thread_local unsigned this_member = 0;
+thread_local bool in_piece = false;
 
 }  // namespace
 
@@ -109,7 +110,10 @@ struct HostThreads::State {
 
   void execute(unsigned member, uint32_t begin, uint32_t end) {
     const auto start = Clock::now();
-    if (const int32_t code = piece(context, member, begin, end); code != 0) {
+    in_piece = true;
+    const int32_t code = piece(context, member, begin, end);
+    in_piece = false;
+    if (code != 0) {
       int32_t none = 0;
       error.compare_exchange_strong(none, code);
     }
@@ -241,6 +245,8 @@ bool HostThreads::assist() {
   state.assisted.store(false);
   return take_part;
 }
+
+bool HostThreads::executing() { return in_piece; }
 
 bool HostThreads::assisted() const { return state_->assisted.load(std::memory_order_relaxed); }
 

@@ -37,6 +37,8 @@ class HostThreads {
   // anything to do.
   bool assist();
   bool assisted() const;  // whether a thread does at this moment
+  // Whether the calling thread is inside of a piece.
+  static bool executing();
 
   // `work` is called on the first of the team's threads, soon after every call_first(), never twice at the same time. Needs two members.
   void set_first_work(void (*work)());

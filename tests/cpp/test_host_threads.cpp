@@ -5,6 +5,9 @@
 #include "opencl/host_backlog.h"
 #include "opencl/host_threads.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <thread>
 
 namespace ocl::testing {
@@ -132,6 +135,23 @@ TEST(HostBacklog, RunsWithoutAnybodyWaiting) {
     EXPECT_EQ(ran, 600);
     std::this_thread::sleep_for(std::chrono::milliseconds(2));  // the team falls asleep
   }
+}
+
+TEST(HostBacklog, ForksInsideOfCommandsAndBesideThem) {
+  HostBacklog& backlog = HostBacklog::instance();
+  const auto fork_once = [] {
+    const pid_t child = fork();
+    if (child == 0) _exit(0);
+    int status = -1;
+    return child > 0 && waitpid(child, &status, 0) == child && status == 0;
+  };
+  std::atomic<int> good{0};
+  for (int i = 0; i < 20; ++i) {
+    const HostBacklog::Ticket ticket = backlog.issue(0, [&good = good, fork_once](const void*) { good += fork_once(); });
+    good += fork_once();
+    EXPECT_TRUE(backlog.done(ticket));  // a fork waits for what was issued
+  }
+  EXPECT_EQ(good, 40);
 }
 
 // 1 for every work-item whose functions agree with each other and with the sizes of the launch.
