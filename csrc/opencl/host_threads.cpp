@@ -134,6 +134,7 @@ struct HostThreads::State {
     }
   }
 
+  // Sends the other members away from the processor of the leader, who is the caller.
   void make_room() {
     const int here = platform::current_processor();
     if (leader) others[leader].processor.store(here, std::memory_order_relaxed);
@@ -254,6 +255,8 @@ void HostThreads::set_first_work(void (*work)()) { state_->first_work.store(work
 
 void HostThreads::call_first() { state_->others[1].call(); }
 
-void HostThreads::make_room_for_first() { state_->others[1].keep_off(platform::current_processor()); }
+void HostThreads::make_room_for_first() {
+  if (members_ > 1) state_->others[1].keep_off(platform::current_processor());
+}
 
 }  // namespace ocl

@@ -43,7 +43,7 @@ class HostThreads {
   // `work` is called on the first of the team's threads, soon after every call_first(), never twice at the same time. Needs two members.
   void set_first_work(void (*work)());
   void call_first();
-  // Sends that thread to another processor when it was last seen on the caller's.
+  // Sends that thread, where there is one, to another processor when it was last seen on the caller's.
   void make_room_for_first();
 
   HostThreads(const HostThreads&) = delete;
