@@ -4,6 +4,7 @@
 #include "aten/common.h"
 
 #include <ATen/WrapDimUtils.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/empty_permuted.h>
 #include <ATen/ops/real.h>
@@ -54,19 +55,46 @@ at::DimVector inverse_of(const at::DimVector& order) {
   return inverse;
 }
 
-// Transform of a complex tensor along several dimensions; the last pass runs along the innermost one.
+Tensor contiguous_bits(const Tensor& self) { return self.contiguous().resolve_conj().resolve_neg(); }
+
+void run(ops::FftKind kind, const Tensor& x, const Tensor& y, const ops::FftShape& shape, bool inverse, double scale) {
+  const Tensor& complex = x.is_complex() ? x : y;
+  ops::fft(queue_for(x), kind, dtype_of(complex.scalar_type()), x.data_ptr(), y.data_ptr(), shape, inverse, scale);
+}
+
+// Transform of a complex tensor along several dimensions; the last pass runs along the innermost one. Other dimensions are transformed where
+// they lie when the device takes that and enough lines lie side by side to fill its vectors.
 Tensor transform(const Tensor& self, IntArrayRef dims, bool inverse, double scale) {
+  constexpr int64_t enough = 8;
   const at::DimVector order = layout_order(self, dims);
   Tensor x = self.permute(order);
+  int64_t inner = c10::multiply_integers(x.sizes().slice(x.dim() - static_cast<int64_t>(dims.size())));
   for (int64_t d = x.dim() - static_cast<int64_t>(dims.size()); d < x.dim(); ++d, scale = 1.0) {
-    const Tensor rows = x.transpose(d, -1).contiguous().resolve_conj().resolve_neg();
-    Tensor result = at::empty_like(rows);
-    const int64_t n = rows.size(-1);
-    ops::fft(queue_for(rows), dtype_of(rows.scalar_type()), rows.data_ptr(), result.data_ptr(), n ? rows.numel() / n : 0, n, inverse,
-             scale);
-    x = result.transpose(d, -1);
+    const int64_t n = x.size(d), total = x.numel();
+    inner = n ? inner / n : 1;
+    const bool side_by_side = inner >= enough && ops::fft_takes_any_kind(queue_for(self).device(), n);
+    const Tensor lines = contiguous_bits(side_by_side ? x : x.transpose(d, -1));
+    const Tensor result = at::empty_like(lines);
+    const ops::FftShape shape{.outer = total ? total / n / (side_by_side ? inner : 1) : 0, .n = n, .inner = side_by_side ? inner : 1};
+    run(ops::FftKind::complex_to_complex, lines, result, shape, inverse, scale);
+    x = side_by_side ? result : result.transpose(d, -1);
   }
   return x.permute(inverse_of(order));
+}
+
+// The transform of real numbers along one dimension, its first half only, or the reverse where `size` > 0 elements have such a half.
+Tensor transform_real(const Tensor& self, int64_t dim, int64_t size, double scale) {
+  const at::DimVector order = layout_order(self, dim);
+  const Tensor rows = contiguous_bits(self.permute(order));
+  const bool to_real = size > 0;
+  const int64_t n = to_real ? size : rows.size(-1);
+  at::DimVector sizes(rows.sizes());
+  sizes.back() = to_real ? n : n / 2 + 1;
+  const at::ScalarType type = to_real ? c10::toRealValueType(self.scalar_type()) : c10::toComplexType(self.scalar_type());
+  const Tensor result = at::empty(sizes, self.options().dtype(type));
+  const int64_t count = result.numel() ? result.numel() / sizes.back() : 0;
+  run(to_real ? ops::FftKind::complex_to_real : ops::FftKind::real_to_complex, rows, result, {.outer = count, .n = n}, to_real, scale);
+  return result.permute(inverse_of(order));
 }
 
 Tensor fft_c2c(const Tensor& self, IntArrayRef dim, int64_t normalization, bool forward) {
@@ -82,9 +110,16 @@ Tensor fft_r2c(const Tensor& self, IntArrayRef dim, int64_t normalization, bool 
   check_type(self);
   const c10::OptionalDeviceGuard guard(at::device_of(self));
   const int64_t last = dim.back();
-  Tensor x = transform(self.to(c10::toComplexType(self.scalar_type())), last, false, scale_of(self.sizes(), dim, normalization));
-  if (onesided) x = x.narrow(last, 0, self.size(last) / 2 + 1);
-  if (dim.size() == 1) return onesided ? x.clone() : x;
+  const double scale = scale_of(self.sizes(), dim, normalization);
+  Tensor x;
+  if (onesided && ops::fft_takes_any_kind(queue_for(self).device(), self.size(last))) {
+    x = transform_real(self, last, 0, scale);
+  } else {
+    x = transform(self.to(c10::toComplexType(self.scalar_type())), last, false, scale);
+    if (onesided) x = x.narrow(last, 0, self.size(last) / 2 + 1);
+    if (onesided && dim.size() == 1) x = x.clone();
+  }
+  if (dim.size() == 1) return x;
   // Laid out as if all dimensions had been transformed at once, the halved one innermost.
   const at::DimVector order = layout_order(self, dim, true);
   return transform(x, dim.slice(0, dim.size() - 1), false, 1.0).permute(order).contiguous().permute(inverse_of(order));
@@ -99,11 +134,13 @@ Tensor fft_c2r(const Tensor& self, IntArrayRef dim, int64_t normalization, int64
   at::DimVector sizes(self.sizes());
   sizes[last] = last_dim_size;
   const Tensor x = dim.size() > 1 ? transform(self, dim.slice(0, dim.size() - 1), true, 1.0) : self;
+  const double scale = scale_of(sizes, dim, normalization);
+  if (ops::fft_takes_any_kind(queue_for(self).device(), last_dim_size)) return transform_real(x.narrow(last, 0, half), last, last_dim_size, scale);
   Tensor full = at::empty_permuted(sizes, layout_order(x, last), self.options());
   full.narrow(last, 0, half).copy_(x.narrow(last, 0, half));
   if (half < last_dim_size)
     full.narrow(last, half, last_dim_size - half).copy_(x.narrow(last, 1, last_dim_size - half).flip({last}).conj());
-  return at::real(transform(full, last, true, scale_of(sizes, dim, normalization))).clone();
+  return at::real(transform(full, last, true, scale)).clone();
 }
 
 Tensor& store(const Tensor& result, Tensor& out) {
