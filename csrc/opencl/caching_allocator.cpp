@@ -126,6 +126,9 @@ CachingAllocator::Block* CachingAllocator::new_segment(size_t bytes, Queue& queu
   const uint64_t reserved = static_cast<uint64_t>(statistics_.reserved_bytes[0].current);
   if (limit_ && reserved + size > limit_) return nullptr;
   if (reserved + size > device_.capabilities().global_memory) return nullptr;
+  // Pages are committed when they are first written, and then it is too late for an error.
+  if (device_.capabilities().unified_memory)
+    if (const size_t available = platform::available_memory(); available && size > available) return nullptr;
   void* base = nullptr;
   try {
     base = allocate_segment(device_, size);

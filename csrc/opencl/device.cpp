@@ -297,6 +297,10 @@ Device::Device(int index, cl_platform_id platform, cl_device_id id, bool host_th
   if (auto forced = environment::get("TORCH_OCL_KERNEL_STYLE")) style_ = *forced == "simt" ? KernelStyle::simt : KernelStyle::fat;
   capabilities_.unified_memory = environment::flag("TORCH_OCL_UNIFIED_MEMORY", true) && shares_memory(*this, false);
   takes_addresses_ = host_launch_ && capabilities_.unified_memory && shares_memory(*this, true);
+  // Buffers that are the host's pages have all of its memory. PoCL reports the first NUMA node's, of which a virtual machine may have plugged in
+  // a part so far.
+  if (capabilities_.is_cpu && capabilities_.unified_memory && !std::getenv("POCL_MEMORY_LIMIT"))
+    capabilities_.global_memory = std::max<uint64_t>(capabilities_.global_memory, platform::physical_memory());
   allocator_ = std::make_unique<CachingAllocator>(*this);
   default_queue_ = &new_queue();
 }

@@ -12,8 +12,10 @@ void* map_pages(size_t bytes);
 void* reserve_addresses(size_t bytes);
 void unmap(void* address, size_t bytes);
 size_t page_size();
-// Bytes of memory that the system could give out without swapping; 0: unknown.
+// Bytes of memory that the system could still give out, to its swap space too; 0: unknown.
 size_t available_memory();
+// Bytes of memory that the machine has, or that this process's control group may use of it; 0: unknown.
+size_t physical_memory();
 
 // Processors that this process may keep busy: those it may run on, or fewer where its control group is given less time. At least 1.
 unsigned usable_processors();

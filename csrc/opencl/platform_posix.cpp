@@ -46,9 +46,20 @@ size_t page_size() {
 
 size_t available_memory() {
   std::ifstream lines("/proc/meminfo");
-  for (std::string line; std::getline(lines, line);)
-    if (line.rfind("MemAvailable:", 0) == 0) return std::strtoull(line.c_str() + 13, nullptr, 10) << 10;
-  return 0;
+  size_t available = 0, swap = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.rfind("MemAvailable:", 0) == 0) available = std::strtoull(line.c_str() + 13, nullptr, 10) << 10;
+    if (line.rfind("SwapFree:", 0) == 0) swap = std::strtoull(line.c_str() + 9, nullptr, 10) << 10;
+  }
+  return available ? available + swap : 0;
+}
+
+size_t physical_memory() {
+  const long pages = sysconf(_SC_PHYS_PAGES);
+  const size_t bytes = pages > 0 ? static_cast<size_t>(pages) * page_size() : 0;
+  std::ifstream limit("/sys/fs/cgroup/memory.max");
+  size_t allowed = 0;  // stays 0 for "max"
+  return limit >> allowed && allowed > 0 && allowed < bytes ? allowed : bytes;
 }
 
 // Those of the thread that asks first, normally the main one.
