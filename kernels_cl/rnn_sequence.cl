@@ -1,50 +1,8 @@
 // One LSTM layer in one direction over a whole sequence in one launch; fat style. float32.
 // A task walks through time with ROWS sequences of the batch: nothing but its own rows is needed from step to step, so no task waits for another.
 // Time-major, contiguous: gates [steps, rows, 4, hidden] (i, f, g, o), output and cells [steps, rows, hidden], states [rows, hidden].
-// Weights come in panels of 64 columns, [panel][k][64], filled up with zeros (lstm_pack):
-//   forward   panel p: columns gate * 16 + l for unit 16 p + l;      k: unit of the previous state
-//   backward  panel p: columns l for unit 64 p + l;                  k: row of the weight, 4 * hidden of them
-#define LANES 16
-#define COMPUTE float32
-#define W 16
-#define S float
-#define T float16
-#include "common/types.clh"
-#include "common/vector_math.clh"
-
-#define ROWS 4
-#define EACH_ROW _Pragma("unroll") for (int r = 0; r < ROWS; r++)
-#define EACH_PART _Pragma("unroll") for (int g = 0; g < 4; g++)
-
-// Units j ... j + 15 of a row; those from `hidden` on are 0.
-inline float16 load_units(__global const float* row, int j, int hidden) {
-  if (j + 16 <= hidden) return vload16(0, row + j);
-  float part[16] = {0};
-  for (int l = 0; l < hidden - j; l++) part[l] = row[j + l];
-  return vload16(0, part);
-}
-
-inline void store_units(__global float* row, int j, int hidden, float16 v) {
-  if (j + 16 <= hidden) {
-    vstore16(v, 0, row + j);
-    return;
-  }
-  float part[16];
-  vstore16(v, 0, part);
-  for (int l = 0; l < hidden - j; l++) row[j + l] = part[l];
-}
-
-// weight [4, hidden, hidden]. Grid: panels.
-FAT_KERNEL void lstm_pack(TENSOR(const float, weight), TENSOR(float, packed), int hidden, int backward) {
-  OPEN(const float, weight); OPEN(float, packed);
-  const int p = get_group_id(0), depth = backward ? 4 * hidden : hidden;
-  for (int k = 0; k < depth; k++)
-    for (int l = 0; l < 64; l++) {
-      const int unit = backward ? p * 64 + l : p * 16 + l % 16;
-      const long at = backward ? (long)k * hidden + unit : ((long)(l / 16) * hidden + unit) * hidden + k;
-      packed[((long)p * depth + k) * 64 + l] = unit < hidden ? weight[at] : 0.0f;
-    }
-}
+// Weights: panels of rnn_pack.cl.
+#include "common/recurrent.clh"
 
 // gates holds the products with the input, biases included, and receives the activated gates. Grid: ceil(rows / ROWS).
 FAT_KERNEL void lstm_sequence(TENSOR(const float, packed), TENSOR(const float, h0), TENSOR(const float, c0), TENSOR(float, gates), TENSOR(float, output),
@@ -61,16 +19,9 @@ FAT_KERNEL void lstm_sequence(TENSOR(const float, packed), TENSOR(const float, h
     __global float* gate = gates + t * 4 * state;
     for (int j = 0; j < hidden; j += 16) {
       float16 sum[ROWS][4];
-      EACH_ROW EACH_PART sum[r][g] = load_units(gate + (row[r] * 4 + g) * hidden, j, hidden);
+      EACH_ROW EACH_OF(4) sum[r][g] = load_units(gate + (row[r] * 4 + g) * hidden, j, hidden);
       __global const float* w = packed + (long)j * hidden * 4;
-      for (int k = 0; k < hidden; k++, w += 64) {
-        float16 part[4];
-        EACH_PART part[g] = vload16(g, w);
-        EACH_ROW {
-          const float16 x = (float16)h[row[r] * hidden + k];
-          EACH_PART sum[r][g] = fma(part[g], x, sum[r][g]);
-        }
-      }
+      ADD_PRODUCTS(4, sum, w, h, row, hidden, hidden)
       for (int r = 0; r < count; r++) {
         const float16 in = sigmoid_of(sum[r][0]), forget = sigmoid_of(sum[r][1]), next = tanh_fast(sum[r][2]), out = sigmoid_of(sum[r][3]);
         const float16 cell = fma(forget, load_units(c + row[r] * hidden, j, hidden), in * next);
@@ -131,16 +82,9 @@ FAT_KERNEL void lstm_sequence_backward(TENSOR(const float, packed), TENSOR(const
     __global const float* w = packed;
     for (int j = 0; j < hidden; j += 64) {
       float16 sum[ROWS][4];
-      EACH_ROW EACH_PART sum[r][g] = 0;
-      for (int k = 0; k < 4 * hidden; k++, w += 64) {
-        float16 part[4];
-        EACH_PART part[g] = vload16(g, w);
-        EACH_ROW {
-          const float16 x = (float16)d[row[r] * 4 * hidden + k];
-          EACH_PART sum[r][g] = fma(part[g], x, sum[r][g]);
-        }
-      }
-      EACH_ROW EACH_PART vstore16(sum[r][g], g, dh + r * width + j);
+      EACH_ROW EACH_OF(4) sum[r][g] = 0;
+      ADD_PRODUCTS(4, sum, w, d, row, 4 * hidden, 4 * hidden)
+      EACH_ROW EACH_OF(4) vstore16(sum[r][g], g, dh + r * width + j);
     }
   }
   for (int r = 0; r < count; r++)

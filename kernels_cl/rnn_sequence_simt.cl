@@ -10,17 +10,6 @@
 
 #define FOR_UNITS(j) for (int j = get_local_id(0); j < hidden; j += get_local_size(0))
 
-// Grid: panels; any local size.
-__kernel void lstm_pack(TENSOR(const float, weight), TENSOR(float, packed), int hidden, int backward) {
-  OPEN(const float, weight); OPEN(float, packed);
-  const int p = get_group_id(0), depth = backward ? 4 * hidden : hidden;
-  for (int i = get_local_id(0); i < depth * 64; i += get_local_size(0)) {
-    const int k = i / 64, l = i % 64, unit = backward ? p * 64 + l : p * 16 + l % 16;
-    const long at = backward ? (long)k * hidden + unit : ((long)(l / 16) * hidden + unit) * hidden + k;
-    packed[(long)p * depth * 64 + i] = unit < hidden ? weight[at] : 0.0f;
-  }
-}
-
 // memory: hidden floats.
 __kernel void lstm_sequence(TENSOR(const float, packed), TENSOR(const float, h0), TENSOR(const float, c0), TENSOR(float, gates), TENSOR(float, output),
                             TENSOR(float, cells), int steps, int rows, int hidden, int reverse, __local float* memory) {

@@ -115,7 +115,7 @@ TEST(Rnn, GruCellAndBackward) {
 // A whole layer against the formulas in double, and its gradients against
 // differences of them.
 struct Layer {
-  LstmSequence size;
+  RnnSequence size;
   std::vector<float> w, h0, c0, projected;
 
   Layer(int64_t steps, int64_t rows, int64_t hidden, bool reverse)
@@ -166,8 +166,8 @@ TEST(Rnn, LstmSequence) {
     const Layer layer(steps, rows, hidden, reverse);
     const Layer::Result expected = layer.run();
     const size_t n = steps * rows * hidden;
-    Array<float> w(layer.w), packed(lstm_packed_elements(hidden, false)), h0(layer.h0), c0(layer.c0), gates(layer.projected), output(n), cells(n);
-    lstm_pack(queue(), w.data(), packed.data(), hidden, false);
+    Array<float> w(layer.w), packed(rnn_packed_elements(4, hidden, false)), h0(layer.h0), c0(layer.c0), gates(layer.projected), output(n), cells(n);
+    rnn_pack(queue(), w.data(), packed.data(), 4, hidden, false);
     lstm_sequence(queue(), layer.size, packed.data(), h0.data(), c0.data(), gates.data(), output.data(), cells.data());
     expect_near(gates.host(), expected.gates, 1e-5, "gate");
     expect_near(cells.host(), expected.cells, 1e-5, "cell");
@@ -190,10 +190,10 @@ TEST(Rnn, LstmSequenceBackward) {
         return sum;
       };
       const Layer::Result r = layer.run();
-      Array<float> w(layer.w), packed(lstm_packed_elements(hidden, true)), c0(layer.c0), g_out(d_out), g_hn(d_hn), g_cn(d_cn);
+      Array<float> w(layer.w), packed(rnn_packed_elements(4, hidden, true)), c0(layer.c0), g_out(d_out), g_hn(d_hn), g_cn(d_cn);
       Array<float> gates(std::vector<float>(r.gates.begin(), r.gates.end())), cells(std::vector<float>(r.cells.begin(), r.cells.end()));
       Array<float> d_gates(4 * n), d_h0(m), d_c0(m);
-      lstm_pack(queue(), w.data(), packed.data(), hidden, true);
+      rnn_pack(queue(), w.data(), packed.data(), 4, hidden, true);
       lstm_sequence_backward(queue(), layer.size, packed.data(), gates.data(), cells.data(), c0.data(),
                              {given & 1 ? g_out.data() : nullptr, given & 2 ? g_hn.data() : nullptr, given & 4 ? g_cn.data() : nullptr,
                               d_gates.data(), d_h0.data(), d_c0.data()});
@@ -213,6 +213,106 @@ TEST(Rnn, LstmSequenceBackward) {
       check(layer.c0, d_c0.host(), "c0");
     }
 }
+
+// As Layer, of a GRU.
+struct GruLayer {
+  RnnSequence size;
+  std::vector<float> w, h0, bias, projected;
+
+  GruLayer(int64_t steps, int64_t rows, int64_t hidden, bool reverse)
+      : size{steps, rows, hidden, reverse},
+        w(random_values<float>(3 * hidden * hidden, 1, -0.3, 0.3)),
+        h0(random_values<float>(rows * hidden, 2)),
+        bias(random_values<float>(hidden, 3)),
+        projected(random_values<float>(steps * rows * 3 * hidden, 4, -2, 2)) {}
+
+  struct Result {
+    Vector gates, recurrent, output;
+  };
+  // shift [steps, rows, 3, hidden]: added to the recurrent sums
+  Result run(const Vector& shift = {}) const {
+    const int64_t hidden = size.hidden, rows = size.rows;
+    Result r{Vector(projected.size()), Vector(size.steps * rows * hidden), Vector(size.steps * rows * hidden)};
+    Vector h(h0.begin(), h0.end());
+    for (int64_t s = 0; s < size.steps; ++s) {
+      const int64_t t = size.reverse ? size.steps - 1 - s : s;
+      const Vector before = h;
+      for (int64_t row = 0; row < rows; ++row)
+        for (int64_t j = 0; j < hidden; ++j) {
+          const int64_t at = (t * rows + row) * 3 * hidden + j, to = (t * rows + row) * hidden + j;
+          double sum[3] = {0, 0, bias[j]};
+          for (int64_t k = 0; k < 3; ++k) {
+            for (int64_t i = 0; i < hidden; ++i) sum[k] += double(w[(k * hidden + j) * hidden + i]) * before[row * hidden + i];
+            if (!shift.empty()) sum[k] += shift[at + k * hidden];
+          }
+          const double reset = sigmoid(projected[at] + sum[0]), update = sigmoid(projected[at + hidden] + sum[1]);
+          const double next = std::tanh(projected[at + 2 * hidden] + reset * sum[2]);
+          r.gates[at] = reset, r.gates[at + hidden] = update, r.gates[at + 2 * hidden] = next;
+          r.recurrent[to] = sum[2];
+          r.output[to] = h[row * hidden + j] = next + update * (before[row * hidden + j] - next);
+        }
+    }
+    return r;
+  }
+};
+
+TEST(Rnn, GruSequence) {
+  for (const auto& [steps, rows, hidden, reverse] :
+       std::vector<std::tuple<int64_t, int64_t, int64_t, bool>>{{1, 1, 1, false}, {5, 3, 16, true}, {4, 6, 61, false}, {3, 9, 130, true}}) {
+    for (bool biased : {true, false}) {
+      GruLayer layer(steps, rows, hidden, reverse);
+      if (!biased) std::fill(layer.bias.begin(), layer.bias.end(), 0.f);
+      const GruLayer::Result expected = layer.run();
+      const size_t n = steps * rows * hidden;
+      Array<float> w(layer.w), packed(rnn_packed_elements(3, hidden, false)), h0(layer.h0), bias(layer.bias), gates(layer.projected), recurrent(n), output(n);
+      rnn_pack(queue(), w.data(), packed.data(), 3, hidden, false);
+      gru_sequence(queue(), layer.size, packed.data(), h0.data(), biased ? bias.data() : nullptr, gates.data(), recurrent.data(), output.data());
+      expect_near(gates.host(), expected.gates, 1e-5, "gate");
+      expect_near(recurrent.host(), expected.recurrent, 1e-5, "recurrent");
+      expect_near(output.host(), expected.output, 1e-5, "output");
+    }
+  }
+}
+
+TEST(Rnn, GruSequenceBackward) {
+  for (bool reverse : {false, true})
+    for (int given = 1; given < 4; ++given) {
+      GruLayer layer(3, 5, 7, reverse);
+      const auto [steps, rows, hidden, ignored] = layer.size;
+      const size_t n = steps * rows * hidden, m = rows * hidden, last = (reverse ? 0 : steps - 1) * m;
+      const auto d_out = random_values<float>(n, 5), d_hn = random_values<float>(m, 6);
+      Vector shift(3 * n);
+      const auto objective = [&] {
+        const GruLayer::Result r = layer.run(shift);
+        double sum = 0;
+        for (size_t i = 0; given & 1 && i < n; ++i) sum += r.output[i] * d_out[i];
+        for (size_t i = 0; given & 2 && i < m; ++i) sum += r.output[last + i] * d_hn[i];
+        return sum;
+      };
+      const GruLayer::Result r = layer.run();
+      const auto floats = [](const Vector& v) { return std::vector<float>(v.begin(), v.end()); };
+      Array<float> w(layer.w), packed(rnn_packed_elements(3, hidden, true)), h0(layer.h0), g_out(d_out), g_hn(d_hn);
+      Array<float> gates(floats(r.gates)), recurrent(floats(r.recurrent)), output(floats(r.output)), d_gates(3 * n), d_recurrent(3 * n), d_h0(m);
+      rnn_pack(queue(), w.data(), packed.data(), 3, hidden, true);
+      gru_sequence_backward(queue(), layer.size, packed.data(), gates.data(), recurrent.data(), output.data(), h0.data(),
+                            {given & 1 ? g_out.data() : nullptr, given & 2 ? g_hn.data() : nullptr, d_gates.data(), d_recurrent.data(), d_h0.data()});
+      const auto check = [&](auto& values, const std::vector<float>& gradient, const char* what) {
+        for (size_t i = 0; i < values.size(); i += 3) {
+          const auto kept = values[i];
+          values[i] = kept + 1e-3f;
+          const double up = objective(), high = values[i];
+          values[i] = kept - 1e-3f;
+          const double down = objective(), low = values[i];
+          values[i] = kept;
+          ASSERT_NEAR(gradient[i], (up - down) / (high - low), 1e-4) << what << " " << i << " given " << given;
+        }
+      };
+      check(layer.projected, d_gates.host(), "gates");
+      check(shift, d_recurrent.host(), "recurrent sums");
+      check(layer.h0, d_h0.host(), "h0");
+    }
+}
+
 TEST(Rnn, Errors) {
   Array<float> small(6), state(6);
   const Cell c{2, 3};

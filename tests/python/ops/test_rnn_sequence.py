@@ -1,4 +1,4 @@
-"""nn.LSTM with whole layers in one kernel, against the CPU in float64 and against the same module made of cells."""
+"""nn.LSTM and nn.GRU with whole layers in one kernel, against the CPU in float64 and against the same module made of cells."""
 
 import pytest
 import torch
@@ -12,6 +12,9 @@ CASES = [  # features, hidden, layers, options
 ]
 
 
+KINDS = [nn.LSTM, nn.GRU]
+
+
 def kernels_of(run):
     activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.PrivateUse1]
     with torch.profiler.profile(activities=activities) as profile:
@@ -20,45 +23,55 @@ def kernels_of(run):
     return {event.name for event in profile.events()}
 
 
+def states_of(result):
+    """The last states of a module's result, of its one or two kinds."""
+    return result[1] if isinstance(result[1], tuple) else (result[1],)
+
+
 def run(module, sequence, states, weigh_states=True):
     """Outputs and all gradients."""
     leaves = [sequence, *states, *module.parameters()]
     for leaf in leaves:
         leaf.grad = None
         leaf.requires_grad_()
-    output, (hn, cn) = module(sequence, states)
+    result = module(sequence, states if len(states) > 1 else states[0])
+    output, last = result[0], states_of(result)
     weights = torch.linspace(-1, 1, output.numel(), dtype=output.dtype).view(output.shape).to(output.device)
     loss = (output * weights).sum()
     if weigh_states:
-        loss = loss + (hn * 0.5).sum() + (cn * cn).sum()
+        loss = loss + (last[0] * 0.5).sum() + (last[-1] * last[-1]).sum()
     loss.backward()
-    return [value.detach().clone() for value in (output, hn, cn, *(leaf.grad for leaf in leaves))]
+    return [value.detach().clone() for value in (output, *last, *(leaf.grad for leaf in leaves))]
 
 
 @pytest.mark.parametrize("weigh_states", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("features, hidden, layers, options", CASES)
-def test_lstm_layers(features, hidden, layers, options, weigh_states, device, no_fallback):
+def test_layers(features, hidden, layers, options, kind, weigh_states, device, no_fallback):
     rows, steps = 6, 5
-    module = nn.LSTM(features, hidden, layers, **options).double()
+    module = kind(features, hidden, layers, **options).double()
     sequence = torch.randn((rows, steps, features) if options.get("batch_first") else (steps, rows, features), dtype=torch.float64)
     count = layers * (2 if options.get("bidirectional") else 1)
-    states = tuple(torch.randn(count, rows, hidden, dtype=torch.float64) for _ in range(2))
+    states = tuple(torch.randn(count, rows, hidden, dtype=torch.float64) for _ in range(2 if kind is nn.LSTM else 1))
     expected = run(module, sequence, states, weigh_states)
     inputs = sequence.detach().to(device, torch.float32), tuple(state.detach().to(device, torch.float32) for state in states)
     module = module.to(device, torch.float32)
     results = []
     names = kernels_of(lambda: results.extend(run(module, *inputs, weigh_states)))
-    assert "lstm_sequence" in names and "lstm_sequence_backward" in names
-    for actual, truth in zip(results, expected):
+    name = kind.__name__.lower()
+    assert f"{name}_sequence" in names and f"{name}_sequence_backward" in names
+    for actual, truth in zip(results, expected, strict=True):
         assert actual.device.type == device and actual.shape == truth.shape
         torch.testing.assert_close(actual.cpu().double(), truth, rtol=1e-4, atol=1e-4)
 
 
-def test_layouts_are_the_composites(device):
-    module, sequence = nn.LSTM(4, 8, batch_first=True).to(device), torch.randn(3, 5, 4, device=device)
-    output, (hn, cn) = module(sequence)
-    reference, (reference_hn, reference_cn) = module.double()(sequence.double())  # by cells
-    assert output.stride() == reference.stride() and hn.stride() == reference_hn.stride() and cn.stride() == reference_cn.stride()
+@pytest.mark.parametrize("kind", KINDS)
+def test_layouts_are_the_composites(kind, device):
+    module, sequence = kind(4, 8, batch_first=True).to(device), torch.randn(3, 5, 4, device=device)
+    result = module(sequence)
+    reference = module.double()(sequence.double())  # by cells
+    for ours, composite in zip((result[0], *states_of(result)), (reference[0], *states_of(reference)), strict=True):
+        assert ours.stride() == composite.stride()
 
 
 def test_dropout_between_layers(device):
@@ -70,8 +83,9 @@ def test_dropout_between_layers(device):
     assert not torch.equal(module.eval()(sequence)[0], first)
 
 
-def test_frozen_weights_and_no_gradient(device):
-    module, sequence = nn.LSTM(4, 8).to(device), torch.randn(5, 3, 4, device=device)
+@pytest.mark.parametrize("kind", KINDS)
+def test_frozen_weights_and_no_gradient(kind, device):
+    module, sequence = kind(4, 8).to(device), torch.randn(5, 3, 4, device=device)
     expected, _ = module(sequence)
     with torch.inference_mode():
         torch.testing.assert_close(module(sequence)[0].clone(), expected.detach())
@@ -80,21 +94,23 @@ def test_frozen_weights_and_no_gradient(device):
     assert module.weight_hh_l0.grad is None and module.weight_ih_l0.grad is not None and sequence.grad is None
 
 
-def test_second_derivatives(device):
+@pytest.mark.parametrize("kind", KINDS)
+def test_second_derivatives(kind, device):
     def second(module, sequence):
-        output, (_, cn) = module(sequence)
-        (first,) = torch.autograd.grad((output**2).sum() + cn.sum(), sequence, create_graph=True)
+        result = module(sequence)
+        (first,) = torch.autograd.grad((result[0] ** 2).sum() + states_of(result)[-1].sum(), sequence, create_graph=True)
         return torch.autograd.grad((first**2).sum(), [sequence, *module.parameters()])
 
-    module, sequence = nn.LSTM(3, 5, bidirectional=True), torch.randn(4, 2, 3, requires_grad=True)
+    module, sequence = kind(3, 5, bidirectional=True), torch.randn(4, 2, 3, requires_grad=True)
     expected = second(module, sequence)
     actual = second(module.to(device), sequence.detach().to(device).requires_grad_())
     for ours, truth in zip(actual, expected):
         torch.testing.assert_close(ours.cpu(), truth, rtol=1e-3, atol=1e-5)
 
 
-def test_transforms_take_the_cells(device):
-    module, sequence = nn.LSTM(3, 5).to(device), torch.randn(4, 2, 3, device=device)
+@pytest.mark.parametrize("kind", KINDS)
+def test_transforms_take_the_cells(kind, device):
+    module, sequence = kind(3, 5).to(device), torch.randn(4, 2, 3, device=device)
 
     def total(x):
         return module(x)[0].sum()
@@ -116,11 +132,13 @@ def test_projections_autocast_and_packed_sequences(device):
     torch.testing.assert_close(output[:, 0], module(sequence)[0][:, 0])
 
 
-def test_bad_input_gets_the_cpus_error(device):
-    module = nn.LSTM(3, 8)
+@pytest.mark.parametrize("kind", KINDS)
+def test_bad_input_gets_the_cpus_error(kind, device):
+    module = kind(3, 8)
     messages = []
     for where in ("cpu", device):
         with pytest.raises(RuntimeError) as error:
-            module.to(where)(torch.randn(4, 2, 3, device=where), (torch.zeros(1, 3, 8, device=where), torch.zeros(1, 2, 8, device=where)))
+            states = tuple(torch.zeros(1, rows, 8, device=where) for rows in (3, 2))
+            module.to(where)(torch.randn(4, 2, 3, device=where), states if kind is nn.LSTM else states[0])
         messages.append(str(error.value))
     assert messages[0] == messages[1]
