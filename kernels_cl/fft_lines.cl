@@ -7,12 +7,14 @@
 // Real rows of even length are complex ones of half of it, whose transform z holds the spectrum x, with w = exp(-2 pi i / n):
 //   x[k] = (z[k] + conj z[n/2 - k]) / 2 - i w^k (z[k] - conj z[n/2 - k]) / 2
 // defines: REAL (float32 or float64), KIND (0 complex to complex, 1 real to complex, 2 complex to real), X_ROWS and Y_ROWS (a line's points are
-// neighbours there; else the lines' are)
+// neighbours there; else the lines' are), RADICES (bit r for passes of radix r, 2 to 8; bit 0 for any other radix: what a program has not, it need
+// not compile)
 #ifndef REAL
 #define REAL float32
 #define KIND 0
 #define X_ROWS 1
 #define Y_ROWS 1
+#define RADICES 511
 #endif
 #include "common/types.clh"
 
@@ -161,13 +163,27 @@ __constant R sines7[3] = {0.78183148246802980871, 0.97492791218182360702, 0.4338
       }                                                                                                                    \
     }                                                                                                                      \
   }
+#define HAS(r) (RADICES >> (r) & 1)
+#if HAS(2)
 PASS(2)
+#endif
+#if HAS(3)
 PASS(3)
+#endif
+#if HAS(4)
 PASS(4)
+#endif
+#if HAS(5)
 PASS(5)
+#endif
+#if HAS(7)
 PASS(7)
+#endif
+#if HAS(8)
 PASS(8)
+#endif
 
+#if HAS(0)
 // Any radix: every result is a sum over the butterfly's points.
 inline void pass_any(__global const V* restrict from, __global V* restrict to, long m, long done, long radix, __global const R* cosines,
                      __global const R* sines, long unit) {
@@ -193,6 +209,7 @@ inline void pass_any(__global const V* restrict from, __global V* restrict to, l
         out[0] = re, out[1] = im;
       }
 }
+#endif
 
 // ---- between memory and scratch. `swap`: 1 exchanges real and imaginary parts.
 // `points` complex numbers of every row, rows `stride` reals apart, of which `rows` exist.
@@ -375,14 +392,31 @@ FAT_KERNEL void fft_lines(TENSOR(const R, x), TENSOR(R, y), TENSOR(V, scratch), 
 #endif
     for (long i = 0, done = 1; i < p.passes; ++i) {
       const int radix = p.radix[i];
+#define CASE(r) case r: pass_##r(from, to, p.m, done, cosines, sines, unit); break;
       switch (radix) {
-        case 2: pass_2(from, to, p.m, done, cosines, sines, unit); break;
-        case 3: pass_3(from, to, p.m, done, cosines, sines, unit); break;
-        case 4: pass_4(from, to, p.m, done, cosines, sines, unit); break;
-        case 5: pass_5(from, to, p.m, done, cosines, sines, unit); break;
-        case 7: pass_7(from, to, p.m, done, cosines, sines, unit); break;
-        case 8: pass_8(from, to, p.m, done, cosines, sines, unit); break;
-        default: pass_any(from, to, p.m, done, radix, cosines, sines, unit);
+#if HAS(2)
+        CASE(2)
+#endif
+#if HAS(3)
+        CASE(3)
+#endif
+#if HAS(4)
+        CASE(4)
+#endif
+#if HAS(5)
+        CASE(5)
+#endif
+#if HAS(7)
+        CASE(7)
+#endif
+#if HAS(8)
+        CASE(8)
+#endif
+        default:
+#if HAS(0)
+          pass_any(from, to, p.m, done, radix, cosines, sines, unit);
+#endif
+          break;
       }
       done *= radix;
       __global V* last = from;

@@ -57,15 +57,16 @@ class Transform {
   void tangle(FftKind kind, const void* x, void* y, int64_t rows, int64_t n) {
     static KernelSite site("fft_lines.cl", "fft_tangle");
     const int64_t m = n / 2, per_row = ceil_div(m, int64_t{4096}), share = round_up(ceil_div(m, per_row), lanes_);
-    launch(queue_, kernel(site, kind, true, true), Range(static_cast<size_t>(rows * ceil_div(m, share))), Range(1), x, y, n, share, ceil_div(m, share));
+    launch(queue_, kernel(site, kind, true, true, 0), Range(static_cast<size_t>(rows * ceil_div(m, share))), Range(1), x, y, n, share, ceil_div(m, share));
   }
 
  private:
-  Kernel& kernel(KernelSite& site, FftKind kind, bool x_rows, bool y_rows) {
-    return site.get(queue_.device(), Variant().add(real_).add(static_cast<uint64_t>(kind), 2).add(x_rows, 1).add(y_rows, 1), [&] {
+  Kernel& kernel(KernelSite& site, FftKind kind, bool x_rows, bool y_rows, uint64_t radices) {
+    return site.get(queue_.device(), Variant().add(real_).add(static_cast<uint64_t>(kind), 2).add(x_rows, 1).add(y_rows, 1).add(radices, 9), [&] {
       Defines defines;
       dtype(defines, "REAL", real_);
-      return defines.add("KIND", static_cast<int>(kind)).add("X_ROWS", x_rows ? 1 : 0).add("Y_ROWS", y_rows ? 1 : 0);
+      defines.add("KIND", static_cast<int>(kind)).add("X_ROWS", x_rows ? 1 : 0).add("Y_ROWS", y_rows ? 1 : 0);
+      return defines.add("RADICES", static_cast<int64_t>(radices));
     });
   }
 
@@ -79,6 +80,8 @@ class Transform {
     const std::vector<int64_t> factors = factors_of(p.m, true);
     p.passes = static_cast<int64_t>(factors.size());
     std::copy(factors.begin(), factors.end(), p.radix);
+    uint64_t radices = 0;
+    for (const int64_t radix : factors) radices |= uint64_t{1} << (radix <= 8 ? radix : 0);
     // A task's scratch should stay in its cache: few tasks, each with many groups.
     const int64_t units = queue_.device().capabilities().compute_units;
     const int64_t wanted = std::min({p.groups, fat_tasks(queue_.device(), p.groups * lanes_ * n, 8192), 4 * units});
@@ -87,7 +90,7 @@ class Transform {
     p.scratch = 2 * ceil_div(n, lanes_) + 4 * (p.m + 1);
     const Workspace scratch = complex_numbers(tasks * p.scratch * lanes_ / 2);
     const auto with = [&](auto factor) {
-      launch(queue_, kernel(site, kind, x_rows, y_rows), Range(static_cast<size_t>(tasks)), Range(1), x, y, scratch.data(), p, factor);
+      launch(queue_, kernel(site, kind, x_rows, y_rows, radices), Range(static_cast<size_t>(tasks)), Range(1), x, y, scratch.data(), p, factor);
     };
     real_ == DType::float64 ? with(scale) : with(static_cast<float>(scale));
   }
