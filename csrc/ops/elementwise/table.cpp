@@ -112,7 +112,7 @@ static constexpr ElementwiseRow rows[] = {
     {"zeta", 2, "zeta_of(a, b)", "-"},
     // (-1)^(n + 1) n! zeta(n + 1, a); s0 = n + 1, s1 = (-1)^(n + 1) n!
     {"polygamma", 1, "s1 * zeta_of(s0, a)", "-"},
-    {"erfc", 1, "erfc(a)", "-"},
+    {"erfc", 1, "erfc_fast(a)", "-"},
     {"lgamma", 1, "lgamma(a)", "-"},
     {"sinc", 1, "(a == ZERO) ? (T)1 : sin_of((S)3.14159265358979323846 * a) / ((S)3.14159265358979323846 * a)", "-",
      "(a.x == 0 && a.y == 0) ? (T)(1, 0) : c_div(c_sin(C_PI * a), C_PI * a)"},

@@ -123,6 +123,7 @@ ACCURATE = {
     "exp": (1, "small"),
     "tanh": (2, "small"),
     "tan": (4, "small"),
+    "erfc": (4, "small"),
     "erfinv": (4, "unit"),
 }
 
