@@ -39,7 +39,7 @@ struct Piece {
 
 // Up to 8 dense pieces that lie side by side, one launch.
 void copy_pieces(Queue& queue, void* out, std::span<const Piece> pieces, int64_t rows, int64_t pitch, size_t bytes) {
-  static KernelSite site("shape.cl", "concatenate");
+  static KernelSite any_site("shape.cl", "concatenate"), narrow_site("shape.cl", "concatenate_narrow");
   Device& device = queue.device();
   ConcatenateShape shape;
   const void* data[concatenate_slots] = {};
@@ -52,9 +52,19 @@ void copy_pieces(Queue& queue, void* out, std::span<const Piece> pieces, int64_t
   shape.first = pieces.front().start;
   shape.pitch = pitch;
   shape.total = rows * shape.width;
+  const auto kernel_of = [&](KernelSite& site) -> Kernel& {
+    return site.get(device, Variant().add(bytes, 6), [&] { return Defines().add("BYTES", static_cast<int64_t>(bytes)); });
+  };
+  const auto slots = static_cast<int32_t>(pieces.size());
+  if (device.fat() && shape.width <= 16 * slots && rows > 16) {
+    shape.block = ceil_div(rows, fat_tasks(device, shape.total));
+    launch(queue, kernel_of(narrow_site), Range(static_cast<size_t>(ceil_div(rows, shape.block))), Range(1), out, data[0], data[1], data[2], data[3],
+           data[4], data[5], data[6], data[7], shape, slots);
+    return;
+  }
   if (device.fat()) shape.block = ceil_div(shape.total, fat_tasks(device, shape.total));
   const int64_t items = ceil_div(shape.total, shape.block);
-  Kernel& kernel = site.get(device, Variant().add(bytes, 6), [&] { return Defines().add("BYTES", static_cast<int64_t>(bytes)); });
+  Kernel& kernel = kernel_of(any_site);
   launch(queue, kernel, Range(device.fat() ? items : round_up(items, 256)), device.fat() ? Range(1) : Range(256), out, data[0], data[1], data[2], data[3],
          data[4], data[5], data[6], data[7], shape);
 }
