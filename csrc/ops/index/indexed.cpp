@@ -87,7 +87,9 @@ Cut cut_fat(const IndexedPlan& plan, const Device& device) {
   Cut cut{ceil_div(walk.outer, std::min(walk.outer, wanted)), walk.inner, 1};
   int64_t tasks = ceil_div(walk.outer, cut.outer_block);
   if (tasks < wanted && plan.inner_is_free && walk.inner >= 128) {
-    cut.inner_block = std::max<int64_t>(64, round_up(ceil_div(walk.inner, ceil_div(wanted, tasks)), 64));
+    // A block of conflicting rows is met row by row, far apart in memory: long pieces of rows, and no more of them than keep the units busy.
+    const int64_t units = device.capabilities().compute_units, most = plan.has_conflicts() ? std::min(wanted, 4 * units) : wanted;
+    cut.inner_block = std::max<int64_t>(plan.has_conflicts() ? 1024 : 64, round_up(ceil_div(walk.inner, ceil_div(most, tasks)), 64));
     tasks *= ceil_div(walk.inner, cut.inner_block);
   }
   // Every part scans all indices, so there are no more parts than workers.
