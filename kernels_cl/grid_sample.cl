@@ -4,6 +4,7 @@
 //   grid_gradient          the same for the gradient of the grid
 //   image_gradient_points  a work-item per point, atomic additions
 //   image_gradient_planes  a work-item per `block` channels of an image, all points in order
+// Fat devices know the pixels of GROUP points at a time and go through them channel by channel.
 #include "common/types.clh"
 
 #ifndef D
@@ -22,6 +23,12 @@
 #define ATOMIC 0
 #endif
 #define V VALUE(A)
+#if DEVICE_FAT
+#define POINT_KERNEL FAT_KERNEL
+#else
+#define POINT_KERNEL __kernel
+#endif
+#define EACH_PIXEL(k) _Pragma("unroll") for (int k = 0; k < PIXELS; ++k)
 #define ELEMENT STORAGE(D)
 
 #if INTERPOLATION == 0
@@ -43,78 +50,87 @@ typedef struct {
   int padding, align_corners;
 } GridShape;
 
+// Coordinates are taken LANES at a time on fat devices, one by one elsewhere: P holds them.
+#if DEVICE_FAT
+#define LANES_float32 16
+#define LANES_float64 8
+#define LANES CAT(LANES_, A)
+#define P VALUE_V(A, LANES)
+#else
+#define P V
+#endif
+
 // Reflects x into [low, high] (both given doubled); *slope becomes the derivative's sign.
-inline V reflect(V x, long low2, long high2, V* slope) {
+inline P reflect(P x, long low2, long high2, P* slope) {
   if (low2 == high2) {
-    *slope = 0;
-    return 0;
+    *slope = (P)0;
+    return (P)0;
   }
   const V low = (V)low2 / 2, span = (V)(high2 - low2) / 2;
   x -= low;
-  const V sign = x < 0 ? -1 : 1;
+  const P sign = x < 0 ? (P)-1 : (P)1;
   x *= sign;
-  const V extra = fmod(x, span);
-  const bool odd = fmod(floor(x / span), (V)2) != 0;
-  *slope = odd ? -sign : sign;
-  return (odd ? span - extra : extra) + low;
+  const P extra = fmod(x, (P)span), turns = floor(x / span), odd = fmod(turns, (P)2);
+  *slope = odd != 0 ? -sign : sign;
+  return (odd != 0 ? span - extra : extra) + low;
 }
 
 // Applies the padding mode to a pixel coordinate; *slope is multiplied by the derivative.
-inline V pad(V x, long size, const GridShape* s, V* slope) {
+inline P pad(P x, long size, const GridShape* s, P* slope) {
   if (s->padding == 0) return x;
   if (s->padding == 2) {
-    V turn;
+    P turn;
     x = s->align_corners ? reflect(x, 0, 2 * (size - 1), &turn) : reflect(x, -1, 2 * size - 1, &turn);
     *slope *= turn;
   }
-  const V last = (V)(size - 1);
-  if (x <= 0 || x >= last || x != x) *slope = 0;
-  return x > 0 ? (x < last ? x : last) : 0;
-}
-
-// Whole numbers outside the range of long, and NaN, are outside every image.
-inline long to_index(V x) {
-  return x >= -1e9f && x <= 1e9f ? (long)x : -1000;
+  const P last = (P)(V)(size - 1);
+  *slope = ((x <= 0) | (x >= last) | (x != x)) ? (P)0 : *slope;
+  return x > 0 ? (x < last ? x : last) : (P)0;
 }
 
 typedef struct {
-  long index[TAPS];  // -1: outside the image
-  V weight[TAPS], slope[TAPS];
+  P index[TAPS];  // a whole number; -1: outside the image
+  P weight[TAPS], slope[TAPS];
 } Axis;
 
-inline Axis axis_taps(V coordinate, long size, const GridShape* s) {
+inline Axis axis_taps(P coordinate, long size, const GridShape* s) {
   Axis axis;
-  V slope = s->align_corners ? (V)(size - 1) / 2 : (V)size / 2;
-  V x = s->align_corners ? (coordinate + 1) / 2 * (size - 1) : ((coordinate + 1) * size - 1) / 2;
+  P slope = (P)(s->align_corners ? (V)(size - 1) / 2 : (V)size / 2);
+  P x = s->align_corners ? (coordinate + 1) / 2 * (V)(size - 1) : ((coordinate + 1) * (V)size - 1) / 2;
 #if INTERPOLATION == 0
   x = pad(x, size, s, &slope);
-  const long first = to_index(floor(x));
-  axis.weight[1] = x - floor(x);
+  const P first = floor(x);
+  axis.weight[1] = x - first;
   axis.weight[0] = 1 - axis.weight[1];
   axis.slope[0] = -slope;
   axis.slope[1] = slope;
-  for (int t = 0; t < 2; ++t) axis.index[t] = first + t;
+  axis.index[0] = first;
+  axis.index[1] = first + 1;
 #elif INTERPOLATION == 1
   x = pad(x, size, s, &slope);
-  axis.index[0] = to_index(rint(x));
-  axis.weight[0] = 1;
-  axis.slope[0] = 0;
+  axis.index[0] = rint(x);
+  axis.weight[0] = (P)1;
+  axis.slope[0] = (P)0;
 #else
-  const V whole = floor(x), t = x - whole, a = (V)-0.75f;
-  const V d[4] = {t + 1, t, 1 - t, 2 - t}, sign[4] = {1, 1, -1, -1};
+  const P whole = floor(x), t = x - whole, a = (P)-0.75f;
+  const P d[4] = {t + 1, t, 1 - t, 2 - t};
   for (int i = 0; i < 4; ++i) {
     const bool outer = i == 0 || i == 3;
+    const V sign = i < 2 ? 1 : -1;
     axis.weight[i] = outer ? ((a * d[i] - 5 * a) * d[i] + 8 * a) * d[i] - 4 * a : ((a + 2) * d[i] - (a + 3)) * d[i] * d[i] + 1;
-    axis.slope[i] = slope * sign[i] * (outer ? (3 * a * d[i] - 10 * a) * d[i] + 8 * a : (3 * (a + 2) * d[i] - 2 * (a + 3)) * d[i]);
-    V ignored = 1;
-    axis.index[i] = to_index(pad(whole + (i - 1), size, s, &ignored));
+    axis.slope[i] = slope * sign * (outer ? (3 * a * d[i] - 10 * a) * d[i] + 8 * a : (3 * (a + 2) * d[i] - 2 * (a + 3)) * d[i]);
+    P ignored = (P)1;
+    axis.index[i] = pad(whole + (V)(i - 1), size, s, &ignored);
   }
 #endif
-  for (int t = 0; t < TAPS; ++t)
-    if (axis.index[t] < 0 || axis.index[t] >= size) axis.index[t] = -1;
+  for (int t = 0; t < TAPS; ++t) axis.index[t] = ((axis.index[t] >= 0) & (axis.index[t] < (V)size)) ? axis.index[t] : (P)-1;
   return axis;
 }
 
+// Tap of axis a in pixel k of a point.
+#define TAP(a, k) ((a) == 0 ? (k) % TAPS : (a) == 1 ? (k) / TAPS % TAPS : (k) / (TAPS * TAPS))
+
+#if !DEVICE_FAT
 typedef struct {
   Axis axis[DIMS];
 } Point;
@@ -125,14 +141,11 @@ inline Point point_at(__global const ELEMENT* grid, long point, const GridShape*
   return p;
 }
 
-// Tap of axis a in pixel k of a point.
-#define TAP(a, k) ((a) == 0 ? (k) % TAPS : (a) == 1 ? (k) / TAPS % TAPS : (k) / (TAPS * TAPS))
-
 // Offset of pixel k in its plane, or -1.
 inline long pixel_offset(const Point* p, int k, const GridShape* s) {
   long offset = 0;
   for (int a = DIMS - 1; a >= 0; --a) {
-    const long i = p->axis[a].index[TAP(a, k)];
+    const long i = (long)p->axis[a].index[TAP(a, k)];
     if (i < 0) return -1;
     offset = offset * s->size[a] + i;
   }
@@ -145,55 +158,173 @@ inline V pixel_weight(const Point* p, int k, int along) {
   return weight;
 }
 
+#endif
+
 #if DIMS == 3
 #define PLANE(s) (s.size[0] * s.size[1] * s.size[2])
 #else
 #define PLANE(s) (s.size[0] * s.size[1])
 #endif
 
+#if DEVICE_FAT
+#define GROUP 64
+// The axes and pixels of `count` points of one image from `point` on. Pixels outside of the image have offset 0, which may be read, weight 0, and
+// are not `valid`. outside: 0, or NaN for coordinates that are not finite: in two dimensions the CPU multiplies what lies outside by zero.
+typedef struct {
+  int count, all_valid;
+  V index[DIMS][TAPS][GROUP], factor[DIMS][TAPS][GROUP], slope[DIMS][TAPS][GROUP];
+  long offset[PIXELS][GROUP];
+  int valid[PIXELS][GROUP];
+  V weight[PIXELS][GROUP], outside[GROUP];
+} PointGroup;
+
+inline void point_group(PointGroup* g, __global const ELEMENT* grid, long point, long count, const GridShape* s) {
+  g->count = (int)count;
+  for (int a = 0; a < DIMS; ++a) {
+    V coordinates[GROUP];
+    for (int i = 0; i < GROUP; ++i) coordinates[i] = 0;
+    for (int i = 0; i < g->count; ++i) coordinates[i] = LOAD(D, A, grid, (point + i) * DIMS + a);
+    for (int i = 0; i < g->count; i += LANES) {
+      const Axis axis = axis_taps(CAT(vload, LANES)(0, coordinates + i), s->size[a], s);
+      for (int t = 0; t < TAPS; ++t) {
+        CAT(vstore, LANES)(axis.index[t], 0, g->index[a][t] + i);
+        CAT(vstore, LANES)(axis.weight[t], 0, g->factor[a][t] + i);
+        CAT(vstore, LANES)(axis.slope[t], 0, g->slope[a][t] + i);
+      }
+    }
+  }
+  int invalid = 0;
+  for (int i = 0; i < g->count; ++i) g->outside[i] = 0;
+  EACH_PIXEL(k) {
+    for (int i = 0; i < g->count; ++i) {
+      V weight = 1;
+      long offset = 0;
+      int valid = 1;
+      _Pragma("unroll") for (int a = DIMS - 1; a >= 0; --a) {
+        const V index = g->index[a][TAP(a, k)][i];
+        valid &= index >= 0;
+        offset = offset * s->size[a] + (long)index;
+        weight *= g->factor[a][TAP(a, k)][i];
+      }
+      g->valid[k][i] = valid;
+      g->offset[k][i] = valid ? offset : 0;
+      g->weight[k][i] = valid ? weight : 0;
+      if (DIMS == 2) g->outside[i] += valid ? 0 : weight * 0;
+      invalid |= !valid;
+    }
+  }
+  g->all_valid = !invalid;
+}
+// Product of factors of pixel k of point i; of its derivative with respect to axis `along`.
+inline V pixel_slope(const PointGroup* g, int k, int i, int along) {
+  V product = 1;
+  _Pragma("unroll") for (int a = 0; a < DIMS; ++a) product *= a == along ? g->slope[a][TAP(a, k)][i] : g->factor[a][TAP(a, k)][i];
+  return product;
+}
+// Calls of points [from, to) that lie in one image, GROUP of them at most at a time: `at` of image n.
+#define FOR_GROUPS(from, to, n, at, count)                                                                        \
+  for (long i_ = from, count = 0; i_ < (to); i_ += count)                                                         \
+    for (long n = i_ / s.points, at = i_ - n * s.points, once_ = 1;                                               \
+         once_ && (count = MIN_OF((long)GROUP, MIN_OF(s.points - at, (to) - i_)), 1); once_ = 0)
+#endif
+
 #define FOR_POINTS(i) for (long i = (long)get_global_id(0) * block, end_ = MIN_OF(i + block, s.batch * s.points); i < end_; ++i)
 
-__kernel void grid_sample(TENSOR(ELEMENT, output), TENSOR(const ELEMENT, input), TENSOR(const ELEMENT, grid), GridShape s, long block) {
+POINT_KERNEL void grid_sample(TENSOR(ELEMENT, output), TENSOR(const ELEMENT, input), TENSOR(const ELEMENT, grid), GridShape s, long block) {
   OPEN(ELEMENT, output);
   OPEN(const ELEMENT, input);
   OPEN(const ELEMENT, grid);
   const long plane = PLANE(s);
+#if DEVICE_FAT
+  const long first = (long)get_global_id(0) * block, last = MIN_OF(first + block, s.batch * s.points);
+  PointGroup g;
+  FOR_GROUPS(first, last, n, at, count) {
+    point_group(&g, grid, n * s.points + at, count, &s);
+    for (long c = n * s.channels; c < (n + 1) * s.channels; ++c) {
+      __global const ELEMENT* restrict from = input + c * plane;
+      __global ELEMENT* restrict to = output + c * s.points + at;
+      if (g.all_valid) {
+        for (int i = 0; i < g.count; ++i) {
+          V sum = 0;
+          EACH_PIXEL(k) sum += g.weight[k][i] * LOAD(D, A, from, g.offset[k][i]);
+          STORE(D, A, to, i, sum);
+        }
+      } else {
+        for (int i = 0; i < g.count; ++i) {
+          V sum = g.outside[i];
+          EACH_PIXEL(k) {
+            const V pixel = LOAD(D, A, from, g.offset[k][i]);
+            sum += g.weight[k][i] * (g.valid[k][i] ? pixel : (V)0);
+          }
+          STORE(D, A, to, i, sum);
+        }
+      }
+    }
+  }
+#else
   FOR_POINTS(i) {
     const long n = i / s.points, at = i - n * s.points;
     const Point p = point_at(grid, i, &s);
     long offsets[PIXELS];
     V weights[PIXELS];
-    for (int k = 0; k < PIXELS; ++k) {
+    EACH_PIXEL(k) {
       offsets[k] = pixel_offset(&p, k, &s);
       weights[k] = pixel_weight(&p, k, -1);
     }
     V outside = 0;  // NaN for coordinates that are not finite: in two dimensions the CPU multiplies what lies outside by zero
 #if DIMS == 2
-    for (int k = 0; k < PIXELS; ++k)
+    EACH_PIXEL(k)
       if (offsets[k] < 0) outside += weights[k] * 0;
 #endif
     for (long c = n * s.channels; c < (n + 1) * s.channels; ++c) {
       V sum = outside;
-      for (int k = 0; k < PIXELS; ++k)
+      EACH_PIXEL(k)
         if (offsets[k] >= 0) sum += weights[k] * LOAD(D, A, input, c * plane + offsets[k]);
       STORE(D, A, output, c * s.points + at, sum);
     }
   }
+#endif
 }
 
-__kernel void grid_gradient(TENSOR(ELEMENT, grad_grid), TENSOR(const ELEMENT, grad_output), TENSOR(const ELEMENT, input), TENSOR(const ELEMENT, grid),
+POINT_KERNEL void grid_gradient(TENSOR(ELEMENT, grad_grid), TENSOR(const ELEMENT, grad_output), TENSOR(const ELEMENT, input), TENSOR(const ELEMENT, grid),
                             GridShape s, long block) {
   OPEN(ELEMENT, grad_grid);
   OPEN(const ELEMENT, grad_output);
   OPEN(const ELEMENT, input);
   OPEN(const ELEMENT, grid);
   const long plane = PLANE(s);
+#if DEVICE_FAT
+  const long first = (long)get_global_id(0) * block, last = MIN_OF(first + block, s.batch * s.points);
+  PointGroup g;
+  FOR_GROUPS(first, last, n, at, count) {
+    point_group(&g, grid, n * s.points + at, count, &s);
+    V sum[PIXELS][GROUP];  // over channels of pixel * gradient
+    EACH_PIXEL(k)
+      for (int i = 0; i < g.count; ++i) sum[k][i] = 0;
+    for (long c = n * s.channels; c < (n + 1) * s.channels; ++c) {
+      __global const ELEMENT* restrict from = input + c * plane;
+      __global const ELEMENT* restrict gradient = grad_output + c * s.points + at;
+      for (int i = 0; i < g.count; ++i) {
+        const V d = LOAD(D, A, gradient, i);
+        EACH_PIXEL(k) sum[k][i] += LOAD(D, A, from, g.offset[k][i]) * d;
+      }
+    }
+    for (int i = 0; i < g.count; ++i) {
+      const long point = n * s.points + at + i;
+      for (int a = 0; a < DIMS; ++a) {
+        V slope = 0;
+        EACH_PIXEL(k) slope += g.valid[k][i] ? sum[k][i] * pixel_slope(&g, k, i, a) : (V)0;
+        STORE(D, A, grad_grid, point * DIMS + a, slope);
+      }
+    }
+  }
+#else
   FOR_POINTS(i) {
     const long n = i / s.points, at = i - n * s.points;
     const Point p = point_at(grid, i, &s);
     V slope[DIMS];
     for (int a = 0; a < DIMS; ++a) slope[a] = 0;
-    for (int k = 0; k < PIXELS; ++k) {
+    EACH_PIXEL(k) {
       const long offset = pixel_offset(&p, k, &s);
       if (offset < 0) continue;
       V sum = 0;  // over channels of pixel * gradient
@@ -202,6 +333,7 @@ __kernel void grid_gradient(TENSOR(ELEMENT, grad_grid), TENSOR(const ELEMENT, gr
     }
     for (int a = 0; a < DIMS; ++a) STORE(D, A, grad_grid, i * DIMS + a, slope[a]);
   }
+#endif
 }
 
 #if ATOMIC
@@ -218,7 +350,7 @@ __kernel void image_gradient_points(TENSOR(ELEMENT, grad_input), TENSOR(const EL
   FOR_POINTS(i) {
     const long n = i / s.points, at = i - n * s.points;
     const Point p = point_at(grid, i, &s);
-    for (int k = 0; k < PIXELS; ++k) {
+    EACH_PIXEL(k) {
       const long offset = pixel_offset(&p, k, &s);
       if (offset < 0) continue;
       const V weight = pixel_weight(&p, k, -1);
@@ -229,16 +361,33 @@ __kernel void image_gradient_points(TENSOR(ELEMENT, grad_input), TENSOR(const EL
 }
 #endif
 
-__kernel void image_gradient_planes(TENSOR(ELEMENT, grad_input), TENSOR(const ELEMENT, grad_output), TENSOR(const ELEMENT, grid), GridShape s, long block) {
+POINT_KERNEL void image_gradient_planes(TENSOR(ELEMENT, grad_input), TENSOR(const ELEMENT, grad_output), TENSOR(const ELEMENT, grid), GridShape s, long block) {
   OPEN(ELEMENT, grad_input);
   OPEN(const ELEMENT, grad_output);
   OPEN(const ELEMENT, grid);
   const long plane = PLANE(s), blocks = (s.channels + block - 1) / block, item = get_global_id(0), n = item / blocks;
   if (n >= s.batch) return;
   const long from = n * s.channels + item % blocks * block, to = MIN_OF(from + block, (n + 1) * s.channels);
+#if DEVICE_FAT
+  PointGroup g;
+  for (long at = 0; at < s.points; at += GROUP) {
+    point_group(&g, grid, n * s.points + at, MIN_OF((long)GROUP, s.points - at), &s);
+    for (long c = from; c < to; ++c) {
+      __global ELEMENT* plane_of = grad_input + c * plane;
+      for (int i = 0; i < g.count; ++i) {
+        const V d = LOAD(D, A, grad_output, c * s.points + at + i);
+        EACH_PIXEL(k) {
+          if (!g.valid[k][i]) continue;
+          const V sum = LOAD(D, A, plane_of, g.offset[k][i]) + g.weight[k][i] * d;
+          STORE(D, A, plane_of, g.offset[k][i], sum);
+        }
+      }
+    }
+  }
+#else
   for (long at = 0; at < s.points; ++at) {
     const Point p = point_at(grid, n * s.points + at, &s);
-    for (int k = 0; k < PIXELS; ++k) {
+    EACH_PIXEL(k) {
       const long offset = pixel_offset(&p, k, &s);
       if (offset < 0) continue;
       const V weight = pixel_weight(&p, k, -1);
@@ -248,4 +397,5 @@ __kernel void image_gradient_planes(TENSOR(ELEMENT, grad_input), TENSOR(const EL
       }
     }
   }
+#endif
 }

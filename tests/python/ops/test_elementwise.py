@@ -193,3 +193,13 @@ def test_sine_and_cosine_to_2_ulp(name):
     spacing = torch.nextafter(expected.abs().float(), torch.tensor(math.inf)).double() - expected.abs().float().double()
     assert ((actual - expected).abs() <= 2 * spacing).all()
     assert torch.equal(torch.signbit(actual[-5:-3]), torch.signbit(expected[-5:-3]))
+
+
+def test_conversions_of_every_half(device, no_fallback):
+    halves = torch.arange(-(1 << 15), 1 << 15, dtype=torch.int32).to(torch.int16).view(torch.float16)
+    x = halves.float()
+    assert torch.equal(halves.to(device).float().cpu().view(torch.int32), x.view(torch.int32))
+    # numbers between halves, ties among them, and beyond the largest
+    numbers = x[x.isfinite()]
+    x = torch.cat([x, numbers * (1 + 2**-11), numbers * (1 + 2**-11 + 2**-20), numbers * (1 + 2**-12), torch.linspace(-7e4, 7e4, 10001), numbers * 2**-10])
+    assert torch.equal(x.to(device).half().cpu().view(torch.int16), x.half().view(torch.int16))

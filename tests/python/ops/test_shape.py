@@ -33,6 +33,25 @@ def test_cat_dtypes(dtype, device):
     same(lambda x: torch.stack([x, x], 1), x)
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float16, torch.float32, torch.float64, torch.complex128], ids=str)
+@pytest.mark.parametrize("count", [2, 3, 9])
+def test_pieces_of_few_elements(count, dtype, device, no_fallback):
+    for shape in [(3, 5), (7, 100), (4, 33, 1), (1000,)]:
+        tensors = [torch.randint(0, 100, shape).to(dtype) for _ in range(count)]
+        for dim in range(len(shape) + 1):
+            assert torch.equal(torch.stack([t.to(device) for t in tensors], dim).cpu(), torch.stack(tensors, dim))
+    tensors = [torch.randint(0, 100, (300, width)).to(dtype) for width in (1, 2, 3, 5, 1, 17)[:count]]
+    assert torch.equal(torch.cat([t.to(device) for t in tensors], 1).cpu(), torch.cat(tensors, 1))
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float16, torch.float32, torch.float64, torch.complex128], ids=str)
+def test_flips(dtype, device, no_fallback):
+    for shape in [(3, 5), (7, 100), (2, 3, 37), (1, 16), (4, 17, 1)]:
+        x = torch.randint(0, 100, shape).to(dtype)
+        for dims in [(0,), (1,), (0, 1), (-1,)]:
+            assert torch.equal(x.to(device).flip(dims).cpu(), x.flip(dims))
+
+
 def test_cat_promotes_skips_empty_and_keeps_channels_last(device):
     x, y = torch.randn(4, 3), torch.arange(12).view(4, 3)
     same(lambda x, y: torch.cat([x, y], 1), x, y)
