@@ -8,6 +8,7 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/empty_permuted.h>
 #include <ATen/ops/real.h>
+#include <c10/util/accumulate.h>
 
 #include <algorithm>
 #include <cmath>

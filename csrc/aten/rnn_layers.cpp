@@ -9,6 +9,9 @@
 #include <ATen/ops/mm.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <algorithm>
+#include <iterator>
+
 namespace ocl::aten::rnn {
 
 using at::Tensor;
