@@ -70,7 +70,8 @@ inline P reflect(P x, long low2, long high2, P* slope) {
   x -= low;
   const P sign = x < 0 ? (P)-1 : (P)1;
   x *= sign;
-  const P extra = fmod(x, (P)span), turns = floor(x / span), odd = fmod(turns, (P)2);
+  // Not fmod: PoCL's takes seconds for some vectors of doubles.
+  const P turns = floor(x / span), extra = x - turns * span, odd = turns - 2 * floor(turns / 2);
   *slope = odd != 0 ? -sign : sign;
   return (odd != 0 ? span - extra : extra) + low;
 }
