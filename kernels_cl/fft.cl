@@ -70,11 +70,15 @@ __kernel void fft_pass_any(TENSOR(const C, x), TENSOR(C, y), TENSOR(const C, w),
   const long t = get_global_id(0), row = t / p.n, rest = t - row * p.n, r = rest / step, j = rest - r * step, k = j % p.done;
   __global const C* in = x + row * p.n + j;
   const long turn = k * unit + r * step;  // < n
-  C sum = in[0];
-  for (long q = 1, at = turn; q < p.radix; ++q) {
-    sum += times(in[q * step], twiddle(w, at, p.inverse));
-    at += turn;
-    at = at >= p.n ? at - p.n : at;
+  C sum = (C)0;
+  for (long q = 0, at = 0; q < p.radix;) {  // sums of sums: a prime's many terms would lose digits
+    C part = (C)0;
+    for (const long last = MIN_OF(q + 32, p.radix); q < last; ++q) {
+      part += times(in[q * step], twiddle(w, at, p.inverse));
+      at += turn;
+      at = at >= p.n ? at - p.n : at;
+    }
+    sum += part;
   }
   y[row * p.n + (j - k) * p.radix + k + r * p.done] = scale * sum;
 }
