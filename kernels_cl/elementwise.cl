@@ -1,6 +1,7 @@
 // out = EXPRESSION(inputs, scalars), element by element; one program per row of the table and combination of types.
 // Defines: COMPUTE, OUT_DTYPE, IN<i>_DTYPE (names of common/types.clh), IN<i>_SCALAR (1: the input is a number), INPUTS, SCALARS,
-// W (vector width), DIMS, EXPRESSION. Chosen by ops/elementwise/engine.cpp:
+// W (vector width, in elements; of complex types 1, or vectors are as common/complex_pairs.clh says), DIMS, EXPRESSION. Chosen by
+// ops/elementwise/engine.cpp:
 //   elementwise_flat     all operands contiguous or a single element
 //   elementwise_strided  any strides; dimension 0 is the inner one, vectors run along it
 #ifndef EXPRESSION
@@ -20,7 +21,12 @@
 
 #pragma OPENCL FP_CONTRACT OFF
 
+#define PAIRS (IS_COMPLEX(COMPUTE) && W > 1)
+#if PAIRS
+#define T PAIRS_OF(COMPUTE)
+#else
 #define T VALUE_V(COMPUTE, W)
+#endif
 #define S VALUE(COMPUTE)
 #include "common/vector_math.clh"
 // Included files appear once in the source, so each has one condition.
@@ -78,19 +84,29 @@
 #define SV
 #elif SCALARS == 1
 #define SP , const S s0_value
-#define SV const T s0 = (T)(s0_value);
+#define SV const T s0 = SPREAD(s0_value);
 #elif SCALARS == 2
 #define SP , const S s0_value, const S s1_value
-#define SV const T s0 = (T)(s0_value), s1 = (T)(s1_value);
+#define SV const T s0 = SPREAD(s0_value), s1 = SPREAD(s1_value);
 #else
 #define SP , const S s0_value, const S s1_value, const S s2_value
-#define SV const T s0 = (T)(s0_value), s1 = (T)(s1_value), s2 = (T)(s2_value);
+#define SV const T s0 = SPREAD(s0_value), s1 = SPREAD(s1_value), s2 = SPREAD(s2_value);
 #endif
 
 #define PARAMETERS TENSOR(STORAGE(OUT_DTYPE), y) P0 P1 P2 P3 SP
 #define OPEN_ALL OPEN(STORAGE(OUT_DTYPE), y); O0 O1 O2 O3 SV
 
-// ---- one vector
+// ---- one vector. SPREAD: of one value; FROM_LANES, TO_LANES: of and to an array of S.
+#if PAIRS
+#define SPREAD(v) REPEAT_PAIR(v)
+#define FROM_LANES(lane) PAIRS_LOAD((__private const PART*)(lane))
+#define TO_LANES(v, lane) PAIRS_STORE(v, (__private PART*)(lane))
+#define LOAD_T(D, p, i) LOAD_PAIRS(D, p, i)
+#define STORE_T(p, i, v) STORE_PAIRS(OUT_DTYPE, p, i, v)
+#else
+#define SPREAD(v) (T)(v)
+#define FROM_LANES(lane) CAT(vload, W)(0, lane)
+#define TO_LANES(v, lane) CAT(vstore, W)(v, 0, lane)
 #if W == 1
 #define LOAD_T(D, p, i) LOAD(D, COMPUTE, p, i)
 #define STORE_T(p, i, v) STORE(OUT_DTYPE, COMPUTE, p, i, v)
@@ -98,11 +114,12 @@
 #define LOAD_T(D, p, i) LOADV(D, COMPUTE, W, p, i)
 #define STORE_T(p, i, v) STOREV(OUT_DTYPE, COMPUTE, W, p, i, v)
 #endif
+#endif
 #define EVALUATE(result) const T result = EXPRESSION
 
 // ---- flat
-#define SPLAT_0(D, x) (T)(LOAD(D, COMPUTE, x, 0))
-#define SPLAT_1(D, x) (T)(x##_value)
+#define SPLAT_0(D, x) SPREAD(LOAD(D, COMPUTE, x, 0))
+#define SPLAT_1(D, x) SPREAD(x##_value)
 #define SPLAT(D, IS_SCALAR, x) CAT(SPLAT_, IS_SCALAR)(D, x)
 #define NEXT_0(D, x, bit, kept) ((steps & bit) ? LOAD_T(D, x, i) : kept)
 #define NEXT_1(D, x, bit, kept) kept
@@ -156,7 +173,7 @@ __kernel void elementwise_flat(PARAMETERS, long n, int steps, long share) {
     N0 N1 N2 N3
     EVALUATE(r);
     S lane[W];
-    CAT(vstore, W)(r, 0, lane);
+    TO_LANES(r, lane);
     for (int l = 0; i + l < end; l++) STORE(OUT_DTYPE, COMPUTE, y, i + l, lane[l]);
   }
 #endif
@@ -175,18 +192,18 @@ typedef struct {
   T name;                                                                             \
   {                                                                                   \
     const long s = g.strides[k][0], o = o##k + j * s;                                 \
-    if (s == 1) name = LOADV(D, COMPUTE, W, x, o);                                    \
-    else if (s == 0) name = (T)(LOAD(D, COMPUTE, x, o));                              \
+    if (s == 1) name = LOAD_T(D, x, o);                                               \
+    else if (s == 0) name = SPREAD(LOAD(D, COMPUTE, x, o));                           \
     else {                                                                            \
       S lane[W];                                                                      \
       for (int l = 0; l < W; l++) lane[l] = l < lanes ? LOAD(D, COMPUTE, x, o + l * s) : (S)0; \
-      name = CAT(vload, W)(0, lane);                                                  \
+      name = FROM_LANES(lane);                                                        \
     }                                                                                 \
   }
 #else
 #define GATHER_0(D, x, k, name) const T name = LOAD(D, COMPUTE, x, o##k + j * g.strides[k][0]);
 #endif
-#define GATHER_1(D, x, k, name) const T name = (T)(x##_value);
+#define GATHER_1(D, x, k, name) const T name = SPREAD(x##_value);
 #define GATHER(D, IS_SCALAR, x, k, name) CAT(GATHER_, IS_SCALAR)(D, x, k, name)
 
 #if INPUTS > 0
@@ -240,11 +257,11 @@ typedef struct {
   }
 
 // The same for whole vectors of rows whose elements are neighbours or one: bit k of `steps` says which it is for input k.
-#define ROW_SPLAT_0(D, x, k, bit, name) const T name##_kept = (steps & bit) ? (T)0 : (T)(LOAD(D, COMPUTE, x, o##k));
+#define ROW_SPLAT_0(D, x, k, bit, name) const T name##_kept = (steps & bit) ? (T)0 : SPREAD(LOAD(D, COMPUTE, x, o##k));
 #define ROW_SPLAT_1(D, x, k, bit, name)
 #define ROW_SPLAT(D, IS_SCALAR, x, k, bit, name) CAT(ROW_SPLAT_, IS_SCALAR)(D, x, k, bit, name)
 #define ROW_NEXT_0(D, x, k, bit, name) const T name = (steps & bit) ? LOAD_T(D, x, o##k + j) : name##_kept;
-#define ROW_NEXT_1(D, x, k, bit, name) const T name = (T)(x##_value);
+#define ROW_NEXT_1(D, x, k, bit, name) const T name = SPREAD(x##_value);
 #define ROW_NEXT(D, IS_SCALAR, x, k, bit, name) CAT(ROW_NEXT_, IS_SCALAR)(D, x, k, bit, name)
 #if INPUTS > 0
 #define RK0 ROW_SPLAT(IN0_DTYPE, IN0_SCALAR, x0, 1, 1, a)
@@ -315,7 +332,7 @@ __kernel void elementwise_strided(PARAMETERS, Geometry g, long row_share, long c
         STORE_T(y, at, r);
       } else {
         S lane[W];
-        CAT(vstore, W)(r, 0, lane);
+        TO_LANES(r, lane);
         for (int l = 0; l < lanes; l++) {
           STORE(OUT_DTYPE, COMPUTE, y, at + l * g.strides[0][0], lane[l]);
         }

@@ -136,13 +136,15 @@ inline long short_rows(INPUT x, long begin, long end, const Shape* shape, __glob
 }
 #endif
 
-// A task is `per_task` outputs and one chunk of the reduced range. Reduced dimensions innermost, or nothing contiguous.
-FAT_KERNEL void reduce_inner(OUTPUTS) {
+// A task is `per_task` outputs and one chunk of the reduced range. Reduced dimensions innermost, or nothing contiguous. `arrivals` are null or
+// Queue::counters, one for the tasks of the same outputs: the last of those to arrive combines what all of them have left.
+FAT_KERNEL void reduce_inner(OUTPUTS, TENSOR(int, arrivals)) {
   OPEN_OUTPUTS;
-  const long task = get_global_id(0), split = task % shape.splits;
-  const long end = MIN_OF(task / shape.splits * shape.per_task + shape.per_task, shape.outputs);
+  OPEN(int, arrivals);
+  const long task = get_global_id(0), split = task % shape.splits, group = task / shape.splits;
+  const long begin = group * shape.per_task, end = MIN_OF(begin + shape.per_task, shape.outputs);
   const long first = split * shape.chunk, last = MIN_OF(first + shape.chunk, shape.extent);
-  long o = task / shape.splits * shape.per_task;
+  long o = begin;
 #if !INDEXED && W == 16
   if (shape.splits == 1 && shape.reduced == 1 && shape.reduced_x[0] == 1 && shape.extent <= SHORT_ROW)
     o = short_rows(x, o, end, &shape, centers, y, param);
@@ -157,6 +159,12 @@ FAT_KERNEL void reduce_inner(OUTPUTS) {
     const State1 s = reduce_range(p, first, last, &shape, center, param);
     store_result(s, o, split, first, &shape, y, y_index, partial, partial_index, param);
   }
+  if (!arrivals) return;
+  mem_fence(CLK_GLOBAL_MEM_FENCE);
+  if (atomic_inc(arrivals + group) != (int)shape.splits - 1) return;
+  mem_fence(CLK_GLOBAL_MEM_FENCE);
+  arrivals[group] = 0;
+  combine_splits(begin, end, shape.splits, &shape, y, y_index, partial, partial_index, param);
 }
 
 #define VECTORS 16

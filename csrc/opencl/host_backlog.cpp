@@ -3,6 +3,7 @@
 #include "opencl/host_threads.h"
 #include "opencl/platform.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <thread>
@@ -11,8 +12,28 @@ namespace ocl {
 
 namespace {
 
-// A caller that is so far ahead takes part in the work, in nanoseconds of one thread's time. Long enough for preparing a few more commands.
-constexpr int64_t far_ahead = 200'000;
+using Clock = std::chrono::steady_clock;
+
+// A caller that is far ahead takes part in the work: in nanoseconds of one thread's time, what is needed for preparing this many more commands, within
+// these bounds. Not later than necessary: what one processor does alone meanwhile, it does with the data of the others' caches.
+constexpr float commands_ahead = 8, least_ahead = 40'000, most_ahead = 200'000;
+
+// How long the calling thread takes to prepare a command: the longest of the recent times, waiting and taking part not counted.
+class Pace {
+ public:
+  void issued() {
+    const Clock::time_point now = Clock::now();
+    time_ = std::max(time_ * 0.75f, std::chrono::duration<float, std::nano>(now - last_).count());
+    last_ = now;
+  }
+  void resume() { last_ = Clock::now(); }
+  int64_t far_ahead() const { return static_cast<int64_t>(std::clamp(time_ * commands_ahead, least_ahead, most_ahead)); }
+
+ private:
+  Clock::time_point last_{};
+  float time_ = 0;
+};
+thread_local Pace pace;
 
 constexpr HostBacklog::Ticket everything = ~HostBacklog::Ticket{0};
 
@@ -62,8 +83,10 @@ HostBacklog::Ticket HostBacklog::issue(float expected, Run run, const void* comm
   }
   if (!running_.load()) team_.call_first();
   team_.make_room_for_first();
-  while (expected_.load(std::memory_order_relaxed) > far_ahead && team_.assist()) {
-  }
+  pace.issued();
+  bool assisted = false;
+  while (expected_.load(std::memory_order_relaxed) > pace.far_ahead() && team_.assist()) assisted = true;
+  if (assisted) pace.resume();
   return ticket;
 }
 
@@ -127,6 +150,7 @@ void HostBacklog::wait(Ticket ticket) {
       std::this_thread::yield();
     }
   }
+  pace.resume();
 }
 
 }  // namespace ocl

@@ -26,6 +26,8 @@ constexpr float piece_time = 40e3f;
 constexpr float alone_time = 6e3f;
 // Members take part as long as each has this much to do.
 constexpr float share_time = 5e3f;
+// Member 0 is not taken to be later than this.
+constexpr float latest = 20e3f;
 // How long a member spins for the next launch before it sleeps.
 constexpr std::chrono::microseconds spin_time{150};
 
@@ -101,6 +103,10 @@ struct HostThreads::State {
   std::atomic<int32_t> error{0};
   std::unique_ptr<Share[]> shares;
   std::unique_ptr<Member[]> others;  // without member 0, threads of the program
+  // How much later than the others member 0 comes to a launch that another leads, because it prepares further ones between two; estimated
+  // from when it has ended.
+  float lateness = 0;
+  std::atomic<Clock::rep> first_ended{0};  // member 0 its last piece of this launch, 0: it had none
 
   alignas(64) std::atomic<bool> open{false};
   alignas(64) std::atomic<int> inside{0};  // members besides the leader that may be reading the launch
@@ -117,7 +123,9 @@ struct HostThreads::State {
       int32_t none = 0;
       error.compare_exchange_strong(none, code);
     }
-    unit_time.store(nanoseconds(Clock::now() - start) / static_cast<float>(end - begin), std::memory_order_relaxed);
+    const auto now = Clock::now();
+    unit_time.store(nanoseconds(now - start) / static_cast<float>(end - begin), std::memory_order_relaxed);
+    if (member == 0) first_ended.store(now.time_since_epoch().count(), std::memory_order_relaxed);
   }
 
   uint32_t least() const {
@@ -125,13 +133,31 @@ struct HostThreads::State {
     return time > 0 ? static_cast<uint32_t>(std::clamp(piece_time / time, 1.0f, 1e9f)) : 1;
   }
 
-  void work(unsigned member) {
+  // Gives every member a share of its own, which all end at the same time when member 0 is as late as it was.
+  void divide(uint32_t units, float expected) {
+    uint32_t first = units / participants;
+    if (leader && expected > 0) {
+      const float late = lateness / expected, others_share = (static_cast<float>(units) + late) / static_cast<float>(participants);
+      first = static_cast<uint32_t>(std::max(others_share - late + 0.5f, 0.0f));
+    }
+    shares[0].range.store(Share::packed(0, first), std::memory_order_relaxed);
+    for (unsigned i = 1; i < participants; ++i) {
+      const uint64_t rest = units - first, sharers = participants - 1;
+      const auto begin = first + static_cast<uint32_t>(rest * (i - 1) / sharers), end = first + static_cast<uint32_t>(rest * i / sharers);
+      shares[i].range.store(Share::packed(begin, end), std::memory_order_relaxed);
+    }
+  }
+
+  // Returns whether there was anything left to do.
+  bool work(unsigned member) {
     uint32_t begin, end;
-    while (shares[member].take(true, least(), begin, end)) execute(member, begin, end);
+    bool any = false;
+    while (shares[member].take(true, least(), begin, end)) execute(member, begin, end), any = true;
     for (unsigned i = 1; i < participants; ++i) {
       Share& other = shares[(member + i) % participants];
-      while (other.take(false, least(), begin, end)) execute(member, begin, end);
+      while (other.take(false, least(), begin, end)) execute(member, begin, end), any = true;
     }
+    return any;
   }
 
   // Sends the other members away from the processor of the leader, who is the caller.
@@ -215,11 +241,8 @@ int32_t HostThreads::run(uint32_t units, std::atomic<float>& unit_time, Piece pi
   if (state.leader) state.participants = std::min(members_, state.participants + 1);
   state.unit_time.store(expected, std::memory_order_relaxed);
   state.error.store(0, std::memory_order_relaxed);
-  for (unsigned i = 0; i < state.participants; ++i) {
-    const auto begin = static_cast<uint32_t>(uint64_t{units} * i / state.participants);
-    const auto end = static_cast<uint32_t>(uint64_t{units} * (i + 1) / state.participants);
-    state.shares[i].range.store(Share::packed(begin, end), std::memory_order_relaxed);
-  }
+  state.first_ended.store(0, std::memory_order_relaxed);
+  state.divide(units, expected);
   state.open.store(true);
   for (unsigned i = 1; i < state.participants; ++i)
     if (i != state.leader) state.others[i].call();
@@ -227,9 +250,14 @@ int32_t HostThreads::run(uint32_t units, std::atomic<float>& unit_time, Piece pi
   state.work(state.leader);
   // Nothing is left to take; what others have taken is waited for.
   state.open.store(false);
+  const auto own_end = Clock::now();
   for (int i = 1; state.inside.load() != 0; ++i) {
     pause_thread();
     if (i % 256 == 0) std::this_thread::yield();
+  }
+  if (const Clock::rep ended = state.first_ended.load(std::memory_order_relaxed); ended && state.leader) {
+    const float after = nanoseconds(Clock::duration(ended) - own_end.time_since_epoch());
+    state.lateness = std::clamp(state.lateness + after / 2, 0.0f, latest);
   }
   unit_time.store(state.unit_time.load(std::memory_order_relaxed), std::memory_order_relaxed);
   return state.error.load(std::memory_order_relaxed);
@@ -240,11 +268,10 @@ bool HostThreads::assist() {
   if (!state.open.load(std::memory_order_relaxed) || state.assisted.exchange(true)) return false;
   make_room_for_first();
   state.inside.fetch_add(1);
-  const bool take_part = state.open.load() && state.leader != 0;
-  if (take_part) state.work(0);
+  const bool any = state.open.load() && state.leader != 0 && state.work(0);
   state.inside.fetch_sub(1);
   state.assisted.store(false);
-  return take_part;
+  return any;
 }
 
 bool HostThreads::executing() { return in_piece; }

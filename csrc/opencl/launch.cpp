@@ -45,27 +45,35 @@ void Arguments::add_memory(const void* address) {
   if (location.buffer && kernel_.device().takes_addresses())
     add_address(static_cast<const char*>(address) - location.offset);
   else
-    add(location.buffer ? Kind::value : Kind::size, location.buffer ? &location.buffer : nullptr, sizeof(cl_mem));
+    add(location.buffer ? Kind::buffer : Kind::size, location.buffer ? &location.buffer : nullptr, sizeof(cl_mem));
   add(static_cast<cl_ulong>(location.offset));
 }
 
 cl_int Arguments::set(Kernel& kernel, const void* data, size_t bytes, unsigned& index) {
-  const char* at = static_cast<const char*>(data);
+  std::vector<char>& last = kernel.last_arguments();
+  if (last.size() != bytes) last.assign(bytes, static_cast<char>(0xff));  // a kind that does not exist
+  const char* record = static_cast<const char*>(data);
   index = 0;
-  for (const char* end = at + bytes; at < end; ++index) {
+  for (size_t at = 0, length; at < bytes; at += length, ++index) {
     Head head;
-    std::memcpy(&head, at, sizeof head);
-    at += sizeof head;
+    std::memcpy(&head, record + at, sizeof head);
+    const char* value = record + at + sizeof head;
+    length = sizeof head + (head.kind == Kind::size ? 0 : head.bytes);
+    // The handle of another buffer may be that of one which is no more.
+    if (head.kind != Kind::buffer && std::memcmp(last.data() + at, record + at, length) == 0) continue;
     cl_int code;
     if (head.kind == Kind::address) {
       const void* address;
-      std::memcpy(&address, at, sizeof address);
+      std::memcpy(&address, value, sizeof address);
       code = clSetKernelArgSVMPointer(kernel.handle(), index, address);
     } else {
-      code = clSetKernelArg(kernel.handle(), index, head.bytes, head.kind == Kind::size ? nullptr : at);
+      code = clSetKernelArg(kernel.handle(), index, head.bytes, head.kind == Kind::size ? nullptr : value);
     }
-    if (code != CL_SUCCESS) [[unlikely]] return code;
-    if (head.kind != Kind::size) at += head.bytes;
+    if (code != CL_SUCCESS) [[unlikely]] {
+      last.clear();
+      return code;
+    }
+    std::memcpy(last.data() + at, record + at, length);
   }
   return CL_SUCCESS;
 }

@@ -51,11 +51,12 @@ class Arguments {
 
   const void* data() const { return record_.data(); }
   size_t bytes() const { return record_.size(); }
-  // Sets what data() and bytes() were on the kernel; returns the first error code and the argument's index. The caller has the kernel for itself.
+  // Sets what data() and bytes() were on the kernel, as far as the last launch had other values; returns the first error code and the argument's
+  // index. The caller has the kernel for itself.
   static cl_int set(Kernel& kernel, const void* data, size_t bytes, unsigned& index);
 
  private:
-  enum class Kind : uint32_t { value, address, size };  // size: no value follows
+  enum class Kind : uint32_t { value, buffer, address, size };  // size: no value follows
   struct Head {
     Kind kind;
     uint32_t bytes;

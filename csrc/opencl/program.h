@@ -42,6 +42,7 @@ class Kernel {
   // Kept by HostLaunch: nanoseconds that a group of the last launch took; what the driver has loaded, by local range.
   std::atomic<float>& group_time() { return group_time_; }
   LoadedKernel*& loaded() { return loaded_; }
+  std::vector<char>& last_arguments() { return last_arguments_; }  // kept by Arguments::set
 
  private:
   Device& device_;
@@ -50,6 +51,7 @@ class Kernel {
   std::mutex mutex_;
   std::atomic<float> group_time_{0};
   LoadedKernel* loaded_ = nullptr;
+  std::vector<char> last_arguments_;
 };
 
 // The kernel `name` of kernels_cl/`file`.cl specialised by `defines`. Slow (text look-up, possibly a build): launch sites keep

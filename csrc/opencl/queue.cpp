@@ -232,4 +232,18 @@ void Queue::fill(void* destination, const void* pattern, size_t pattern_bytes, s
       });
 }
 
+void* Queue::counters() {
+  if (void* memory = counters_.load(std::memory_order_acquire)) [[likely]]
+    return memory;
+  std::lock_guard lock(counters_mutex_);
+  if (!counters_.load()) {
+    constexpr size_t bytes = counter_count * sizeof(int32_t);
+    void* memory = allocate_segment(device_, bytes);
+    const int32_t zero = 0;
+    fill(memory, &zero, sizeof zero, bytes);
+    counters_.store(memory, std::memory_order_release);
+  }
+  return counters_.load();
+}
+
 }  // namespace ocl

@@ -102,6 +102,11 @@ class Queue {
   void write(void* destination, const void* host, size_t bytes, bool blocking = true);
   void fill(void* destination, const void* pattern, size_t pattern_bytes, size_t bytes);
 
+  // counter_count ints of the device's memory, for counting inside of one kernel of this queue at a time: zero before and after it. They live as
+  // long as the process. Errors: OutOfMemory.
+  static constexpr size_t counter_count = 1024;
+  void* counters();
+
   // Enqueues one command: `enqueue(cl_event*)` makes the OpenCL call, whose name is for errors. Flushes every few commands, because some
   // drivers start working only then. Not for devices with host_launch().
   template <class Enqueue>
@@ -166,6 +171,8 @@ class Queue {
   std::atomic<uint64_t> issued_{0}, flushed_{0}, finished_{0};
   std::atomic<HostBacklog::Ticket> ticket_{0};  // the last, on devices with host_launch()
   std::atomic<bool> shared_{false}, failed_{false};
+  std::mutex counters_mutex_;
+  std::atomic<void*> counters_{nullptr};
   std::mutex failure_mutex_;
   std::optional<Failure> failure_;
   std::mutex probe_mutex_;  // of the marker that idle() asks

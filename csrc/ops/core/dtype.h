@@ -48,6 +48,8 @@ inline bool is_complex(DType dtype) { return info(dtype).complex; }
 inline bool is_half(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
 inline bool is_storage_only(DType dtype) { return is_half(dtype) || dtype == DType::complex32; }
 inline bool is_integral(DType dtype) { return !is_floating(dtype) && !is_complex(dtype); }  // boolean counts
+// Type of the parts of a complex type.
+inline DType real_of(DType dtype) { return dtype == DType::complex128 ? DType::float64 : dtype == DType::complex64 ? DType::float32 : DType::float16; }
 
 // Type in which kernels compute on `dtype`: float32 for the half types, complex64 for complex32, otherwise the type itself.
 inline DType compute_type(DType dtype) { return is_half(dtype) ? DType::float32 : dtype == DType::complex32 ? DType::complex64 : dtype; }

@@ -83,11 +83,24 @@ uint64_t variant_of(const ElementwiseRow& row, const ElementwiseCall& call) {
   return variant;
 }
 
-// One element at a time: complex numbers, which are pairs, and functions with loops that depend on the value, of which vectors would be 16 copies.
-bool by_element(const ElementwiseRow& row, const ElementwiseCall& call) {
-  bool complex = row.functions || is_complex(call.compute) || is_complex(call.output.dtype);
-  for (int i = 0; i < row.inputs; ++i) complex = complex || (!call.inputs[i].is_scalar && is_complex(call.inputs[i].dtype));
-  return complex;
+template <class Condition>
+bool every_tensor(const ElementwiseRow& row, const ElementwiseCall& call, Condition condition) {
+  bool every = condition(call.output.dtype);
+  for (int i = 0; i < row.inputs; ++i) every = every && (call.inputs[i].is_scalar || condition(call.inputs[i].dtype));
+  return every;
+}
+
+// Elements of a vector. One at a time: functions with loops that depend on the value, of which vectors would be 16 copies, and complex numbers
+// where the row or the types do not allow vectors of pairs.
+int vector_width(const ElementwiseRow& row, const ElementwiseCall& call, bool fat) {
+  if (row.functions) return 1;
+  if (is_complex(call.compute)) {
+    const DType part = real_of(call.compute);
+    const bool vectors = fat && row.pairs && every_tensor(row, call, [&](DType dtype) { return dtype == call.compute || dtype == part; });
+    return !vectors ? 1 : call.compute == DType::complex64 ? 8 : 4;
+  }
+  if (!every_tensor(row, call, [](DType dtype) { return !is_complex(dtype); })) return 1;
+  return fat ? 16 : 4;
 }
 
 struct RowSites {
@@ -120,7 +133,7 @@ void set_common(Arguments& arguments, const ElementwiseRow& row, const Elementwi
 
 void launch_flat(Queue& queue, const ElementwiseRow& row, const ElementwiseCall& call) {
   Device& device = queue.device();
-  const int width = by_element(row, call) ? 1 : (device.fat() ? 16 : 4);
+  const int width = vector_width(row, call, device.fat());
   Kernel& kernel = sites_of(row).flat.get(device, variant_of(row, call), [&] { return make_defines(row, call, width); });
   const int64_t n = call.sizes[0];
   int32_t steps = 0;  // bit i: input i advances
@@ -143,7 +156,7 @@ void launch_flat(Queue& queue, const ElementwiseRow& row, const ElementwiseCall&
 
 void launch_strided(Queue& queue, const ElementwiseRow& row, const ElementwiseCall& call) {
   Device& device = queue.device();
-  const int width = by_element(row, call) || !device.fat() ? 1 : 16;
+  const int width = device.fat() ? vector_width(row, call, true) : 1;
   Kernel& kernel = sites_of(row).strided.get(device, variant_of(row, call), [&] { return make_defines(row, call, width); });
   Geometry<kernel_dims> geometry;
   int64_t rows = 1;

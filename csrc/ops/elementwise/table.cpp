@@ -5,32 +5,34 @@
 
 namespace ocl::ops {
 
-// name, inputs, real, integer ("-": none, null: same as real), complex (null: none), functions (null: none)
+constexpr bool pairs = true;
+
+// name, inputs, real, integer ("-": none, null: same as real), complex (null: none), functions (null: none), pairs
 static constexpr ElementwiseRow rows[] = {
     // ---- moving
-    {"copy", 1, "a", nullptr, "a"},
-    {"fill", 0, "s0", nullptr, "s0"},
-    {"conj_copy", 1, "a", nullptr, "(T)(a.x, -a.y)"},
-    {"conj_neg_copy", 1, "-a", nullptr, "(T)(-a.x, a.y)"},
+    {"copy", 1, "a", nullptr, "a", nullptr, pairs},
+    {"fill", 0, "s0", nullptr, "s0", nullptr, pairs},
+    {"conj_copy", 1, "a", nullptr, "conj_of(a)", nullptr, pairs},
+    {"conj_neg_copy", 1, "-a", nullptr, "-conj_of(a)", nullptr, pairs},
     {"where", 3, "(a != ZERO) ? b : c", nullptr, "(a.x != 0) ? b : c"},
     {"masked_fill", 2, "(b != ZERO) ? s0 : a", nullptr, "(b.x != 0) ? s0 : a"},
 
     // ---- arithmetic
-    {"add", 2, "a + b", nullptr, "a + b"},
+    {"add", 2, "a + b", nullptr, "a + b", nullptr, pairs},
     {"add_relu", 2, "(a + s0 * b < ZERO) ? (T)0 : a + s0 * b", "-"},
-    {"add_alpha", 2, "a + s0 * b", nullptr, "a + c_mul(s0, b)"},
-    {"sub", 2, "a - b", nullptr, "a - b"},
-    {"mul", 2, "a * b", nullptr, "c_mul(a, b)"},
+    {"add_alpha", 2, "a + s0 * b", nullptr, "a + c_mul(s0, b)", nullptr, pairs},
+    {"sub", 2, "a - b", nullptr, "a - b", nullptr, pairs},
+    {"mul", 2, "a * b", nullptr, "c_mul(a, b)", nullptr, pairs},
     {"logical_mul", 2, "BOOL(a != ZERO && b != ZERO)"},
-    {"div", 2, "a / b", "truncate_divide(a, b)", "c_div(a, b)"},
-    {"div_trunc", 2, "trunc(a / b)", "truncate_divide(a, b)"},
+    {"div", 2, "a / b", "truncate_divide(a, b)", "c_div(a, b)", nullptr, pairs},
+    {"div_trunc", 2, "TRUNC(a / b)", "truncate_divide(a, b)"},
     {"div_floor", 2, "floor_divide(a, b)", "integer_floor_divide(a, b)"},
     {"remainder", 2, "remainder_of(a, b)", "integer_remainder(a, b)"},
     {"fmod", 2, "fmod_of(a, b)", "truncate_modulo(a, b)"},
     {"pow", 2, "pow_of(a, b)", "integer_power(a, b)", "c_pow(a, b)"},
     {"pow_scalar", 1, "pow_of(a, (T)s0)", "integer_power(a, s0)", "c_pow(a, s0)"},
-    {"pow_2", 1, "a * a", nullptr, "c_mul(a, a)"},
-    {"pow_3", 1, "a * a * a", nullptr, "c_mul(c_mul(a, a), a)"},
+    {"pow_2", 1, "a * a", nullptr, "c_mul(a, a)", nullptr, pairs},
+    {"pow_3", 1, "a * a * a", nullptr, "c_mul(c_mul(a, a), a)", nullptr, pairs},
     {"hypot", 2, "hypot(a, b)", "-"},
     {"atan2", 2, "atan2(a, b)", "-"},
     {"copysign", 2, "copy_sign(a, b)", "-"},
@@ -48,8 +50,8 @@ static constexpr ElementwiseRow rows[] = {
     {"xlogy", 2, "IS_NAN(b) ? b : (a == ZERO) ? (T)0 : a * log_of(b)", "-"},
     {"xlog1py", 2, "IS_NAN(b) ? b : (a == ZERO) ? (T)0 : a * log1p(b)", "-"},
     {"ldexp", 2, "a * exp2(b)", "-"},
-    {"addcmul", 3, "a + s0 * b * c", nullptr, "a + c_mul(c_mul(s0, b), c)"},
-    {"addcdiv", 3, "a + s0 * (b / c)", "a + s0 * truncate_divide(b, c)", "a + c_mul(s0, c_div(b, c))"},
+    {"addcmul", 3, "a + s0 * b * c", nullptr, "a + c_mul(c_mul(s0, b), c)", nullptr, pairs},
+    {"addcdiv", 3, "a + s0 * (b / c)", "a + s0 * truncate_divide(b, c)", "a + c_mul(s0, c_div(b, c))", nullptr, pairs},
     {"lerp", 3, "(fabs(c) < (S)0.5) ? a + c * (b - a) : b - (b - a) * ((S)1 - c)", "-", "(c_abs(c) < (PART)0.5) ? a + c_mul(c, b - a) : b - c_mul(b - a, (T)(1, 0) - c)"},
     {"lerp_scalar", 2, "(fabs(s0) < (S)0.5) ? a + s0 * (b - a) : b - (b - a) * ((S)1 - s0)", "-", "(c_abs(s0) < (PART)0.5) ? a + c_mul(s0, b - a) : b - c_mul(b - a, (T)(1, 0) - s0)"},
 
@@ -78,12 +80,12 @@ static constexpr ElementwiseRow rows[] = {
     {"signbit", 1, "BOOL(sign_bit(a))", "BOOL(a < ZERO)"},
 
     // ---- unary
-    {"abs", 1, "fabs(a)", "abs_of(a)", "(T)(c_abs(a), 0)"},
-    {"neg", 1, "-a", "(T)0 - a", "-a"},
+    {"abs", 1, "fabs(a)", "abs_of(a)", "C_REAL(c_abs(a))", nullptr, pairs},
+    {"neg", 1, "-a", "(T)0 - a", "-a", nullptr, pairs},
     {"sign", 1, "IS_NAN(a) ? (T)0 : (a > ZERO) ? (T)1 : (a < ZERO) ? (T)-1 : (T)0", "(a > ZERO) ? (T)1 : (a < ZERO) ? (T)-1 : (T)0"},
     {"sgn", 1, "(a > ZERO) ? (T)1 : (a < ZERO) ? (T)-1 : (T)0", "(a > ZERO) ? (T)1 : (a < ZERO) ? (T)-1 : (T)0", "(a.x == 0 && a.y == 0) ? a : a / c_abs(a)"},
     {"angle", 1, "IS_NAN(a) ? a : (a < ZERO) ? (T)((S)3.14159265358979323846) : (T)0", "-", "(T)(atan2(a.y, a.x), 0)"},
-    {"reciprocal", 1, "(S)1 / a", "-", "c_reciprocal(a)"},
+    {"reciprocal", 1, "(S)1 / a", "-", "c_reciprocal(a)", nullptr, pairs},
     {"sqrt", 1, "sqrt(a)", "-", "c_sqrt(a)"},
     {"rsqrt", 1, "(S)1 / sqrt(a)", "-", "c_reciprocal(c_sqrt(a))"},
     {"exp", 1, "exp_fast(a)", "-", "c_exp(a)"},
@@ -116,14 +118,14 @@ static constexpr ElementwiseRow rows[] = {
     {"lgamma", 1, "lgamma(a)", "-"},
     {"sinc", 1, "(a == ZERO) ? (T)1 : sin_of((S)3.14159265358979323846 * a) / ((S)3.14159265358979323846 * a)", "-",
      "(a.x == 0 && a.y == 0) ? (T)(1, 0) : c_div(c_sin(C_PI * a), C_PI * a)"},
-    {"ceil", 1, "ceil(a)", "a"},
-    {"floor", 1, "floor(a)", "a"},
-    {"round", 1, "rint(a)", "a"},
-    {"trunc", 1, "trunc(a)", "a"},
+    {"ceil", 1, "CEIL(a)", "a"},
+    {"floor", 1, "FLOOR(a)", "a"},
+    {"round", 1, "ROUND_EVEN(a)", "a"},
+    {"trunc", 1, "TRUNC(a)", "a"},
     // s0 = 10^|decimals|
-    {"round_decimals", 1, "rint(a * s0) / s0", "-"},
-    {"round_negative_decimals", 1, "rint(a / s0) * s0", "-"},
-    {"frac", 1, "a - trunc(a)", "-"},
+    {"round_decimals", 1, "ROUND_EVEN(a * s0) / s0", "-"},
+    {"round_negative_decimals", 1, "ROUND_EVEN(a / s0) * s0", "-"},
+    {"frac", 1, "a - TRUNC(a)", "-"},
     {"sigmoid", 1, "sigmoid_of(a)", "-", "c_reciprocal((T)(1, 0) + c_exp(-a))"},
     {"logit", 1, "log_of(a / ((S)1 - a))", "-"},
     {"logit_eps", 1, "log_of(((a < s0) ? s0 : (a > (S)1 - s0) ? (S)1 - s0 : a) / ((S)1 - ((a < s0) ? s0 : (a > (S)1 - s0) ? (S)1 - s0 : a)))", "-"},
@@ -203,8 +205,8 @@ static constexpr ElementwiseRow rows[] = {
     {"softplus_backward", 2, "(b * s0 > s1) ? a : a * exp_fast(b * s0) / (exp_fast(b * s0) + (S)1)", "-"},
     {"log_sigmoid", 1, "((a < ZERO) ? a : (T)0) - log1p(exp_fast(-fabs(a)))", "-"},
     {"log_sigmoid_backward", 2, "a * ((b < ZERO) ? (S)1 - exp_fast(b) / ((S)1 + exp_fast(b)) : exp_fast(-b) / ((S)1 + exp_fast(-b)))", "-"},
-    {"sigmoid_backward", 2, "a * (((S)1 - b) * b)", "-", "c_mul(a, conj_of(c_mul((T)(1, 0) - b, b)))"},
-    {"tanh_backward", 2, "a * ((S)1 - b * b)", "-", "c_mul(a, conj_of((T)(1, 0) - c_mul(b, b)))"},
+    {"sigmoid_backward", 2, "a * (((S)1 - b) * b)", "-", "c_mul(a, conj_of(c_mul(C_ONE - b, b)))", nullptr, pairs},
+    {"tanh_backward", 2, "a * ((S)1 - b * b)", "-", "c_mul(a, conj_of(C_ONE - c_mul(b, b)))", nullptr, pairs},
     {"logit_backward", 2, "(b < ZERO || b > (S)1) ? (T)NAN : (b == ZERO || b == (S)1) ? a * (S)INFINITY : a / (b * ((S)1 - b))", "-"},
     {"logit_eps_backward", 2, "(b < s0 || b > (S)1 - s0) ? (T)0 : a / (b * ((S)1 - b))", "-"},
     {"glu", 2, "a * sigmoid_of(b)", "-"},
@@ -225,7 +227,7 @@ static constexpr ElementwiseRow rows[] = {
     {"binary_cross_entropy_backward", 3, "a * (b - c) / ((((S)1 - b) * b < (S)1e-12) ? (T)1e-12 : ((S)1 - b) * b)", "-"},  // grad, input, target
 
     // ---- complex parts
-    {"complex", 2, nullptr, "-", "(T)(a.x, b.x)"},
+    {"complex", 2, nullptr, "-", "c_join(a, b)", nullptr, pairs},
     {"polar", 2, nullptr, "-", "(T)(a.x * cos(b.x), a.x * sin(b.x))"},
 };
 

@@ -74,11 +74,17 @@ void ReduceEngine::run(const ReducePlan& plan, const ReduceData& data, double pa
   const int64_t states = plan.shape.splits > 1 ? plan.shape.splits * plan.shape.outputs : 0;
   Workspace partial(queue_, states * size_of(accumulator_));
   Workspace partial_index(queue_, row_.indexed ? states * sizeof(int64_t) : 0);
+  const bool inner = device.fat() && plan.kind != ReduceKind::column;
+  // Few outputs are finished by the tasks themselves.
+  const bool finished = inner && states && plan.tasks / plan.shape.splits <= static_cast<int64_t>(Queue::counter_count);
   if (plan.shape.splits > 0) {
     with_parameter(parameter, [&](auto value) {
-      if (device.fat()) {
-        KernelSite& site = plan.kind == ReduceKind::column ? sites.column : sites.inner;
-        launch(queue_, site.get(device, variant, defines), Range(plan.tasks), Range(1), data.x, data.y, data.index, partial.data(),
+      if (inner) {
+        const void* const arrivals = finished ? queue_.counters() : nullptr;
+        launch(queue_, sites.inner.get(device, variant, defines), Range(plan.tasks), Range(1), data.x, data.y, data.index, partial.data(),
+               partial_index.data(), data.centers, plan.shape, value, arrivals);
+      } else if (device.fat()) {
+        launch(queue_, sites.column.get(device, variant, defines), Range(plan.tasks), Range(1), data.x, data.y, data.index, partial.data(),
                partial_index.data(), data.centers, plan.shape, value);
       } else {
         const int32_t reduced_fast = plan.kind != ReduceKind::column;
@@ -86,7 +92,7 @@ void ReduceEngine::run(const ReducePlan& plan, const ReduceData& data, double pa
                partial.data(), partial_index.data(), data.centers, plan.shape, value, reduced_fast);
       }
     });
-    if (plan.shape.splits == 1) return;
+    if (plan.shape.splits == 1 || finished) return;
   }
   finish(plan, partial.data(), partial_index.data(), data, parameter);
 }
