@@ -12,9 +12,11 @@ void require_dtype(const Device& device, DType type, const char* op) {
 }
 
 int64_t fat_tasks(const Device& device, int64_t elements, int64_t per_task) {
+  // Enough for an even end; with more of them the processors' prefetching of long rows starts anew too often.
+  constexpr int64_t most_per_unit = 32;
   const int64_t units = device.capabilities().compute_units;
   const int64_t tasks = std::max<int64_t>(1, ceil_div(elements, per_task));
-  return tasks == 1 ? 1 : round_up(tasks, units);
+  return tasks == 1 ? 1 : std::min(round_up(tasks, units), most_per_unit * units);
 }
 
 }  // namespace ocl::ops

@@ -27,7 +27,7 @@ class Variant {
 // Throws std::runtime_error naming operator, dtype and device when the device lacks the type (float64 or complex128 without fp64).
 void require_dtype(const Device& device, DType type, const char* op);
 
-// Tasks for fat kernels: at least `per_task` elements each, a multiple of the compute units when there is enough work.
+// Tasks for fat kernels: at least `per_task` elements each; a multiple of the compute units when there is enough work, but not many times as many.
 int64_t fat_tasks(const Device& device, int64_t elements, int64_t per_task = 16384);
 
 }  // namespace ocl::ops
