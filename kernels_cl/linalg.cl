@@ -1,8 +1,9 @@
 // Factorizations and substitutions of batches of small matrices or of the diagonal blocks and panels of large ones. One work-group per matrix
 // (a single work-item on CPUs), or one work-item per right-hand side. Strides are in elements; matrices usually lie column after column.
-// Define: DTYPE (float32 or float64).
+// Defines: DTYPE (float32 or float64), LANES (of its vectors: 16 or 8).
 #ifndef DTYPE
 #define DTYPE float32
+#define LANES 16
 #endif
 #include "common/types.clh"
 
@@ -39,6 +40,44 @@ __kernel void cholesky(TENSOR(S, a), Matrices m, TENSOR(int, info), int first) {
     barrier(CLK_GLOBAL_MEM_FENCE);
   }
 }
+
+#if DEVICE_FAT
+// What fits in the cache beside its vectors: matrices of at most BLOCK columns.
+#define BLOCK 64
+#define V CAT(S, LANES)
+#define LANE(v, l) (((S*)(v))[l])
+
+// The same for m.columns <= BLOCK, a task per matrix: columns in vectors, each less its products with those before it.
+FAT_KERNEL void cholesky_block(TENSOR(S, a), Matrices m, TENSOR(int, info), int first) {
+  OPEN(S, a);
+  OPEN(int, info);
+  const long b = get_global_id(0);
+  const int n = (int)m.columns, vectors = (n + LANES - 1) / LANES;
+  a += b * m.batch_stride;
+  V l[BLOCK][BLOCK / LANES];
+  int done = 0;
+  for (; done < n; ++done) {
+    V* x = l[done];
+    const int v0 = done / LANES;
+    for (int v = 0; v < vectors; ++v) x[v] = (V)0;
+    for (int i = done; i < n; ++i) LANE(x, i) = AT(m, a, i, done);
+    for (int k = 0; k < done; ++k) {
+      const V factor = (V)LANE(l[k], done);
+      for (int v = v0; v < vectors; ++v) x[v] -= factor * l[k][v];
+    }
+    const S pivot = LANE(x, done);
+    if (!(pivot > 0)) {
+      if (info[b] == 0) info[b] = first + done + 1;
+      break;
+    }
+    const S root = sqrt(pivot);
+    for (int v = v0; v < vectors; ++v) x[v] /= root;
+    LANE(x, done) = root;
+  }
+  for (int j = 0; j < done; ++j)
+    for (int i = j; i < n; ++i) AT(m, a, i, j) = LANE(l[j], i);
+}
+#endif
 
 // A = P L U of a panel [rows, columns], in place; pivots[b * pivot_stride + j]: 1 + the row exchanged with row j, both counted from `first`.
 // Rows are exchanged inside the panel only.
@@ -124,6 +163,39 @@ __kernel void solve_triangular(TENSOR(const S, t), Matrices mt, TENSOR(S, x), Ma
     for (long i = begin; i < end; ++i) x[i * mx.row_stride] -= AT(mt, t, i, j) * value;
   }
 }
+
+#if DEVICE_FAT
+// The same for mx.rows <= BLOCK; a task per LANES columns of B.
+FAT_KERNEL void solve_triangular_block(TENSOR(const S, t), Matrices mt, TENSOR(S, x), Matrices mx, int upper, int unit) {
+  OPEN(const S, t);
+  OPEN(S, x);
+  const long groups = (mx.columns + LANES - 1) / LANES, b = get_global_id(0) / groups, first = (get_global_id(0) - b * groups) * LANES;
+  const int n = (int)mx.rows, lanes = (int)MIN_OF((long)LANES, mx.columns - first), whole = lanes == LANES && mx.column_stride == 1;
+  t += b * mt.batch_stride;
+  x += b * mx.batch_stride + first * mx.column_stride;
+  V rows[BLOCK];
+  for (int i = 0; i < n; ++i) {
+    __global const S* row = x + i * mx.row_stride;
+    if (whole)
+      rows[i] = CAT(vload, LANES)(0, row);
+    else
+      for (int l = 0; l < LANES; ++l) LANE(rows + i, l) = l < lanes ? row[l * mx.column_stride] : (S)0;
+  }
+  for (int step = 0; step < n; ++step) {
+    const int j = upper ? n - 1 - step : step, begin = upper ? 0 : j + 1, end = upper ? j : n;
+    if (!unit) rows[j] /= AT(mt, t, j, j);
+    const V value = rows[j];
+    for (int i = begin; i < end; ++i) rows[i] -= AT(mt, t, i, j) * value;
+  }
+  for (int i = 0; i < n; ++i) {
+    __global S* row = x + i * mx.row_stride;
+    if (whole)
+      CAT(vstore, LANES)(rows[i], 0, row);
+    else
+      for (int l = 0; l < lanes; ++l) row[l * mx.column_stride] = LANE(rows + i, l);
+  }
+}
+#endif
 
 // permutation[b, i] := the row that the exchanges bring to place i; it holds 0, 1, 2, ... before.
 __kernel void unpack_pivots(TENSOR(const int, pivots), TENSOR(long, permutation), long batch, long steps, long rows) {

@@ -41,6 +41,7 @@
 #include <ATen/ops/xlogy_meta.h>
 #include <ATen/ops/complex_native.h>
 #include <ATen/ops/polar_native.h>
+#include <ATen/ops/view_as_real.h>
 #include <ATen/ops/pow.h>
 #include <ATen/ops/remainder.h>
 #include <ATen/ops/rsub_native.h>
@@ -184,7 +185,17 @@ at::Tensor& logical_xor_out(const at::Tensor& self, const at::Tensor& other, at:
 
 // ATen checks the operands and calls these.
 void complex_kernel(at::TensorIterator& iterator) { run(OCL_ROW("complex"), iterator, {}, iterator.dtype(0)); }
-void polar_kernel(at::TensorIterator& iterator) { run(OCL_ROW("polar"), iterator, {}, iterator.dtype(0)); }
+void polar_kernel(at::TensorIterator& iterator) {
+  const at::Tensor parts = at::view_as_real(iterator.tensor(0));
+  const auto write = [&](const ops::ElementwiseRow& row, int64_t part) {
+    const at::Tensor out = parts.select(-1, part);
+    auto one = at::TensorIteratorConfig().set_check_mem_overlap(false).resize_outputs(false).add_output(out).add_const_input(iterator.tensor(1))
+                   .add_const_input(iterator.tensor(2)).build();
+    run(row, one);
+  };
+  write(OCL_ROW("polar_real"), 0);
+  write(OCL_ROW("polar_imaginary"), 1);
+}
 
 }  // namespace
 

@@ -84,7 +84,7 @@ static constexpr ElementwiseRow rows[] = {
     {"neg", 1, "-a", "(T)0 - a", "-a", nullptr, pairs},
     {"sign", 1, "IS_NAN(a) ? (T)0 : (a > ZERO) ? (T)1 : (a < ZERO) ? (T)-1 : (T)0", "(a > ZERO) ? (T)1 : (a < ZERO) ? (T)-1 : (T)0"},
     {"sgn", 1, "(a > ZERO) ? (T)1 : (a < ZERO) ? (T)-1 : (T)0", "(a > ZERO) ? (T)1 : (a < ZERO) ? (T)-1 : (T)0", "(a.x == 0 && a.y == 0) ? a : a / c_abs(a)"},
-    {"angle", 1, "IS_NAN(a) ? a : (a < ZERO) ? (T)((S)3.14159265358979323846) : (T)0", "-", "(T)(atan2(a.y, a.x), 0)"},
+    {"angle", 1, "IS_NAN(a) ? a : (a < ZERO) ? (T)((S)3.14159265358979323846) : (T)0", "-", "C_REAL(atan2(C_IM(a), C_RE(a)))", nullptr, pairs},
     {"reciprocal", 1, "(S)1 / a", "-", "c_reciprocal(a)", nullptr, pairs},
     {"sqrt", 1, "sqrt(a)", "-", "c_sqrt(a)"},
     {"rsqrt", 1, "(S)1 / sqrt(a)", "-", "c_reciprocal(c_sqrt(a))"},
@@ -228,7 +228,8 @@ static constexpr ElementwiseRow rows[] = {
 
     // ---- complex parts
     {"complex", 2, nullptr, "-", "c_join(a, b)", nullptr, pairs},
-    {"polar", 2, nullptr, "-", "(T)(a.x * cos(b.x), a.x * sin(b.x))"},
+    {"polar_real", 2, "a * cos_of(b)", "-"},
+    {"polar_imaginary", 2, "a * sin_of(b)", "-"},
 };
 
 std::span<const ElementwiseRow> elementwise_table() { return rows; }

@@ -13,13 +13,18 @@ struct Geometry {
       : batch(m.batch), rows(m.rows), columns(m.columns), batch_stride(m.batch_stride), row_stride(m.row_stride), column_stride(m.column_stride) {}
 };
 
+// Of the kernels with vectors, which take matrices of `block` rows or columns at most (BLOCK in kernels_cl/linalg.cl).
+constexpr int64_t block = 64;
+int vector_lanes(DType type) { return type == DType::float32 ? 16 : 8; }
+bool in_block(const Device& device, int64_t edge) { return device.fat() && edge <= block; }
+
 Kernel& kernel(KernelSite& site, Device& device, DType type) {
   if (type != DType::float32 && type != DType::float64) throw std::invalid_argument("factorizations need float32 or float64");
   require_dtype(device, type, "linalg");
   return site.get(device, Variant().add(type), [&] {
     Defines defines;
     dtype(defines, "DTYPE", type);
-    return defines;
+    return defines.add("LANES", vector_lanes(type));
   });
 }
 
@@ -34,9 +39,13 @@ LocalMemory per_lane(const Device& device, size_t bytes) { return {static_cast<s
 }  // namespace
 
 void cholesky(Queue& queue, const Matrices& a, int32_t* info, int64_t first) {
-  static KernelSite site("linalg.cl", "cholesky");
+  static KernelSite site("linalg.cl", "cholesky"), block_site("linalg.cl", "cholesky_block");
   if (empty(a)) return;
   Device& device = queue.device();
+  if (in_block(device, a.columns)) {
+    launch(queue, kernel(block_site, device, a.dtype), Range(static_cast<size_t>(a.batch)), Range(1), a.data, Geometry(a), info, static_cast<int32_t>(first));
+    return;
+  }
   launch(queue, kernel(site, device, a.dtype), groups(device, a.batch), group(device), a.data, Geometry(a), info, static_cast<int32_t>(first));
 }
 
@@ -56,9 +65,16 @@ void swap_rows(Queue& queue, const Matrices& a, const int32_t* pivots, int64_t p
 }
 
 void solve_triangular(Queue& queue, const Matrices& t, const Matrices& b, bool upper, bool unit) {
-  static KernelSite site("linalg.cl", "solve_triangular");
+  static KernelSite site("linalg.cl", "solve_triangular"), block_site("linalg.cl", "solve_triangular_block");
   if (empty(b)) return;
-  launch(queue, kernel(site, queue.device(), b.dtype), Range(static_cast<size_t>(b.batch * b.columns)), Range(), t.data, Geometry(t), b.data,
+  Device& device = queue.device();
+  if (in_block(device, b.rows)) {
+    const int64_t tasks = b.batch * ceil_div(b.columns, vector_lanes(b.dtype));
+    launch(queue, kernel(block_site, device, b.dtype), Range(static_cast<size_t>(tasks)), Range(1), t.data, Geometry(t), b.data, Geometry(b),
+           static_cast<int32_t>(upper), static_cast<int32_t>(unit));
+    return;
+  }
+  launch(queue, kernel(site, device, b.dtype), Range(static_cast<size_t>(b.batch * b.columns)), Range(), t.data, Geometry(t), b.data,
          Geometry(b), static_cast<int32_t>(upper), static_cast<int32_t>(unit));
 }
 
