@@ -78,7 +78,7 @@ def test_singular(device):
 @pytest.mark.parametrize("left", [False, True])
 @pytest.mark.parametrize("unit", [False, True])
 def test_triangular(upper, left, unit, device, no_fallback):
-    for n, columns in ((3, 1), (3, 5), (100, 7)):
+    for n, columns in ((3, 1), (3, 5), (17, 33), (64, 16), (100, 7), (129, 40)):
         a = matrix(2, n, n) * 0.1 + 2 * torch.eye(n)
         b = matrix(2, n, columns, seed=1) if left else matrix(2, columns, n, seed=1)
         expected = torch.linalg.solve_triangular(a, b, upper=upper, left=left, unitriangular=unit)

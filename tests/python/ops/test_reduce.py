@@ -164,6 +164,24 @@ def test_sum_of_many_small_numbers_is_accurate(no_fallback):
     assert abs(x.to("ocl").sum().item() - exact) / exact < 3e-7
 
 
+def test_reductions_that_end_in_their_own_launch(device, no_fallback):
+    """The last task to arrive combines the parts: the count of arrivals starts anew each time, for every number of tasks and on every stream."""
+    streams = [torch.ocl.current_stream(), torch.ocl.Stream(), torch.ocl.Stream()]
+    xs = [torch.randint(-9, 9, (n,), dtype=torch.float32) for n in (1 << 20, 40_001, 300_007, 1 << 18)] + [torch.randint(-9, 9, (3, 1 << 18)).float()]
+    on_device = [x.to(device) for x in xs]
+    torch.ocl.synchronize()
+    results = []
+    for round_ in range(15):
+        for i, x in enumerate(on_device):
+            with torch.ocl.stream(streams[(round_ + i) % 3]):
+                results.append((i, x.sum(-1), x.amax(-1), x.argmin(-1), (x * 0 + 1).prod(-1)))
+    torch.ocl.synchronize()
+    for i, total, largest, where, product in results:
+        x = xs[i]
+        assert torch.equal(total.cpu(), x.sum(-1)) and torch.equal(largest.cpu(), x.amax(-1)) and torch.equal(product.cpu(), torch.ones_like(total.cpu()))
+        assert torch.equal(where.cpu(), x.argmin(-1))
+
+
 def test_results_are_deterministic(no_fallback):
     x = torch.randn(1_000_003, device="ocl")
     first = x.sum().item()
