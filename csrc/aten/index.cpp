@@ -269,7 +269,7 @@ at::Tensor index(const at::Tensor& self, const c10::List<std::optional<at::Tenso
   if (indices.size() == 1 && self.dim() > 0) {
     const std::optional<at::Tensor> mask = indices.get(0);
     if (mask && mask->defined() && mask->scalar_type() == at::kBool && mask->device() == self.device() && mask->sizes() == self.sizes())
-      return masked_select(self, *mask);
+      return aten::masked_select(self, *mask);
   }
   return at::compositeexplicitautogradnonfunctional::index(self, indices);
 }

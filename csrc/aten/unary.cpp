@@ -160,7 +160,7 @@ at::Tensor& conj_physical_out(const at::Tensor& self, at::Tensor& out) {
   return unary_into(self.is_complex() ? "conj_copy" : "copy", self, out);
 }
 
-at::Tensor& conj_physical_(at::Tensor& self) { return self.is_complex() ? conj_physical_out(self, self) : self; }
+at::Tensor& conj_physical_(at::Tensor& self) { return self.is_complex() ? aten::conj_physical_out(self, self) : self; }
 
 at::Tensor& logical_not_out(const at::Tensor& self, at::Tensor& out) {
   auto iterator = at::TensorIteratorConfig().check_all_same_dtype(false).add_output(out).add_const_input(self).build();
