@@ -90,13 +90,13 @@ bool every_tensor(const ElementwiseRow& row, const ElementwiseCall& call, Condit
   return every;
 }
 
-// Elements of a vector. One at a time: functions with loops that depend on the value, of which vectors would be 16 copies, and complex numbers
-// where the row or the types do not allow vectors of pairs.
+// Elements of a vector. One at a time, unless the row says more: functions with loops that depend on the value, of which vectors would be 16 copies,
+// and complex numbers, for whose vectors of pairs the types must fit as well.
 int vector_width(const ElementwiseRow& row, const ElementwiseCall& call, bool fat) {
-  if (row.functions) return 1;
+  if (row.functions) return fat && row.vectors ? 16 : 1;
   if (is_complex(call.compute)) {
     const DType part = real_of(call.compute);
-    const bool vectors = fat && row.pairs && every_tensor(row, call, [&](DType dtype) { return dtype == call.compute || dtype == part; });
+    const bool vectors = fat && row.vectors && every_tensor(row, call, [&](DType dtype) { return dtype == call.compute || dtype == part; });
     return !vectors ? 1 : call.compute == DType::complex64 ? 8 : 4;
   }
   if (!every_tensor(row, call, [](DType dtype) { return !is_complex(dtype); })) return 1;

@@ -5,34 +5,34 @@
 
 namespace ocl::ops {
 
-constexpr bool pairs = true;
+constexpr bool vectors = true;
 
-// name, inputs, real, integer ("-": none, null: same as real), complex (null: none), functions (null: none), pairs
+// name, inputs, real, integer ("-": none, null: same as real), complex (null: none), functions (null: none), vectors
 static constexpr ElementwiseRow rows[] = {
     // ---- moving
-    {"copy", 1, "a", nullptr, "a", nullptr, pairs},
-    {"fill", 0, "s0", nullptr, "s0", nullptr, pairs},
-    {"conj_copy", 1, "a", nullptr, "conj_of(a)", nullptr, pairs},
-    {"conj_neg_copy", 1, "-a", nullptr, "-conj_of(a)", nullptr, pairs},
+    {"copy", 1, "a", nullptr, "a", nullptr, vectors},
+    {"fill", 0, "s0", nullptr, "s0", nullptr, vectors},
+    {"conj_copy", 1, "a", nullptr, "conj_of(a)", nullptr, vectors},
+    {"conj_neg_copy", 1, "-a", nullptr, "-conj_of(a)", nullptr, vectors},
     {"where", 3, "(a != ZERO) ? b : c", nullptr, "(a.x != 0) ? b : c"},
     {"masked_fill", 2, "(b != ZERO) ? s0 : a", nullptr, "(b.x != 0) ? s0 : a"},
 
     // ---- arithmetic
-    {"add", 2, "a + b", nullptr, "a + b", nullptr, pairs},
+    {"add", 2, "a + b", nullptr, "a + b", nullptr, vectors},
     {"add_relu", 2, "(a + s0 * b < ZERO) ? (T)0 : a + s0 * b", "-"},
-    {"add_alpha", 2, "a + s0 * b", nullptr, "a + c_mul(s0, b)", nullptr, pairs},
-    {"sub", 2, "a - b", nullptr, "a - b", nullptr, pairs},
-    {"mul", 2, "a * b", nullptr, "c_mul(a, b)", nullptr, pairs},
+    {"add_alpha", 2, "a + s0 * b", nullptr, "a + c_mul(s0, b)", nullptr, vectors},
+    {"sub", 2, "a - b", nullptr, "a - b", nullptr, vectors},
+    {"mul", 2, "a * b", nullptr, "c_mul(a, b)", nullptr, vectors},
     {"logical_mul", 2, "BOOL(a != ZERO && b != ZERO)"},
-    {"div", 2, "a / b", "truncate_divide(a, b)", "c_div(a, b)", nullptr, pairs},
+    {"div", 2, "a / b", "truncate_divide(a, b)", "c_div(a, b)", nullptr, vectors},
     {"div_trunc", 2, "TRUNC(a / b)", "truncate_divide(a, b)"},
     {"div_floor", 2, "floor_divide(a, b)", "integer_floor_divide(a, b)"},
     {"remainder", 2, "remainder_of(a, b)", "integer_remainder(a, b)"},
     {"fmod", 2, "fmod_of(a, b)", "truncate_modulo(a, b)"},
     {"pow", 2, "pow_of(a, b)", "integer_power(a, b)", "c_pow(a, b)"},
     {"pow_scalar", 1, "pow_of(a, (T)s0)", "integer_power(a, s0)", "c_pow(a, s0)"},
-    {"pow_2", 1, "a * a", nullptr, "c_mul(a, a)", nullptr, pairs},
-    {"pow_3", 1, "a * a * a", nullptr, "c_mul(c_mul(a, a), a)", nullptr, pairs},
+    {"pow_2", 1, "a * a", nullptr, "c_mul(a, a)", nullptr, vectors},
+    {"pow_3", 1, "a * a * a", nullptr, "c_mul(c_mul(a, a), a)", nullptr, vectors},
     {"hypot", 2, "hypot(a, b)", "-"},
     {"atan2", 2, "atan2(a, b)", "-"},
     {"copysign", 2, "copy_sign(a, b)", "-"},
@@ -50,8 +50,8 @@ static constexpr ElementwiseRow rows[] = {
     {"xlogy", 2, "IS_NAN(b) ? b : (a == ZERO) ? (T)0 : a * log_of(b)", "-"},
     {"xlog1py", 2, "IS_NAN(b) ? b : (a == ZERO) ? (T)0 : a * log1p(b)", "-"},
     {"ldexp", 2, "a * exp2(b)", "-"},
-    {"addcmul", 3, "a + s0 * b * c", nullptr, "a + c_mul(c_mul(s0, b), c)", nullptr, pairs},
-    {"addcdiv", 3, "a + s0 * (b / c)", "a + s0 * truncate_divide(b, c)", "a + c_mul(s0, c_div(b, c))", nullptr, pairs},
+    {"addcmul", 3, "a + s0 * b * c", nullptr, "a + c_mul(c_mul(s0, b), c)", nullptr, vectors},
+    {"addcdiv", 3, "a + s0 * (b / c)", "a + s0 * truncate_divide(b, c)", "a + c_mul(s0, c_div(b, c))", nullptr, vectors},
     {"lerp", 3, "(fabs(c) < (S)0.5) ? a + c * (b - a) : b - (b - a) * ((S)1 - c)", "-", "(c_abs(c) < (PART)0.5) ? a + c_mul(c, b - a) : b - c_mul(b - a, (T)(1, 0) - c)"},
     {"lerp_scalar", 2, "(fabs(s0) < (S)0.5) ? a + s0 * (b - a) : b - (b - a) * ((S)1 - s0)", "-", "(c_abs(s0) < (PART)0.5) ? a + c_mul(s0, b - a) : b - c_mul(b - a, (T)(1, 0) - s0)"},
 
@@ -80,12 +80,12 @@ static constexpr ElementwiseRow rows[] = {
     {"signbit", 1, "BOOL(sign_bit(a))", "BOOL(a < ZERO)"},
 
     // ---- unary
-    {"abs", 1, "fabs(a)", "abs_of(a)", "C_REAL(c_abs(a))", nullptr, pairs},
-    {"neg", 1, "-a", "(T)0 - a", "-a", nullptr, pairs},
+    {"abs", 1, "fabs(a)", "abs_of(a)", "C_REAL(c_abs(a))", nullptr, vectors},
+    {"neg", 1, "-a", "(T)0 - a", "-a", nullptr, vectors},
     {"sign", 1, "IS_NAN(a) ? (T)0 : (a > ZERO) ? (T)1 : (a < ZERO) ? (T)-1 : (T)0", "(a > ZERO) ? (T)1 : (a < ZERO) ? (T)-1 : (T)0"},
     {"sgn", 1, "(a > ZERO) ? (T)1 : (a < ZERO) ? (T)-1 : (T)0", "(a > ZERO) ? (T)1 : (a < ZERO) ? (T)-1 : (T)0", "(a.x == 0 && a.y == 0) ? a : a / c_abs(a)"},
-    {"angle", 1, "IS_NAN(a) ? a : (a < ZERO) ? (T)((S)3.14159265358979323846) : (T)0", "-", "C_REAL(atan2(C_IM(a), C_RE(a)))", nullptr, pairs},
-    {"reciprocal", 1, "(S)1 / a", "-", "c_reciprocal(a)", nullptr, pairs},
+    {"angle", 1, "IS_NAN(a) ? a : (a < ZERO) ? (T)((S)3.14159265358979323846) : (T)0", "-", "C_REAL(atan2(C_IM(a), C_RE(a)))", nullptr, vectors},
+    {"reciprocal", 1, "(S)1 / a", "-", "c_reciprocal(a)", nullptr, vectors},
     {"sqrt", 1, "sqrt(a)", "-", "c_sqrt(a)"},
     {"rsqrt", 1, "(S)1 / sqrt(a)", "-", "c_reciprocal(c_sqrt(a))"},
     {"exp", 1, "exp_fast(a)", "-", "c_exp(a)"},
@@ -133,10 +133,10 @@ static constexpr ElementwiseRow rows[] = {
     {"entr", 1, "IS_NAN(a) ? a : (a > ZERO) ? -a * log_of(a) : (a == ZERO) ? (T)0 : (T)(-INFINITY)", "-"},
 
     // ---- special functions
-    {"i0", 1, "i0_of(a)", "-", nullptr, "BESSEL"},
-    {"i0e", 1, "i0e_of(a)", "-", nullptr, "BESSEL"},
-    {"i1", 1, "i1_of(a)", "-", nullptr, "BESSEL"},
-    {"i1e", 1, "i1e_of(a)", "-", nullptr, "BESSEL"},
+    {"i0", 1, "i0_of(a)", "-", nullptr, "BESSEL", vectors},
+    {"i0e", 1, "i0e_of(a)", "-", nullptr, "BESSEL", vectors},
+    {"i1", 1, "i1_of(a)", "-", nullptr, "BESSEL", vectors},
+    {"i1e", 1, "i1e_of(a)", "-", nullptr, "BESSEL", vectors},
     {"modified_bessel_k0", 1, "k0_of(a)", "-", nullptr, "BESSEL"},
     {"modified_bessel_k1", 1, "k1_of(a)", "-", nullptr, "BESSEL"},
     {"scaled_modified_bessel_k0", 1, "k0e_of(a)", "-", nullptr, "BESSEL"},
@@ -147,9 +147,9 @@ static constexpr ElementwiseRow rows[] = {
     {"bessel_y1", 1, "bessel_y1_of(a)", "-", nullptr, "BESSEL"},
     {"spherical_bessel_j0", 1, "spherical_bessel_j0_of(a)", "-", nullptr, "BESSEL"},
     {"airy_ai", 1, "airy_ai_of(a)", "-", nullptr, "BESSEL"},
-    {"erfcx", 1, "erfcx_of(a)", "-", nullptr, "NORMAL_DISTRIBUTION"},
-    {"log_ndtr", 1, "log_ndtr_of(a)", "-", nullptr, "NORMAL_DISTRIBUTION"},
-    {"ndtri", 1, "ndtri_of(a)", "-", nullptr, "NORMAL_DISTRIBUTION"},
+    {"erfcx", 1, "erfcx_of(a)", "-", nullptr, "NORMAL_DISTRIBUTION", vectors},
+    {"log_ndtr", 1, "log_ndtr_of(a)", "-", nullptr, "NORMAL_DISTRIBUTION", vectors},
+    {"ndtri", 1, "ndtri_of(a)", "-", nullptr, "NORMAL_DISTRIBUTION", vectors},
     {"chebyshev_polynomial_t", 2, "chebyshev_t_of(a, b)", "-", nullptr, "ORTHOGONAL_POLYNOMIALS"},
     {"chebyshev_polynomial_u", 2, "chebyshev_u_of(a, b)", "-", nullptr, "ORTHOGONAL_POLYNOMIALS"},
     {"chebyshev_polynomial_v", 2, "chebyshev_v_of(a, b)", "-", nullptr, "ORTHOGONAL_POLYNOMIALS"},
@@ -205,8 +205,8 @@ static constexpr ElementwiseRow rows[] = {
     {"softplus_backward", 2, "(b * s0 > s1) ? a : a * exp_fast(b * s0) / (exp_fast(b * s0) + (S)1)", "-"},
     {"log_sigmoid", 1, "((a < ZERO) ? a : (T)0) - log1p(exp_fast(-fabs(a)))", "-"},
     {"log_sigmoid_backward", 2, "a * ((b < ZERO) ? (S)1 - exp_fast(b) / ((S)1 + exp_fast(b)) : exp_fast(-b) / ((S)1 + exp_fast(-b)))", "-"},
-    {"sigmoid_backward", 2, "a * (((S)1 - b) * b)", "-", "c_mul(a, conj_of(c_mul(C_ONE - b, b)))", nullptr, pairs},
-    {"tanh_backward", 2, "a * ((S)1 - b * b)", "-", "c_mul(a, conj_of(C_ONE - c_mul(b, b)))", nullptr, pairs},
+    {"sigmoid_backward", 2, "a * (((S)1 - b) * b)", "-", "c_mul(a, conj_of(c_mul(C_ONE - b, b)))", nullptr, vectors},
+    {"tanh_backward", 2, "a * ((S)1 - b * b)", "-", "c_mul(a, conj_of(C_ONE - c_mul(b, b)))", nullptr, vectors},
     {"logit_backward", 2, "(b < ZERO || b > (S)1) ? (T)NAN : (b == ZERO || b == (S)1) ? a * (S)INFINITY : a / (b * ((S)1 - b))", "-"},
     {"logit_eps_backward", 2, "(b < s0 || b > (S)1 - s0) ? (T)0 : a / (b * ((S)1 - b))", "-"},
     {"glu", 2, "a * sigmoid_of(b)", "-"},
@@ -227,7 +227,7 @@ static constexpr ElementwiseRow rows[] = {
     {"binary_cross_entropy_backward", 3, "a * (b - c) / ((((S)1 - b) * b < (S)1e-12) ? (T)1e-12 : ((S)1 - b) * b)", "-"},  // grad, input, target
 
     // ---- complex parts
-    {"complex", 2, nullptr, "-", "c_join(a, b)", nullptr, pairs},
+    {"complex", 2, nullptr, "-", "c_join(a, b)", nullptr, vectors},
     {"polar_real", 2, "a * cos_of(b)", "-"},
     {"polar_imaginary", 2, "a * sin_of(b)", "-"},
 };
