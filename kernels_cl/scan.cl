@@ -58,11 +58,17 @@ inline long offset_of(long i, int dims, const long* size, const long* stride) {
 
 // log(exp(a) + exp(b)); equal infinities stay, NaN propagates.
 #if IS_FLOATING(ACC)
-inline VALUE(ACC) log_add_exp(VALUE(ACC) a, VALUE(ACC) b) {
-  if (a != a || b != b) return a + b;
-  const VALUE(ACC) low = a < b ? a : b, high = a < b ? b : a;
-  return low == high && isinf(high) ? high : high + log1p(exp(low - high));
-}
+#define DEFINE_LOG_ADD_EXP(W)                                                                     \
+  inline VALUES(W) CAT(log_add_exp_, W)(VALUES(W) a, VALUES(W) b) {                               \
+    const VALUES(W) low = a < b ? a : b, high = a < b ? b : a, sum = high + log1p(exp(low - high)); \
+    const VALUES(W) result = ((low == high) & (fabs(high) == (VALUE(ACC))INFINITY)) ? high : sum; \
+    return ((a != a) | (b != b)) ? a + b : result;                                                \
+  }
+DEFINE_LOG_ADD_EXP(1)
+#if VECTOR
+DEFINE_LOG_ADD_EXP(16)
+#endif
+#define LOG_ADD_EXP(W, a, b) CAT(log_add_exp_, W)(a, b)
 #endif
 
 #define ARGUMENTS \

@@ -25,7 +25,7 @@ struct ScanRow {
 constexpr ScanRow table[] = {
     {Scan::cumsum, "cumsum", false, true, "0", "(a) + (b)"},
     {Scan::cumprod, "cumprod", false, true, "ONE", "PRODUCT(a, b)"},
-    {Scan::logcumsumexp, "logcumsumexp", false, false, "LOWEST", "log_add_exp(a, b)"},
+    {Scan::logcumsumexp, "logcumsumexp", false, true, "LOWEST", "LOG_ADD_EXP(W, a, b)"},
     {Scan::cummax, "cummax", true, false, "LOWEST", "((b) != (b)) | (((a) == (a)) & ((b) >= (a)))"},
     {Scan::cummin, "cummin", true, false, "HIGHEST", "((b) != (b)) | (((a) == (a)) & ((b) <= (a)))"},
 };
