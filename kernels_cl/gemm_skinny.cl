@@ -65,12 +65,33 @@ inline T horizontal_sum(V v) {
     STORE(DTYPE, COMPUTE, c, (row) * p.c_row + (column) * p.c_column, activate_scalar(v_, p.activation));             \
   } while (0)
 
+// The dot product of two vectors: four sums along k.
+inline T dot_of(__global const storage_t* a, __global const storage_t* b, long steps) {
+  V s0 = (V)0, s1 = (V)0, s2 = (V)0, s3 = (V)0;
+  long k = 0;
+  for (; k + 4 * L <= steps; k += 4 * L) {
+    s0 = fma(load_vector(a + k), load_vector(b + k), s0);
+    s1 = fma(load_vector(a + k + L), load_vector(b + k + L), s1);
+    s2 = fma(load_vector(a + k + 2 * L), load_vector(b + k + 2 * L), s2);
+    s3 = fma(load_vector(a + k + 3 * L), load_vector(b + k + 3 * L), s3);
+  }
+  for (; k + L <= steps; k += L) s0 = fma(load_vector(a + k), load_vector(b + k), s0);
+  if (k < steps) s1 = fma(load_first(a + k, steps - k), load_first(b + k, steps - k), s1);
+  return horizontal_sum((s0 + s1) + (s2 + s3));
+}
+
 // A single row of a: four columns at a time, the next four on their way to the cache.
 inline void dot_row(__global const storage_t* a, __global const storage_t* b, __global storage_t* c, __global const storage_t* d, __global T* partial,
                     const gemm_arguments* arguments, long n0, long n1, long start, long end, int sliced, T alpha, T beta) {
   const gemm_arguments p = *arguments;
   const long steps = end - start, whole = steps / L * L;
   a += start;
+  if (n1 - n0 == 1) {
+    const T sum = dot_of(a, b + n0 * p.b_column + start, steps);
+    if (sliced) partial[n0] = sum;
+    else FINISH_SCALAR(sum, 0, n0);
+    return;
+  }
   for (long n = n0; n < n1; n += 4) {
     __global const storage_t *c0 = b + n * p.b_column + start, *c1 = b + min(n + 1, n1 - 1) * p.b_column + start;
     __global const storage_t *c2 = b + min(n + 2, n1 - 1) * p.b_column + start, *c3 = b + min(n + 3, n1 - 1) * p.b_column + start;
