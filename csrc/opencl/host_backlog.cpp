@@ -14,8 +14,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A caller that is far ahead takes part in the work: in nanoseconds of one thread's time, what is needed for preparing this many more commands, within
-// these bounds. Not later than necessary: what one processor does alone meanwhile, it does with the data of the others' caches.
+// A caller that is far ahead takes part in the work: in nanoseconds of one thread's time, what is needed for preparing this many more commands,
+// within these bounds. Not later than necessary: what one processor does alone meanwhile, it does with the data of the others' caches.
 constexpr float commands_ahead = 8, least_ahead = 40'000, most_ahead = 200'000;
 
 // How long the calling thread takes to prepare a command: the longest of the recent times, waiting and taking part not counted.
@@ -23,11 +23,12 @@ class Pace {
  public:
   void issued() {
     const Clock::time_point now = Clock::now();
-    time_ = std::max(time_ * 0.75f, std::chrono::duration<float, std::nano>(now - last_).count());
+    const float time = std::chrono::duration<float, std::nano>(now - last_).count();
+    time_ = std::max(time_ * 0.75f, std::min(time, most_ahead / commands_ahead));
     last_ = now;
   }
   void resume() { last_ = Clock::now(); }
-  int64_t far_ahead() const { return static_cast<int64_t>(std::clamp(time_ * commands_ahead, least_ahead, most_ahead)); }
+  int64_t far_ahead() const { return static_cast<int64_t>(std::max(time_ * commands_ahead, least_ahead)); }
 
  private:
   Clock::time_point last_{};

@@ -43,7 +43,8 @@ void cholesky(Queue& queue, const Matrices& a, int32_t* info, int64_t first) {
   if (empty(a)) return;
   Device& device = queue.device();
   if (in_block(device, a.columns)) {
-    launch(queue, kernel(block_site, device, a.dtype), Range(static_cast<size_t>(a.batch)), Range(1), a.data, Geometry(a), info, static_cast<int32_t>(first));
+    launch(queue, kernel(block_site, device, a.dtype), Range(static_cast<size_t>(a.batch)), Range(1), a.data, Geometry(a), info,
+           static_cast<int32_t>(first));
     return;
   }
   launch(queue, kernel(site, device, a.dtype), groups(device, a.batch), group(device), a.data, Geometry(a), info, static_cast<int32_t>(first));
