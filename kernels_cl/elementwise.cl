@@ -1,6 +1,6 @@
 // out = EXPRESSION(inputs, scalars), element by element; one program per row of the table and combination of types.
 // Defines: COMPUTE, OUT_DTYPE, IN<i>_DTYPE (names of common/types.clh), IN<i>_SCALAR (1: the input is a number), INPUTS, SCALARS,
-// W (vector width, in elements; of complex types 1, or vectors are as common/complex_pairs.clh says), DIMS, EXPRESSION. Chosen by
+// W (vector width, in elements; of complex types 1, or vectors are as common/complex_arithmetic.clh says), DIMS, EXPRESSION. Chosen by
 // ops/elementwise/engine.cpp:
 //   elementwise_flat     all operands contiguous or a single element
 //   elementwise_strided  any strides; dimension 0 is the inner one, vectors run along it
@@ -21,8 +21,8 @@
 
 #pragma OPENCL FP_CONTRACT OFF
 
-#define PAIRS (IS_COMPLEX(COMPUTE) && W > 1)
-#if PAIRS
+#define COMPLEX_VECTORS (IS_COMPLEX(COMPUTE) && W > 1)
+#if COMPLEX_VECTORS
 #define T PAIRS_OF(COMPUTE)
 #else
 #define T VALUE_V(COMPUTE, W)
@@ -97,7 +97,7 @@
 #define OPEN_ALL OPEN(STORAGE(OUT_DTYPE), y); O0 O1 O2 O3 SV
 
 // ---- one vector. SPREAD: of one value; FROM_LANES, TO_LANES: of and to an array of S.
-#if PAIRS
+#if COMPLEX_VECTORS
 #define SPREAD(v) REPEAT_PAIR(v)
 #define FROM_LANES(lane) PAIRS_LOAD((__private const PART*)(lane))
 #define TO_LANES(v, lane) PAIRS_STORE(v, (__private PART*)(lane))

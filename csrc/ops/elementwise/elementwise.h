@@ -21,7 +21,7 @@ struct ElementwiseRow {
   const char* integer = nullptr;   // int8..int64, uint8, boolean; "-" for none
   const char* complex = nullptr;   // float2 / double2
   const char* functions = nullptr;  // FUNCTIONS_<this> makes elementwise.cl include the file that has the row's functions
-  bool vectors = false;  // what it is made of serves vectors too: `functions` take T, and `complex` needs common/complex_pairs.clh only
+  bool vectors = false;  // what it is made of serves vectors too: `functions` take T, and `complex` needs common/complex_arithmetic.clh only
 };
 
 // Errors: std::invalid_argument for a name that is not in the table.

@@ -92,7 +92,8 @@ def test_vectors(device, dtype):
     check(lambda a, x: torch.mv(a.t(), x), values(50, 70, dtype=dtype), values(50, dtype=dtype))
     check(lambda a, x, y: torch.addmv(y, a, x, beta=2), values(70, 50, dtype=dtype), values(50, dtype=dtype), values(70, dtype=dtype))
     check(lambda a, x, y: torch.addmv(y[0], a, x), values(70, 50, dtype=dtype), values(50, dtype=dtype), values(70, dtype=dtype))
-    check(torch.dot, values(1000, dtype=dtype), values(1000, dtype=dtype))
+    for n in (1, 15, 16, 17, 63, 64, 65, 1000, 40_000):
+        check(torch.dot, values(n, dtype=dtype), values(n, dtype=dtype))
     check(torch.vdot, values(1000, dtype=dtype), values(1000, dtype=dtype))
     check(lambda x, y: torch.dot(x[::3], y[1::3]), values(300, dtype=dtype), values(300, dtype=dtype))
 
