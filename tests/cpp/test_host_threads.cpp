@@ -68,28 +68,31 @@ TEST(HostThreads, AThreadOfTheProgramAssists) {
   HostThreads& team = HostThreads::instance();
   if (team.members() < 2) GTEST_SKIP() << "needs two members";
   EXPECT_FALSE(team.assist());  // nothing is being run
-  struct Slow {
+  struct Shared {
     Counted counted{4000};
     std::atomic<int> assisted{0}, led{0};
     std::thread::id caller = std::this_thread::get_id();
+    std::chrono::steady_clock::time_point limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     static int32_t piece(void* self, unsigned member, uint32_t begin, uint32_t end) {
-      auto& slow = *static_cast<Slow*>(self);
-      ++(std::this_thread::get_id() == slow.caller ? slow.assisted : slow.led);
-      EXPECT_EQ(std::this_thread::get_id() == slow.caller, member == 0);
-      std::this_thread::sleep_for(std::chrono::microseconds(100));
-      return Counted::piece(&slow.counted, member, begin, end);
+      auto& shared = *static_cast<Shared*>(self);
+      const bool by_caller = std::this_thread::get_id() == shared.caller;
+      EXPECT_EQ(by_caller, member == 0);
+      ++(by_caller ? shared.assisted : shared.led);
+      // the team's threads take no second piece before the caller has its first, however late the system lets it run
+      while (shared.assisted == 0 && std::chrono::steady_clock::now() < shared.limit) std::this_thread::yield();
+      return Counted::piece(&shared.counted, member, begin, end);
     }
-  } slow;
-  const HostBacklog::Ticket ticket = HostBacklog::instance().issue(0, [&slow = slow](const void*) {
+  } shared;
+  const HostBacklog::Ticket ticket = HostBacklog::instance().issue(0, [&shared = shared](const void*) {
     std::atomic<float> unit_time{1e5f};
-    HostThreads::instance().run(4000, unit_time, &Slow::piece, &slow);
+    HostThreads::instance().run(4000, unit_time, &Shared::piece, &shared);
   });
-  while (slow.led == 0) std::this_thread::yield();
+  while (shared.led == 0) std::this_thread::yield();
   while (team.assist()) {
   }
   HostBacklog::instance().wait(ticket);
-  EXPECT_TRUE(slow.counted.each_once());
-  EXPECT_GT(slow.assisted, 0);
+  EXPECT_TRUE(shared.counted.each_once());
+  EXPECT_GT(shared.assisted, 0);
 }
 
 TEST(HostBacklog, RunsInTheOrderOfIssueForAllCallers) {
