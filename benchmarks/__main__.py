@@ -2,6 +2,7 @@
 
 python -m benchmarks run [--only TEXT ...] [--output FILE]     measures; prints a line per case
 python -m benchmarks scaling [--output FILE]                   time per image over batch sizes, image sizes and threads, added to FILE
+python -m benchmarks dlprimitives PROGRAM NETWORKS             training steps beside dlprimitives' own program, added to FILE
 python -m benchmarks compare BEFORE AFTER                      what became faster and slower
 python -m benchmarks report FILE ...                           writes docs/performance.md and a picture
 """
@@ -52,28 +53,48 @@ def run(args):
             results["first_step"][name] = cold_and_warm(name)
             print(f"first step {name:40} " + ", ".join(f"{k} {v.get('first', v.get('error'))}" for k, v in results["first_step"][name].items()))
     results["memory"] = {str(device): memory_and_builds(device) for device in devices[1:]}
-    args.output.parent.mkdir(parents=True, exist_ok=True)
-    args.output.write_text(json.dumps(results, indent=1))
+    written(results, args.output)
     for device in results["peaks"]:
         print(f"furthest from the peak of {device}: " + "; ".join(f"{name} {part:.0%}" for part, name in report.worst(results, device)))
     print(f"written: {args.output}")
     return int(any("error" in result for result in results["cases"].values()))
 
 
-def scale(args):
+def started(args, devices):
+    """The results that a part is added to."""
     from .runner import description
+
+    return report.load(args.output) if args.output.exists() else {"about": description([torch.device(name) for name in devices]), "cases": {}, "peaks": {}}
+
+
+def written(results, output):
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(json.dumps(results, indent=1))
+    return 0
+
+
+def scale(args):
     from .scaling import cliffs, scaling
 
-    results = report.load(args.output) if args.output.exists() else {"about": description([torch.device(name) for name in args.devices.split(",")]), "cases": {}}
+    results = started(args, args.devices.split(","))
     for name in args.models:
         for training in (True, False):
             measured = results.setdefault("scaling", {})[f"{name} {'train' if training else 'eval'}"] = scaling(name, training, args.devices.split(","), args.rounds)
             for count, part in measured.items():
                 lines = [part["error"]] if "error" in part else [*cliffs(part)] or ["no cliff"]
                 print(*(f"{name} {'train' if training else 'eval'}, {count} threads: {line}" for line in lines), sep="\n", flush=True)
-    args.output.parent.mkdir(parents=True, exist_ok=True)
-    args.output.write_text(json.dumps(results, indent=1))
-    return 0
+    return written(results, args.output)
+
+
+def beside_dlprimitives(args):
+    from .dlprimitives import beside
+
+    results = started(args, ("cpu", "ocl"))
+    for name in args.models:
+        run = beside(name, args.program, args.networks, args.device, args.rounds)
+        results.setdefault("dlprimitives", {}).setdefault(name, {})["ocl"] = run
+        print(f"{name} train: " + (run.get("error") or f"dlprimitives / ocl {run['dlprimitives'] / run['ocl']:.1f}"), flush=True)
+    return written(results, args.output)
 
 
 def summary_line(name, result):
@@ -104,6 +125,13 @@ def main():
     scaling.add_argument("--models", nargs="*", default=["resnet18"])
     scaling.add_argument("--rounds", type=int, default=3)
     scaling.add_argument("--output", type=Path, default=Path("results/benchmark.json"))
+    peer = commands.add_parser("dlprimitives")
+    peer.add_argument("program", type=Path, help="its dlprim_benchmark")
+    peer.add_argument("networks", type=Path, help="its folder docs/nets_for_benchmark")
+    peer.add_argument("--device", default="0:0", help="PLATFORM:DEVICE, as that program counts them")
+    peer.add_argument("--models", nargs="*", default=["alexnet", "resnet18", "mobilenet_v2", "resnet50", "vgg16"])
+    peer.add_argument("--rounds", type=int, default=2)
+    peer.add_argument("--output", type=Path, default=Path("results/benchmark.json"))
     comparing = commands.add_parser("compare")
     comparing.add_argument("before", type=Path)
     comparing.add_argument("after", type=Path)
@@ -115,6 +143,8 @@ def main():
         return run(args)
     if args.command == "scaling":
         return scale(args)
+    if args.command == "dlprimitives":
+        return beside_dlprimitives(args)
     if args.command == "compare":
         lines, slower = report.compare(report.load(args.before), report.load(args.after))
         print("\n".join(lines) or "no change above 10 %")

@@ -233,8 +233,8 @@ def all_cases():
             yield network_case(name, training)
     for name in IMAGE_NETWORKS:
         yield network_case(name, False, optimized=True)
-    for name, batch_size in (("resnet18", 8), ("resnet50", 4)):
-        yield network_case(name, True, batch_size, torch.bfloat16)
+    for name in ("resnet18", "resnet50"):
+        yield network_case(name, True, autocast=torch.bfloat16)
     for size in (256, 512, 1024, 2048):
         yield gemm_case(size, size, size)
     for layout in ("NT", "TN"):

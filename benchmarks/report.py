@@ -38,6 +38,8 @@ def merged(parts):
             whole["fallbacks"] = sorted({*whole["fallbacks"], *case.get("fallbacks", [])})
         for name, runs in part.get("first_step", {}).items():
             result["first_step"].setdefault(name, {}).update({kind.replace(device.split(":")[0], label): run for kind, run in runs.items()})
+        for name, runs in part.get("dlprimitives", {}).items():
+            result.setdefault("dlprimitives", {}).setdefault(name, {})[label] = runs[device]
         for name, counts in part.get("scaling", {}).items():
             for count, run in counts.items():
                 whole = result.setdefault("scaling", {}).setdefault(name, {}).setdefault(count, {})
@@ -113,6 +115,22 @@ def _scaling_tables(results):
         yield from [f"Cliffs of {name}: {'; '.join(found) or 'none'}.", ""]
 
 
+def _beside_dlprimitives(results):
+    """Seconds of a training step by either library, a row for every network, the columns of every driver."""
+    devices = list(dict.fromkeys(device for runs in results["dlprimitives"].values() for device in runs))
+    yield from ["## Beside dlprimitives", "", "Training steps (data to the device, forward, backward, SGD) by dlprimitives' `dlprim_benchmark` and by `ocl` in turns, a process each.", ""]
+    yield "| network | batch |" + "".join(f" dlprimitives | {device} | ratio |" for device in devices)
+    yield f"|{'---|' * (2 + 3 * len(devices))}"
+    for name, runs in results["dlprimitives"].items():
+        cells = []
+        for device in devices:
+            run = runs.get(device, {"error": ""})
+            cells += [run["error"].replace("|", " ").replace("\n", " ")[:120], "", ""] if "error" in run else [
+                time_text(run["dlprimitives"]), time_text(run["ocl"]), f"{run['dlprimitives'] / run['ocl']:.1f}"]  # fmt: skip
+        yield f"| {name} | {next((run['batch'] for run in runs.values() if 'batch' in run), '')} | {' | '.join(cells)} |"
+    yield ""
+
+
 def markdown(results, pictures=()):
     """The text of docs/performance.md."""
     about, native = results["about"], results["about"]["native"]
@@ -142,6 +160,8 @@ def markdown(results, pictures=()):
             lines += [*(f"{i}. {name}: {part:.0%}" for i, (part, name) in enumerate(worst(results, other), 1)), ""]
     if results.get("scaling"):
         lines += _scaling_tables(results)
+    if results.get("dlprimitives"):
+        lines += [*_beside_dlprimitives(results)]
     if results.get("first_step"):
         lines += ["## First training step in a fresh process", ""]
         if "first_step" in pictures:

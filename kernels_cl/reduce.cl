@@ -26,12 +26,12 @@ inline void reduce_run(STATE* s, INPUT p, long n, long stride, long first, VALUE
       INITIALIZE(W, a2, INDEX_AT(first + i + 2 * W));
       INITIALIZE(W, a3, INDEX_AT(first + i + 3 * W));
       const int steps = (int)MIN_OF((n - i) / (4 * W), 64L);
+      INDICES(W) nan = (INDICES(W))(0);
       for (int k = 0; k < steps; ++k, i += 4 * W) {
-        STEP(W, a0, LOAD_X(W, p, i), INDEX_AT(first + i));
-        STEP(W, a1, LOAD_X(W, p, i + W), INDEX_AT(first + i + W));
-        STEP(W, a2, LOAD_X(W, p, i + 2 * W), INDEX_AT(first + i + 2 * W));
-        STEP(W, a3, LOAD_X(W, p, i + 3 * W), INDEX_AT(first + i + 3 * W));
+        STEP_TWO(W, a0, LOAD_X(W, p, i), INDEX_AT(first + i), a1, LOAD_X(W, p, i + W), INDEX_AT(first + i + W), nan);
+        STEP_TWO(W, a2, LOAD_X(W, p, i + 2 * W), INDEX_AT(first + i + 2 * W), a3, LOAD_X(W, p, i + 3 * W), INDEX_AT(first + i + 3 * W), nan);
       }
+      KEEP_NAN(W, a0, nan);
       MERGE(W, a0, a1);
       MERGE(W, a2, a3);
       MERGE(W, a0, a2);
@@ -102,10 +102,14 @@ inline VALUES(16) fold_rows(const VALUES(16)* s) {
   return COMBINE_VALUES(16, ((VALUES(16))(c[0].even, c[1].even)), ((VALUES(16))(c[0].odd, c[1].odd)));
 }
 
-// One contiguous row of n elements, n <= SHORT_ROW.
-inline VALUES(16) short_row(INPUT p, int n, INDICES(16) mask, VALUES(16) center, VALUE(PARAM) param) {
+// One contiguous row of n elements before its lanes are combined. Short rows take one chain: the next row's runs beside it.
+inline VALUES(16) row_lanes(INPUT p, long n, INDICES(16) mask, VALUES(16) center, VALUE(PARAM) param) {
   State16 s;
   INITIALIZE(16, s, 0);
+  if (n > SHORT_ROW) {
+    reduce_run(&s, p, n, 1, 0, center, param);
+    return s.a;
+  }
   int i = 0;
   for (; i + 16 <= n; i += 16) STEP(16, s, LOAD_X(16, p, i), 0);
   if (i < n) {
@@ -117,16 +121,16 @@ inline VALUES(16) short_row(INPUT p, int n, INDICES(16) mask, VALUES(16) center,
 }
 
 // Outputs [begin, end), 16 at a time; returns the first one that is left over.
-inline long short_rows(INPUT x, long begin, long end, const Shape* shape, __global const STORAGE(ACC)* centers, __global STORAGE(OUT)* y,
+inline long contiguous_rows(INPUT x, long begin, long end, const Shape* shape, __global const STORAGE(ACC)* centers, __global STORAGE(OUT)* y,
                        VALUE(PARAM) param) {
-  const int n = (int)shape->extent;
+  const long n = shape->extent;
   const INDICES(16) mask = LANES_16 < (INDICES(16))((VALUE(INDEX))(n % 16));
   for (; begin + 16 <= end; begin += 16) {
     VALUES(16) s[16];
     for (int l = 0; l < 16; ++l) {
       INPUT p = x + offset_of(begin + l, shape->kept, shape->kept_size, shape->kept_x);
       const VALUES(16) center = CONSTANT(16, CENTERED ? centers[begin + l] : 0);
-      s[ROW_OF(l)] = short_row(p, n, mask, center, param);
+      s[ROW_OF(l)] = row_lanes(p, n, mask, center, param);
     }
     VALUE(ACC) value[16];
     vstore16(fold_rows(s), 0, value);
@@ -146,8 +150,8 @@ FAT_KERNEL void reduce_inner(OUTPUTS, TENSOR(int, arrivals)) {
   const long first = split * shape.chunk, last = MIN_OF(first + shape.chunk, shape.extent);
   long o = begin;
 #if !INDEXED && W == 16
-  if (shape.splits == 1 && shape.reduced == 1 && shape.reduced_x[0] == 1 && shape.extent <= SHORT_ROW)
-    o = short_rows(x, o, end, &shape, centers, y, param);
+  if (shape.splits == 1 && shape.reduced == 1 && shape.reduced_x[0] == 1)
+    o = contiguous_rows(x, o, end, &shape, centers, y, param);
 #endif
   for (; o < end; ++o) {
     INPUT p = x + offset_of(o, shape.kept, shape.kept_size, shape.kept_x);
@@ -169,7 +173,8 @@ FAT_KERNEL void reduce_inner(OUTPUTS, TENSOR(int, arrivals)) {
 
 #define VECTORS 16
 #define COLUMNS (VECTORS * W)
-#define COLUMN_STEP(row, k) STEP(W, s, LOAD_X(W, p + (row) * stride, v * W), (INDICES(W))((VALUE(INDEX))(index + (row))))
+#define COLUMN_X(row) LOAD_X(W, p + (row) * stride, v * W)
+#define COLUMN_INDEX(row) ((INDICES(W))((VALUE(INDEX))(index + (row))))
 
 // n rows of a strip of `vectors` * W columns into level[]; eight rows at a time, read as eight streams.
 inline void column_rows(STATE* level, INPUT p, long n, long stride, long index, int vectors, __global const STORAGE(ACC)* centers,
@@ -181,14 +186,9 @@ inline void column_rows(STATE* level, INPUT p, long n, long stride, long index, 
 #endif
       STATE s;
       INITIALIZE(W, s, (INDICES(W))((VALUE(INDEX))index));
-      COLUMN_STEP(0, v);
-      COLUMN_STEP(1, v);
-      COLUMN_STEP(2, v);
-      COLUMN_STEP(3, v);
-      COLUMN_STEP(4, v);
-      COLUMN_STEP(5, v);
-      COLUMN_STEP(6, v);
-      COLUMN_STEP(7, v);
+      INDICES(W) nan = (INDICES(W))(0);
+      for (int row = 0; row < 8; row += 2) STEP_TWO(W, s, COLUMN_X(row), COLUMN_INDEX(row), s, COLUMN_X(row + 1), COLUMN_INDEX(row + 1), nan);
+      KEEP_NAN(W, s, nan);
       MERGE(W, level[v], s);
     }
   for (; n > 0; --n, p += stride, ++index)
@@ -197,7 +197,7 @@ inline void column_rows(STATE* level, INPUT p, long n, long stride, long index, 
       const VALUES(W) center = CAT(LOAD_, W)(ACC, ACC, centers, v * W);
 #endif
       STATE s = level[v];
-      COLUMN_STEP(0, v);
+      STEP(W, s, COLUMN_X(0), COLUMN_INDEX(0));
       level[v] = s;
     }
 }

@@ -31,8 +31,8 @@ def without_dropout(network):
 
 
 IMAGE_NETWORKS = {
-    name: Network(name, images.builder(name), images.digits, images.classification_loss, size=224, small=small)
-    for name, small in {"alexnet": 64, "resnet18": 64, "resnet50": 64, "mobilenet_v2": 64, "vgg16": 32}.items()
+    name: Network(name, images.builder(name), images.digits, images.classification_loss, size=224, small=small, batch_size=batch_size)
+    for name, small, batch_size in (("alexnet", 64, 16), ("resnet18", 64, 8), ("resnet50", 64, 4), ("mobilenet_v2", 64, 8), ("vgg16", 32, 2))
 }
 
 OTHER_NETWORKS = {

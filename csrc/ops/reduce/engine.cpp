@@ -31,7 +31,8 @@ Defines make_defines(const ReduceRow& row, DType in, DType accumulator, DType ou
   defines.add("IDENTITY", row.identity);
   const auto macro = [&](const char* head, const char* body) { defines.text("#define " + std::string(head) + " (" + body + ")"); };
   macro("MAP(W, x)", row.map);
-  macro(row.indexed ? "BETTER(a, b)" : "COMBINE_VALUES(W, a, b)", row.combine);
+  defines.add("KEEPS_NAN", row.keeps_nan && is_floating(accumulator));
+  macro(row.indexed ? "BETTER(a, b)" : "COMBINE(W, a, b)", row.combine);
   macro("FINISH(a)", row.finish);
   return defines;
 }

@@ -28,6 +28,7 @@ struct ReduceRow {
   ReduceLoad load;
   ReduceAccumulator accumulator;
   bool indexed, centered;
+  bool keeps_nan;        // a NaN among the values is the result, though `combine` may lose it
   const char* identity;  // tokens; LOWEST, HIGHEST and ONE depend on the accumulator
   const char* map;       // expression of x (W lanes; `center` when centered)
   const char* combine;   // expression of a, b; for indexed rows the condition that b beats a

@@ -154,6 +154,22 @@ def test_nan_is_the_maximum(no_fallback):
     compare(lambda t: (t.max(), t.argmax(), t.amin()), x)
 
 
+@pytest.mark.parametrize("length", [1, 15, 64, 100, 300, 1500])
+@pytest.mark.parametrize("dim", [0, 1])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_one_nan_anywhere_is_the_result(length, dim, dtype, no_fallback):
+    """Line k has its only NaN at position k, so whichever vector, chain or remainder of the kernel meets it, and one line has none."""
+    x = torch.randn(length + 1, length).to(dtype)
+    x.fill_diagonal_(torch.nan)
+    x = (x if dim else x.t().contiguous()).to("ocl")
+    without = torch.arange(length + 1) == length
+    for function in (torch.amax, torch.amin, lambda t, d: torch.linalg.vector_norm(t, torch.inf, d), lambda t, d: torch.linalg.vector_norm(t, -torch.inf, d)):
+        result = function(x, dim)
+        assert result.is_ocl
+        assert torch.equal(result.cpu().isnan(), ~without)
+        assert torch.equal(result.cpu()[-1], function(x.cpu(), dim)[-1])
+
+
 def test_ties_take_the_first_index(no_fallback):
     compare(lambda t: (t.argmax(), t.argmin(1), t.argmax(0)), torch.randint(0, 3, (300, 401)).float())
 
