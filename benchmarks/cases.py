@@ -25,6 +25,9 @@ class Case:
     operations: float = 0.0  # floating point operations of one run
     bytes: float = 0.0  # bytes that have to be read and written
     tolerance: float = 1e-3  # relative L2 between the devices' outputs
+    # The outputs of the same work in float64 on the CPU: the judge where float32 itself is further from them than the tolerance (a network
+    # that doubles rounding errors layer by layer).
+    reference: Callable[[], tuple] | None = None
 
 
 def seeded(*shape, seed=0, dtype=torch.float32):
@@ -59,17 +62,18 @@ def network_case(name, training, batch_size=None, autocast=None, size=None, opti
     the model on `ocl` went through torch_ocl.optimize."""
     network = NETWORKS[name]
 
-    def make(device):
+    def make(device, dtype=torch.float32):
         torch.manual_seed(0)
-        model = without_dropout(network.build()).to(device).train(training)
+        model = without_dropout(network.build()).to(device, dtype).train(training)
         if optimized and device.type == "ocl":
             import torch_ocl
 
             model = torch_ocl.optimize(model)
-        batch = [part.to(device) for part in network.batch(batch_size or network.batch_size, size or network.size, 0)]
+        batch = network.batch(batch_size or network.batch_size, size or network.size, 0)
+        batch = [part.to(device, dtype if part.is_floating_point() else part.dtype) for part in batch]
 
         def loss_of_batch():
-            with torch.autocast(device.type, dtype=autocast, enabled=autocast is not None):
+            with torch.autocast(device.type, dtype=autocast, enabled=autocast is not None and dtype == torch.float32):
                 return network.loss(model, *batch)
 
         if not training:
@@ -88,13 +92,16 @@ def network_case(name, training, batch_size=None, autocast=None, size=None, opti
             optimizer.step()
             return loss.detach()
 
-        # the first loss, and the second, which has seen every gradient
-        return Work(step, lambda: (step(), step()))
+        def outputs():
+            return step(), torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
+
+        return Work(step, outputs)
 
     kind = "train" if training else "eval, optimized" if optimized else "eval"
     if autocast is not None:
         kind += f" autocast {str(autocast).split('.')[1]}"
-    return Case(f"{name} {kind}", "networks", make, tolerance=1e-2 if autocast is None else 1e-1)
+    tolerance = 1e-2 if autocast is None else 1e-1
+    return Case(f"{name} {kind}", "networks", make, tolerance=tolerance, reference=lambda: make(torch.device("cpu"), torch.float64).outputs())
 
 
 # ---- gemm

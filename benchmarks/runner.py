@@ -40,6 +40,22 @@ def largest_difference(outputs, expected):
     return worst
 
 
+OF_NATIVE_ERROR = 1.5  # where float32 itself is further from float64 than the tolerance: the allowed multiple of native's distance
+
+
+def judge_by_reference(case, expected, outputs):
+    """{"to_float64": {device: (native's distance from float64, the device's)}} of outputs further from native's than the tolerance; with "error" where
+    a distance is more than OF_NATIVE_ERROR allows, or where nothing says what float64 gives."""
+    if case.reference is None:
+        return {"error": ""}
+    truth = case.reference()
+    native = largest_difference(expected, truth)
+    distances = {name: (native, largest_difference(values, truth)) for name, values in outputs.items()}
+    if all(distance <= OF_NATIVE_ERROR * native for _, distance in distances.values()):
+        return {"to_float64": distances}
+    return {"to_float64": distances, "error": f"; distances from float64, native's first: {distances}"}
+
+
 def run_case(case, devices, rounds):
     """Result of one case: {"difference", "devices": {name: {"seconds", "spread", "samples"}}, "ratio", ...} or {"error"}."""
     result = {"group": case.group, "operations": case.operations, "bytes": case.bytes}
@@ -47,12 +63,14 @@ def run_case(case, devices, rounds):
         works = {device: case.make(device) for device in devices}
         expected = [value.detach().cpu() for value in works[devices[0]].outputs()]
         before = torch.ocl.fallbacks() if hasattr(torch, "ocl") else {}
-        differences = {str(device): largest_difference(works[device].outputs(), expected) for device in devices[1:]}
-        result["difference"] = differences
+        outputs = {str(device): [value.detach().cpu() for value in works[device].outputs()] for device in devices[1:]}
+        result["difference"] = {name: largest_difference(values, expected) for name, values in outputs.items()}
         if hasattr(torch, "ocl"):
             result["fallbacks"] = sorted(name for name, count in torch.ocl.fallbacks().items() if count != before.get(name, 0))
-        if any(not value <= case.tolerance for value in differences.values()):
-            result["error"] = f"outputs differ: {differences}, allowed {case.tolerance}"
+        if any(not value <= case.tolerance for value in result["difference"].values()):
+            result |= judge_by_reference(case, expected, outputs)
+        if "error" in result:
+            result["error"] = f"outputs differ: {result['difference']}, allowed {case.tolerance}" + result["error"]
             return result
         timings = interleaved({str(device): waiting(work, device) for device, work in works.items()}, rounds)
     except (RuntimeError, NotImplementedError, ValueError) as error:

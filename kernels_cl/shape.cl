@@ -22,11 +22,12 @@ inline void copy_elements(__global ELEMENT* d, __global const ELEMENT* s, long n
 }
 #endif
 
-// ---- concatenate: rows of `pitch` elements; input i fills columns [start[i], start[i] + length[i]); this launch covers `width` columns from `first`
+// ---- concatenate: rows of `pitch` elements; input i, whose rows are pitches[i] apart, fills columns [start[i], start[i] + length[i]); this launch
+// covers `width` columns from `first`
 #define SLOTS 8
 typedef struct {
   long total, width, first, pitch, block;
-  long start[SLOTS], length[SLOTS];
+  long start[SLOTS], length[SLOTS], pitches[SLOTS];
 } ConcatenateShape;
 
 #define PIECES                                                                                                                           \
@@ -48,7 +49,7 @@ __kernel void concatenate(TENSOR(ELEMENT, out), PIECES, ConcatenateShape shape) 
   while (at < to) {
     while (column >= shape.start[slot] + shape.length[slot]) ++slot;
     const long inside = column - shape.start[slot], n = MIN_OF(shape.length[slot] - inside, to - at);
-    copy_elements(out + row * shape.pitch + column, inputs[slot] + row * shape.length[slot] + inside, n);
+    copy_elements(out + row * shape.pitch + column, inputs[slot] + row * shape.pitches[slot] + inside, n);
     at += n;
     column += n;
     if (column == shape.first + shape.width) {
@@ -72,22 +73,22 @@ __kernel void concatenate_narrow(TENSOR(ELEMENT, out), PIECES, ConcatenateShape 
   for (long row = begin; row < end; row += ROWS) {
     const long rows = MIN_OF((long)ROWS, end - row);
     long done = 0;
-    if (slots == 2 && pitch == 2)
+    if (slots == 2 && pitch == 2 && shape.pitches[0] == 1 && shape.pitches[1] == 1)
       for (; done + 16 <= rows; done += 16) {
         const CAT(ELEMENT, 16) a = RUN_LOAD(i0 + row + done), b = RUN_LOAD(i1 + row + done);
         RUN_STORE(JOINED(a, b, 0), out + 2 * (row + done));
         RUN_STORE(JOINED(a, b, 8), out + 2 * (row + done) + 16);
       }
     for (int slot = 0; slot < slots; ++slot) {
-      const long n = shape.length[slot];
-      __global const ELEMENT* restrict from = inputs[slot] + row * n;
+      const long n = shape.length[slot], step = shape.pitches[slot];
+      __global const ELEMENT* restrict from = inputs[slot] + row * step;
       __global ELEMENT* restrict to = out + row * pitch + shape.start[slot];
       if (n == 1)
-        for (long r = done; r < rows; ++r) to[r * pitch] = from[r];
+        for (long r = done; r < rows; ++r) to[r * pitch] = from[r * step];
       else if (n == 2)
-        for (long r = done; r < rows; ++r) to[r * pitch] = from[2 * r], to[r * pitch + 1] = from[2 * r + 1];
+        for (long r = done; r < rows; ++r) to[r * pitch] = from[r * step], to[r * pitch + 1] = from[r * step + 1];
       else
-        for (long r = done; r < rows; ++r) copy_run(to + r * pitch, from + r * n, n);
+        for (long r = done; r < rows; ++r) copy_run(to + r * pitch, from + r * step, n);
     }
   }
 }

@@ -5,6 +5,7 @@
 #include "aten/element_bits.h"
 #include "aten/iterator_view.h"
 #include "ops/index/compact.h"
+#include "ops/shape/shape.h"
 
 #include <ATen/Context.h>
 #include <ATen/ExpandUtils.h>

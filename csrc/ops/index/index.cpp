@@ -183,24 +183,4 @@ void flip(Queue& queue, const TensorView& out, const TensorView& self, std::span
   copy_strided(queue, out, source);
 }
 
-void roll(Queue& queue, const TensorView& out, const TensorView& self, std::span<const int64_t> shifts, std::span<const int> dims) {
-  if (shifts.size() != dims.size()) throw std::invalid_argument("roll: one shift per dimension is needed");
-  if (out.numel() == 0) return;
-  if (dims.empty()) return copy_strided(queue, out, self);
-  const int d = wrap_dim(dims[0], self.dims);
-  const int64_t size = self.sizes[d], shift = ((shifts[0] % size) + size) % size;
-  const int64_t bytes = static_cast<int64_t>(size_of(self.dtype));
-  // Two pieces per dimension: [0, size - shift) moves up by shift, the rest wraps to the front.
-  const auto piece = [&](int64_t from, int64_t to, int64_t count) {
-    if (count == 0) return;
-    TensorView source = self, destination = out;
-    source.sizes[d] = destination.sizes[d] = count;
-    source.data = static_cast<char*>(self.data) + from * self.strides[d] * bytes;
-    destination.data = static_cast<char*>(out.data) + to * out.strides[d] * bytes;
-    roll(queue, destination, source, shifts.subspan(1), dims.subspan(1));
-  };
-  piece(0, shift, size - shift);
-  piece(size - shift, 0, shift);
-}
-
 }  // namespace ocl::ops

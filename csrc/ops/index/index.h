@@ -36,7 +36,5 @@ void index_put(Queue& queue, const AdvancedIndex& to, const TensorView& values, 
 void copy_strided(Queue& queue, const TensorView& destination, const TensorView& source);
 // out = self with the dimensions of the mask reversed.
 void flip(Queue& queue, const TensorView& out, const TensorView& self, std::span<const int> dims);
-// out[(i + shift) mod size] = self[i] in every listed dimension.
-void roll(Queue& queue, const TensorView& out, const TensorView& self, std::span<const int64_t> shifts, std::span<const int> dims);
 
 }  // namespace ocl::ops

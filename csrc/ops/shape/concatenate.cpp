@@ -2,7 +2,9 @@
 #include "ops/shape/shape.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
+#include <optional>
 #include <stdexcept>
 #include <vector>
 
@@ -12,7 +14,7 @@ namespace {
 inline constexpr int concatenate_slots = 8;
 struct ConcatenateShape {
   int64_t total = 0, width = 0, first = 0, pitch = 0, block = 1;
-  int64_t start[concatenate_slots] = {}, length[concatenate_slots] = {};
+  int64_t start[concatenate_slots] = {}, length[concatenate_slots] = {}, pitches[concatenate_slots] = {};
 };
 
 // `view` with its dimensions in the memory order of `order`.
@@ -35,9 +37,28 @@ std::vector<int> memory_order(const TensorView& view) {
 struct Piece {
   const void* data;
   int64_t start, length;  // columns of the row
+  int64_t pitch;          // elements from one row of the piece to the next
 };
 
-// Up to 8 dense pieces that lie side by side, one launch.
+// Elements from one row of `view`, its dimensions from `row_dim` on, to the next; nothing where rows are not dense or not at one distance.
+std::optional<int64_t> row_pitch(const TensorView& view, int row_dim) {
+  int64_t numel = 1;
+  for (int d = view.dims - 1; d >= row_dim; --d) {
+    if (view.sizes[d] != 1 && view.strides[d] != numel) return std::nullopt;
+    numel *= view.sizes[d];
+  }
+  std::optional<int64_t> pitch;
+  int64_t expected = 0;
+  for (int d = row_dim - 1; d >= 0; --d) {
+    if (view.sizes[d] == 1) continue;
+    if (!pitch) pitch = expected = view.strides[d];
+    if (view.strides[d] != expected) return std::nullopt;
+    expected *= view.sizes[d];
+  }
+  return pitch.value_or(numel);
+}
+
+// Up to 8 pieces that lie side by side, one launch.
 void copy_pieces(Queue& queue, void* out, std::span<const Piece> pieces, int64_t rows, int64_t pitch, size_t bytes) {
   static KernelSite any_site("shape.cl", "concatenate"), narrow_site("shape.cl", "concatenate_narrow");
   Device& device = queue.device();
@@ -47,6 +68,7 @@ void copy_pieces(Queue& queue, void* out, std::span<const Piece> pieces, int64_t
     data[i] = pieces[i].data;
     shape.start[i] = pieces[i].start;
     shape.length[i] = pieces[i].length;
+    shape.pitches[i] = pieces[i].pitch;
     shape.width += pieces[i].length;
   }
   shape.first = pieces.front().start;
@@ -94,8 +116,9 @@ void concatenate(Queue& queue, const TensorView& out, std::span<const TensorView
   for (const TensorView& input : inputs) {
     if (input.numel() == 0) continue;
     if (input.dtype != out.dtype) throw std::invalid_argument("cat: inputs and output must have one dtype");
-    if (dense_out.is_contiguous() && permuted(input, order).is_contiguous()) {
-      pieces.push_back({input.data, position * inner, input.sizes[dim] * inner});
+    const std::optional<int64_t> piece_pitch = row_pitch(permuted(input, order), row_dim);
+    if (dense_out.is_contiguous() && piece_pitch) {
+      pieces.push_back({input.data, position * inner, input.sizes[dim] * inner, *piece_pitch * units});
       if (pieces.size() == concatenate_slots) flush();
     } else {
       flush();
@@ -107,6 +130,25 @@ void concatenate(Queue& queue, const TensorView& out, std::span<const TensorView
     position += input.sizes[dim];
   }
   flush();
+}
+
+void roll(Queue& queue, const TensorView& out, const TensorView& self, std::span<const int64_t> shifts, std::span<const int> dims) {
+  if (shifts.size() != dims.size()) throw std::invalid_argument("roll: one shift per dimension is needed");
+  if (out.numel() == 0) return;
+  if (dims.empty()) return copy_strided(queue, out, self);
+  const int d = dims[0] < 0 ? dims[0] + self.dims : dims[0];
+  const int64_t size = self.sizes[d], shift = ((shifts[0] % size) + size) % size;
+  const auto part = [&](const TensorView& whole, int64_t from, int64_t to) {
+    TensorView result = whole;
+    result.sizes[d] = to - from;
+    result.data = static_cast<char*>(whole.data) + from * whole.strides[d] * static_cast<int64_t>(size_of(whole.dtype));
+    return result;
+  };
+  // [0, size - shift) moves up by shift, the rest wraps to the front.
+  const TensorView wrapped = part(self, size - shift, size), moved = part(self, 0, size - shift);
+  if (dims.size() == 1) return concatenate(queue, out, std::array{wrapped, moved}, d);
+  roll(queue, part(out, 0, shift), wrapped, shifts.subspan(1), dims.subspan(1));
+  roll(queue, part(out, shift, size), moved, shifts.subspan(1), dims.subspan(1));
 }
 
 }  // namespace ocl::ops

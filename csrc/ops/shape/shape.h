@@ -8,6 +8,9 @@ namespace ocl::ops {
 // out = the inputs one behind the other in dimension `dim`; one dtype; sizes must fit (inputs with 0 elements are skipped).
 void concatenate(Queue& queue, const TensorView& out, std::span<const TensorView> inputs, int dim);
 
+// out[(i + shift) mod size] = self[i] in every listed dimension.
+void roll(Queue& queue, const TensorView& out, const TensorView& self, std::span<const int64_t> shifts, std::span<const int> dims);
+
 // out[..., i, j] = self[..., i, j] where j - i <= diagonal (lower) or j - i >= diagonal (upper), else 0. Works in place.
 void triangle(Queue& queue, const TensorView& out, const TensorView& self, int64_t diagonal, bool upper);
 

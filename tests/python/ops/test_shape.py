@@ -52,6 +52,27 @@ def test_flips(dtype, device, no_fallback):
             assert torch.equal(x.to(device).flip(dims).cpu(), x.flip(dims))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int8, torch.complex128])
+def test_cat_of_views(dtype, device, no_fallback):
+    """Slices, repeated rows, transposed and dense tensors side by side."""
+    x = torch.arange(6 * 10 * 40).view(6, 10, 40).to(dtype)
+    y = x.to(device)
+    for function in (
+        lambda t: torch.cat((t[..., 20:], t[..., :20]), -1),  # halves exchanged, as rotary embeddings do
+        lambda t: torch.cat(t.chunk(4, 2)[::-1], 2),
+        lambda t: torch.cat((t[:, 2:5], t, t[:, :1]), 1),
+        lambda t: torch.cat((t[1:2].expand(6, 10, 40), t[:, :1].expand(6, 10, 40)[..., 3:]), 2),
+        lambda t: torch.cat((t[:1, :1].expand(6, 10, 40), t[..., :1].expand(6, 10, 7), t.flip(0)[..., ::2]), 2),
+        lambda t: torch.cat((t.transpose(0, 1), t.transpose(0, 1)[:, 1:3]), 1),
+        lambda t: torch.cat((t[::2], t[1:2], t[:, ::2].repeat(1, 2, 1)), 0),
+        lambda t: torch.stack((t[..., 0], t[..., 39], t[:, :, 5]), -1),
+        lambda t: torch.stack((t[0, :, ::2], t[1, :, 1::2]), -1),
+    ):
+        result = function(y)
+        assert result.device.type == "ocl"
+        assert torch.equal(result.cpu(), function(x))
+
+
 def test_cat_promotes_skips_empty_and_keeps_channels_last(device):
     x, y = torch.randn(4, 3), torch.arange(12).view(4, 3)
     same(lambda x, y: torch.cat([x, y], 1), x, y)
