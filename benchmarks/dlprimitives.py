@@ -1,7 +1,8 @@
 """Training steps beside those of dlprimitives, the library that the earlier OpenCL backend was made of, on the same driver.
 
-Its program `dlprim_benchmark` (built from its own repository, with the networks in its docs/nets_for_benchmark) and our benchmark run in turns, a process
-each: data to the device, forward, backward, SGD. dlprimitives' processes read the same OCL_ICD_VENDORS.
+Its program `dlprim_benchmark` (built from its own repository, with the networks in its docs/nets_for_benchmark) and our benchmark run in
+turns, a process each. A step is zero_grad, forward, loss, backward and SGD, ours with momentum; theirs also copies the batch (at most 10 MB)
+to the device and the loss back. Both processes read the same OCL_ICD_VENDORS.
 
 `python -m benchmarks.dlprimitives NETWORK STEPS` is what our processes run; it prints one JSON line.
 """
@@ -37,8 +38,13 @@ def measure(name, steps):
 
 
 def step_times(output):
-    """Seconds of the timed steps in what dlprim_benchmark prints: "Step NUMBER TOTAL FORWARD BACKWARD" in milliseconds, numbers below 0 while warming up."""
-    return [float(total) / 1e3 for number, total in re.findall(r"^Step\s+(-?\d+)\s+([\d.]+)", output, re.MULTILINE) if int(number) >= 0]
+    """Seconds of the timed steps in what dlprim_benchmark prints: "Step NUMBER TOTAL FORWARD BACKWARD" in milliseconds, numbers below 0 while
+    warming up."""
+    found = re.findall(r"^Step\s+(-?\d+)\s+([\d.]+)", output, re.MULTILINE)
+    times = [float(total) / 1e3 for number, total in found if int(number) >= 0]
+    if not times:
+        raise RuntimeError(f"no steps in {output[-500:]!r}")
+    return times
 
 
 def output_of(command):
@@ -49,7 +55,8 @@ def output_of(command):
 
 
 def beside(name, program, folder, device, rounds):
-    """{"batch", "dlprimitives", "ocl"}: seconds of a training step, medians of `rounds` processes each; or {"error"}. `device`: PLATFORM:DEVICE of dlprimitives."""
+    """{"batch", "dlprimitives", "ocl"}: seconds of a training step, medians of `rounds` processes each; or {"error"}.
+    `device`: PLATFORM:DEVICE as dlprimitives counts them."""
     batch_size = NETWORKS[name].batch_size
     theirs = [str(program), "-g", "-b", f"-w{WARM}", f"-i{STEPS}", f"-B{batch_size}", device, str(folder / f"{name}-b8.js")]
     ours = [sys.executable, "-m", "benchmarks.dlprimitives", name, str(STEPS)]
@@ -58,7 +65,7 @@ def beside(name, program, folder, device, rounds):
         for _ in range(rounds):
             seconds["dlprimitives"] += step_times(output_of(theirs))
             seconds["ocl"] += json.loads(output_of(ours).splitlines()[-1])
-    except RuntimeError as error:
+    except (RuntimeError, OSError) as error:
         return {"error": str(error)}
     return {"batch": batch_size} | {who: median(times) for who, times in seconds.items()}
 

@@ -30,7 +30,8 @@ def merged(parts):
             if "error" in case or "error" in result["cases"].get(name, {}):
                 result["cases"][name] = case if "error" in case else result["cases"][name]
                 continue
-            whole = result["cases"].setdefault(name, {**case, "devices": {}, "ratio": {}, "native_of": {}, "to_float64": {}, "contended": False, "fallbacks": []})
+            empty = {"devices": {}, "ratio": {}, "native_of": {}, "to_float64": {}, "contended": False, "fallbacks": []}
+            whole = result["cases"].setdefault(name, {**case, **empty})
             whole["devices"] |= {native: case["devices"][native], label: case["devices"][device]}
             whole["native_of"][label] = case["devices"][native]
             whole["ratio"][label] = case["ratio"][device]
@@ -122,16 +123,21 @@ def _scaling_tables(results):
 def _beside_dlprimitives(results):
     """Seconds of a training step by either library, a row for every network, the columns of every driver."""
     devices = list(dict.fromkeys(device for runs in results["dlprimitives"].values() for device in runs))
-    yield from ["## Beside dlprimitives", "", "Training steps (data to the device, forward, backward, SGD) by dlprimitives' `dlprim_benchmark` and by `ocl` in turns, a process each.", ""]
+    yield from ["## Beside dlprimitives", ""]
+    yield "Training steps by dlprimitives' `dlprim_benchmark` and by `ocl` in turns, a process each (benchmarks/dlprimitives.py says what a step is)."
+    yield ""
     yield "| network | batch |" + "".join(f" dlprimitives | {device} | ratio |" for device in devices)
     yield f"|{'---|' * (2 + 3 * len(devices))}"
     for name, runs in results["dlprimitives"].items():
         cells = []
         for device in devices:
-            run = runs.get(device, {"error": ""})
-            cells += [run["error"].replace("|", " ").replace("\n", " ")[:120], "", ""] if "error" in run else [
-                time_text(run["dlprimitives"]), time_text(run["ocl"]), f"{run['dlprimitives'] / run['ocl']:.1f}"]  # fmt: skip
-        yield f"| {name} | {next((run['batch'] for run in runs.values() if 'batch' in run), '')} | {' | '.join(cells)} |"
+            run = runs.get(device, {"error": "not run"})
+            if "error" in run:
+                cells += [run["error"].replace("|", " ").replace("\n", " ")[:120], "", ""]
+            else:
+                cells += [time_text(run["dlprimitives"]), time_text(run["ocl"]), f"{run['dlprimitives'] / run['ocl']:.1f}"]
+        batch = next((run["batch"] for run in runs.values() if "batch" in run), "")
+        yield f"| {name} | {batch} | {' | '.join(cells)} |"
     yield ""
 
 

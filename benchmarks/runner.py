@@ -44,8 +44,8 @@ OF_NATIVE_ERROR = 1.5  # where float32 itself is further from float64 than the t
 
 
 def judge_by_reference(case, expected, outputs):
-    """{"to_float64": {device: (native's distance from float64, the device's)}} of outputs further from native's than the tolerance; with "error" where
-    a distance is more than OF_NATIVE_ERROR allows, or where nothing says what float64 gives."""
+    """{"to_float64": {device: (native's distance from float64, the device's)}} of outputs further from native's than the tolerance; with
+    "error" where a distance is more than OF_NATIVE_ERROR allows, or where nothing says what float64 gives."""
     if case.reference is None:
         return {"error": ""}
     truth = case.reference()
