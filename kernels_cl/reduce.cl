@@ -88,8 +88,6 @@ inline State1 reduce_range(INPUT p, long begin, long end, const Shape* shape, VA
 }
 
 #if !INDEXED && W == 16
-#define SHORT_ROW 256
-
 // The 16 horizontal results of s[0..15]: lane l is that of s[ROW_OF(l)]. Each level folds two vectors into one.
 #define ROW_OF(l) (((l) & 1) << 3 | ((l) & 2) << 1 | ((l) & 4) >> 1 | ((l) & 8) >> 3)
 inline VALUES(16) fold_rows(const VALUES(16)* s) {
@@ -102,11 +100,12 @@ inline VALUES(16) fold_rows(const VALUES(16)* s) {
   return COMBINE_VALUES(16, ((VALUES(16))(c[0].even, c[1].even)), ((VALUES(16))(c[0].odd, c[1].odd)));
 }
 
-// One contiguous row of n elements before its lanes are combined. Short rows take one chain: the next row's runs beside it.
+// One contiguous row of n elements before its lanes are combined. Rows too short for four chains take one: the next row's runs
+// beside it.
 inline VALUES(16) row_lanes(INPUT p, long n, INDICES(16) mask, VALUES(16) center, VALUE(PARAM) param) {
   State16 s;
   INITIALIZE(16, s, 0);
-  if (n > SHORT_ROW) {
+  if (n >= 64) {
     reduce_run(&s, p, n, 1, 0, center, param);
     return s.a;
   }
