@@ -100,36 +100,18 @@ inline VALUES(16) fold_rows(const VALUES(16)* s) {
   return COMBINE_VALUES(16, ((VALUES(16))(c[0].even, c[1].even)), ((VALUES(16))(c[0].odd, c[1].odd)));
 }
 
-// One contiguous row of n elements before its lanes are combined. Rows too short for four chains take one: the next row's runs
-// beside it.
-inline VALUES(16) row_lanes(INPUT p, long n, INDICES(16) mask, VALUES(16) center, VALUE(PARAM) param) {
-  State16 s;
-  INITIALIZE(16, s, 0);
-  if (n >= 64) {
-    reduce_run(&s, p, n, 1, 0, center, param);
-    return s.a;
-  }
-  int i = 0;
-  for (; i + 16 <= n; i += 16) STEP(16, s, LOAD_X(16, p, i), 0);
-  if (i < n) {
-    State16 t = s;
-    STEP(16, t, LOAD_X(16, p, i), 0);
-    CHOOSE(s, t, mask);
-  }
-  return s.a;
-}
-
 // Outputs [begin, end), 16 at a time; returns the first one that is left over.
 inline long contiguous_rows(INPUT x, long begin, long end, const Shape* shape, __global const STORAGE(ACC)* centers, __global STORAGE(OUT)* y,
                        VALUE(PARAM) param) {
-  const long n = shape->extent;
-  const INDICES(16) mask = LANES_16 < (INDICES(16))((VALUE(INDEX))(n % 16));
   for (; begin + 16 <= end; begin += 16) {
     VALUES(16) s[16];
     for (int l = 0; l < 16; ++l) {
       INPUT p = x + offset_of(begin + l, shape->kept, shape->kept_size, shape->kept_x);
       const VALUES(16) center = CONSTANT(16, CENTERED ? centers[begin + l] : 0);
-      s[ROW_OF(l)] = row_lanes(p, n, mask, center, param);
+      State16 row;
+      INITIALIZE(16, row, 0);
+      reduce_run(&row, p, shape->extent, 1, 0, center, param);
+      s[ROW_OF(l)] = row.a;
     }
     VALUE(ACC) value[16];
     vstore16(fold_rows(s), 0, value);
