@@ -42,7 +42,7 @@ def merged(parts):
         for name, runs in part.get("first_step", {}).items():
             result["first_step"].setdefault(name, {}).update({kind.replace(device.split(":")[0], label): run for kind, run in runs.items()})
         for name, runs in part.get("dlprimitives", {}).items():
-            result.setdefault("dlprimitives", {}).setdefault(name, {})[label] = runs[device]
+            (result.setdefault("dlprimitives", {}).setdefault(name, {})[label],) = runs.values()
         for name, counts in part.get("scaling", {}).items():
             for count, run in counts.items():
                 whole = result.setdefault("scaling", {}).setdefault(name, {}).setdefault(count, {})

@@ -10,7 +10,7 @@ using enum ReduceLoad;
 using A = ReduceAccumulator;
 using R = Reduction;
 
-// NaN propagates through max and min and is the best value of argmax and argmin.
+// Of max and min NaN is the result (keeps_nan), of argmax and argmin the best value.
 constexpr const char* larger = "(b) > (a) ? (b) : (a)";
 constexpr const char* smaller = "(b) < (a) ? (b) : (a)";
 constexpr const char* beats_above = "((b) > (a)) | (((b) != (b)) & ((a) == (a)))";

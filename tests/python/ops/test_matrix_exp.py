@@ -1,4 +1,4 @@
-"""torch.linalg.matrix_exp against float64 and the CPU's own error."""
+"""torch.linalg.matrix_exp against the CPU's in float64."""
 
 import pytest
 import torch
