@@ -130,14 +130,16 @@ struct Found {
   cl_device_id id;
   std::string label;  // platform name and version ("OpenCL 3.0 PoCL 3.1"), device name
   bool gpu;
-  bool host_threads;  // executes commands on the enqueuing thread
+  HostDriver host_driver;
 };
+
+bool host_threads_wanted() { return HostThreads::wanted() > 0 && environment::flag("TORCH_OCL_UNIFIED_MEMORY", true); }
 
 // PoCL reads the list of its drivers once, from the environment, when its devices are first asked for. Unless the user has made a choice we
 // ask for the driver without threads beside its usual one, which stays the first for others in the process; child processes do not see it.
 class PoclDrivers {
  public:
-  PoclDrivers() : asked_(HostThreads::wanted() > 0 && environment::flag("TORCH_OCL_UNIFIED_MEMORY", true) && !std::getenv(variable)) {
+  PoclDrivers() : asked_(host_threads_wanted() && !std::getenv(variable)) {
     if (asked_) platform::set_environment(variable, "pthread basic");
   }
   ~PoclDrivers() {
@@ -154,6 +156,12 @@ class PoclDrivers {
   static constexpr const char* variable = "POCL_DEVICES";
   bool asked_;
 };
+
+HostDriver host_driver(const PoclDrivers& pocl, const std::string& platform, cl_device_id id, bool gpu) {
+  if (pocl.without_threads(platform, device_string(id, CL_DEVICE_NAME))) return HostDriver::basic;
+  const bool local_thread = !gpu && host_threads_wanted() && (" " + device_string(id, CL_DEVICE_EXTENSIONS) + " ").find(" cl_intel_exec_by_local_thread ") != std::string::npos;
+  return local_thread ? HostDriver::local_thread : HostDriver::none;
+}
 
 struct Registry {
   std::vector<Found> found;
@@ -201,13 +209,13 @@ struct Registry {
           continue;
         }
         const bool gpu = device_value<cl_device_type>(id, CL_DEVICE_TYPE) & (CL_DEVICE_TYPE_GPU | CL_DEVICE_TYPE_ACCELERATOR);
-        all.push_back({platform, id, label, gpu, pocl.without_threads(name, device_string(id, CL_DEVICE_NAME))});
+        all.push_back({platform, id, label, gpu, host_driver(pocl, name, id, gpu)});
       }
     }
     // One device per processor: PoCL's usual driver is left out where the one without threads is there.
     std::erase_if(all, [&](const Found& f) {
-      auto replaces = [&](const Found& other) { return other.host_threads && other.platform == f.platform; };
-      return !f.host_threads && !f.gpu && std::any_of(all.begin(), all.end(), replaces);
+      auto replaces = [&](const Found& other) { return other.host_driver == HostDriver::basic && other.platform == f.platform; };
+      return f.host_driver == HostDriver::none && !f.gpu && std::any_of(all.begin(), all.end(), replaces);
     });
     std::stable_partition(all.begin(), all.end(), [](const Found& f) { return f.gpu; });
     found = select(all);
@@ -276,21 +284,21 @@ Device& Device::get(int index) {
   }
   std::call_once(*r.opened[index], [&] {
     const Found& f = r.found[index];
-    r.devices[index] = std::make_unique<Device>(index, f.platform, f.id, f.host_threads);
+    r.devices[index] = std::make_unique<Device>(index, f.platform, f.id, f.host_driver);
   });
   return *r.devices[index];
 }
 
 Device::~Device() = default;
 
-Device::Device(int index, cl_platform_id platform, cl_device_id id, bool host_threads) : index_(index), platform_(platform), id_(id) {
+Device::Device(int index, cl_platform_id platform, cl_device_id id, HostDriver host_driver) : index_(index), platform_(platform), id_(id) {
   capabilities_ = query(platform, id);
   const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, reinterpret_cast<cl_context_properties>(platform), 0};
   cl_int code = CL_SUCCESS;
   context_ = clCreateContext(properties, 1, &id_, nullptr, nullptr, &code);
   check(code, "clCreateContext");
-  if (host_threads) {
-    host_launch_ = std::make_unique<HostLaunch>(context_, id_);
+  if (host_driver != HostDriver::none) {
+    host_launch_ = std::make_unique<HostLaunch>(host_driver, context_, id_);
     capabilities_.compute_units = HostThreads::instance().members();
   }
   style_ = capabilities_.is_cpu ? KernelStyle::fat : KernelStyle::simt;

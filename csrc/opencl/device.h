@@ -4,6 +4,7 @@
 
 #include "opencl/capabilities.h"
 #include "opencl/error.h"
+#include "opencl/host_grid.h"
 
 #include <memory>
 #include <mutex>
@@ -54,7 +55,7 @@ class Device {
   // Waits for every queue of the device.
   void synchronize();
 
-  Device(int index, cl_platform_id platform, cl_device_id id, bool host_threads);
+  Device(int index, cl_platform_id platform, cl_device_id id, HostDriver host_driver);
   ~Device();
   Device(const Device&) = delete;
 

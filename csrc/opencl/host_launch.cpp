@@ -10,14 +10,6 @@
 
 namespace ocl {
 
-namespace {
-
-// Groups along the cut dimension that a piece can name: its begin and the total are written into the three global offsets, 15 bits in
-// the first two and 6 more in the third. No offset may reach 65535: PoCL compiles launches of fewer work-items for offsets below that.
-constexpr size_t most_groups = size_t{1} << 21;
-
-}  // namespace
-
 // Compiled code that PoCL has loaded for a kernel and a local range. PoCL 3.1 keeps at most 128 of them, the most recently used, one for
 // every new largest width of a launch, and gives one back by kernel and local range alone: when pieces at work use two of the same
 // kernel, it counts wrongly and aborts. So a launch wider than those before it, or whose code may have been unloaded, is not cut: after
@@ -80,63 +72,49 @@ LoadedKernels& loaded_kernels() {
 void note_loaded_code(size_t count) { loaded_kernels().add_others(count); }
 
 struct HostLaunch::Launch {
-  std::array<size_t, 3> global, local;
-  unsigned cut;
-  size_t groups;  // along the cut dimension
+  std::array<size_t, 3> local;
+  size_t width;  // work-items, the most in one of the first two dimensions
+  HostGrid grid;
 
   cl_int enqueue(cl_command_queue queue, cl_kernel kernel, size_t begin, size_t end) const {
-    std::array<size_t, 3> size = global;
-    size[cut] = (end - begin) * local[cut];
-    // Too many groups to be told are never cut, and need no cut dimension.
-    const bool told = groups < most_groups;
-    const size_t offset[3] = {told ? begin & 0x7fff : 0, told ? groups & 0x7fff : 0, told ? (cut + 1) | (begin >> 15) << 2 | (groups >> 15) << 8 : 4};
-    return clEnqueueNDRangeKernel(queue, kernel, 3, offset, size.data(), local.data(), 0, nullptr, nullptr);
+    return grid.each_box(begin, end, [&](const HostGrid::Box& box) {
+      const std::array<size_t, 3> offset = grid.offset(box), size{box.count[0] * local[0], box.count[1] * local[1], box.count[2] * local[2]};
+      return clEnqueueNDRangeKernel(queue, kernel, 3, offset.data(), size.data(), local.data(), 0, nullptr, nullptr);
+    });
   }
 };
 
-namespace {
-
 // As many work-items as are natural for vectors, in the first dimension, where the caller leaves the group to us. Not the driver's choice,
 // which depends on the size of a piece.
-std::array<size_t, 3> chosen_local(const Range& global) { return {std::gcd(global.size[0], size_t{64}), 1, 1}; }
+static std::array<size_t, 3> chosen_local(const Range& global) { return {std::gcd(global.size[0], size_t{64}), 1, 1}; }
 
-// The outermost dimension with enough groups to share, so that a piece is a contiguous part of the launch.
-unsigned cut_dimension(const std::array<size_t, 3>& groups, size_t enough) {
-  for (unsigned d = 3; d-- > 0;)
-    if (groups[d] >= enough) return d;
-  return static_cast<unsigned>(std::max_element(groups.begin(), groups.end()) - groups.begin());
-}
-
-}  // namespace
-
-HostLaunch::HostLaunch(cl_context context, cl_device_id device)
-    : context_(context), device_(device), team_(HostThreads::instance()), queues_(new std::atomic<cl_command_queue>[team_.members() + 1]()) {}
+HostLaunch::HostLaunch(HostDriver driver, cl_context context, cl_device_id device)
+    : driver_(driver), context_(context), device_(device), team_(HostThreads::instance()), queues_(new std::atomic<cl_command_queue>[team_.members() + 1]()) {}
 
 cl_command_queue HostLaunch::queue_of(unsigned member) {
   cl_command_queue queue = queues_[member].load(std::memory_order_acquire);
   if (!queue) {
     cl_int code = CL_SUCCESS;
-    queue = clCreateCommandQueue(context_, device_, 0, &code);
+    queue = clCreateCommandQueue(context_, device_, queue_properties(), &code);
     if (code == CL_SUCCESS) queues_[member].store(queue, std::memory_order_release);
   }
   return queue;
 }
 
-void HostLaunch::issue(Queue& queue, const Arguments& arguments, const Range& global, const Range& local) {
+void HostLaunch::issue(Queue& queue, const Arguments& arguments, const Range& global, const Range& local_range) {
   Kernel& kernel = arguments.kernel();
-  Launch launch{global.size, local.dimensions ? local.size : chosen_local(global), 0, 0};
+  const std::array<size_t, 3> local = local_range.dimensions ? local_range.size : chosen_local(global);
   std::array<size_t, 3> groups;
-  bool fits = launch.local[0] * launch.local[1] * launch.local[2] <= kernel.device().capabilities().max_work_group;
+  bool fits = local[0] * local[1] * local[2] <= kernel.device().capabilities().max_work_group;
   for (unsigned d = 0; d < 3; ++d) {
-    fits = fits && launch.local[d] != 0 && launch.global[d] % launch.local[d] == 0;
-    groups[d] = launch.global[d] / std::max<size_t>(launch.local[d], 1);
+    fits = fits && local[d] != 0 && global.size[d] % local[d] == 0;
+    groups[d] = global.size[d] / std::max<size_t>(local[d], 1);
   }
   if (!fits) [[unlikely]]
     throw_error(CL_INVALID_WORK_GROUP_SIZE, ("clEnqueueNDRangeKernel(" + kernel.name() + ")").c_str());
-  launch.cut = cut_dimension(groups, size_t{4} * team_.members());
-  launch.groups = groups[launch.cut];
+  const Launch launch{local, std::max(global.size[0], global.size[1]), HostGrid(driver_, groups, team_.members())};
   queue.host_command(
-      {Command::Kind::kernel, kernel.name().c_str()}, "clEnqueueNDRangeKernel", kernel.group_time() * static_cast<float>(launch.groups),
+      {Command::Kind::kernel, kernel.name().c_str()}, "clEnqueueNDRangeKernel", kernel.group_time() * static_cast<float>(launch.grid.units()),
       [this, &queue, &kernel, launch, bytes = arguments.bytes()](const void* data) -> cl_int {
         unsigned index;
         if (const cl_int code = Arguments::set(kernel, data, bytes, index); code != CL_SUCCESS) [[unlikely]] {
@@ -149,7 +127,7 @@ void HostLaunch::issue(Queue& queue, const Arguments& arguments, const Range& gl
 }
 
 cl_int HostLaunch::run(Kernel& kernel, const Launch& launch) {
-  const bool loaded = loaded_kernels().find(kernel, launch.local, std::max(launch.global[0], launch.global[1]));
+  const bool loaded = driver_ != HostDriver::basic || loaded_kernels().find(kernel, launch.local, launch.width);
   struct Context {
     HostLaunch* self;
     cl_kernel kernel;
@@ -160,12 +138,12 @@ cl_int HostLaunch::run(Kernel& kernel, const Launch& launch) {
     const cl_command_queue queue = self->queue_of(member);
     return queue ? launch->enqueue(queue, kernel, begin, end) : CL_OUT_OF_HOST_MEMORY;
   };
-  if (!loaded || launch.groups >= most_groups) {
-    const cl_int code = launch.enqueue(queue_of(0), context.kernel, 0, launch.groups);
+  if (!loaded || !launch.grid.divisible()) {
+    const cl_int code = launch.enqueue(queue_of(0), context.kernel, 0, launch.grid.units());
     if (!loaded) platform::touch_constants(kernel.name() + ".so");  // what PoCL's loaded code is called
     return code;
   }
-  return team_.run(static_cast<uint32_t>(launch.groups), kernel.group_time(), piece, &context);
+  return team_.run(static_cast<uint32_t>(launch.grid.units()), kernel.group_time(), piece, &context);
 }
 
 namespace {
@@ -223,23 +201,6 @@ void HostLaunch::fill(void* destination, const void* pattern, size_t pattern_byt
   char* to = static_cast<char*>(destination);
   const char* from = static_cast<const char*>(pattern);
   each_block(team_, fill_time_, bytes, [=](size_t begin, size_t end) { fill_range(to + begin, from, pattern_bytes, end - begin); });
-}
-
-const char* HostLaunch::source() {
-  return R"(
-uint host_cut(void) { return (uint)(get_global_offset(2) & 3) - 1; }
-size_t host_begin(void) { return get_global_offset(0) + ((get_global_offset(2) >> 2 & 63) << 15); }
-size_t host_groups(void) { return get_global_offset(1) + ((get_global_offset(2) >> 8 & 63) << 15); }
-size_t host_group_id(uint d) { return get_group_id(d) + (d == host_cut() ? host_begin() : 0); }
-size_t host_num_groups(uint d) { return d == host_cut() ? host_groups() : get_num_groups(d); }
-size_t host_global_id(uint d) { return host_group_id(d) * get_local_size(d) + get_local_id(d); }
-size_t host_global_size(uint d) { return host_num_groups(d) * get_local_size(d); }
-#define get_group_id(d) host_group_id(d)
-#define get_num_groups(d) host_num_groups(d)
-#define get_global_id(d) host_global_id(d)
-#define get_global_size(d) host_global_size(d)
-#define get_global_offset(d) ((size_t)0)
-)";
 }
 
 }  // namespace ocl

@@ -1,12 +1,13 @@
-// Kernels on the threads of this process (host_threads.h): a launch is cut along one dimension into pieces, which its team enqueues at
-// the same time, each as a launch of its own with a global offset, on a queue of its own. Programs of such devices begin with host_launch_source(), which gives
-// the work-item functions of OpenCL C (get_group_id, get_num_groups, get_global_id, get_global_size, get_global_offset) their values of
-// the whole launch: kernels cannot tell the pieces.
+// Kernels on the threads of this process (host_threads.h): a launch is cut into pieces (host_grid.h), which its team enqueues at the same
+// time, each member on a queue of its own. Kernels cannot tell the pieces from the whole: programs of such devices begin with source().
 #pragma once
 
+#include "opencl/host_grid.h"
 #include "opencl/host_threads.h"
 #include "opencl/launch.h"
 #include "opencl/queue.h"
+
+#include <CL/cl_ext.h>
 
 #include <memory>
 
@@ -14,7 +15,10 @@ namespace ocl {
 
 class HostLaunch {
  public:
-  HostLaunch(cl_context context, cl_device_id device);
+  HostLaunch(HostDriver driver, cl_context context, cl_device_id device);
+
+  // Of every queue of the device, whoever uses it.
+  cl_command_queue_properties queue_properties() const { return driver_ == HostDriver::local_thread ? CL_QUEUE_THREAD_LOCAL_EXEC_ENABLE_INTEL : 0; }
 
   // Issues a launch (host_backlog.h). Errors: ocl::Error for ranges that do not fit; those of the arguments and of the execution come with the
   // queue's next finish().
@@ -26,13 +30,14 @@ class HostLaunch {
   // Nanoseconds of one thread's time that copying so much takes, as far as it is known.
   float copy_time(size_t bytes) const;
 
-  static const char* source();
+  const char* source() const { return HostGrid::source(driver_); }
 
  private:
   struct Launch;
   cl_int run(Kernel& kernel, const Launch& launch);
   cl_command_queue queue_of(unsigned member);
 
+  HostDriver driver_;
   cl_context context_;
   cl_device_id device_;
   HostThreads& team_;

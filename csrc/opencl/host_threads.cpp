@@ -195,10 +195,10 @@ struct HostThreads::State {
   }
 };
 
-// The processors of the process, or fewer where the user has limited PoCL's threads.
+// The processors of the process, or fewer where the user has limited the driver's threads.
 static long default_members() {
   long count = platform::usable_processors();
-  for (const char* limit : {"POCL_MAX_PTHREAD_COUNT", "POCL_CPU_MAX_CU_COUNT"})
+  for (const char* limit : {"POCL_MAX_PTHREAD_COUNT", "POCL_CPU_MAX_CU_COUNT", "CL_CONFIG_CPU_TBB_NUM_WORKERS"})
     if (const char* text = std::getenv(limit))
       if (const long value = std::strtol(text, nullptr, 10); value > 0) count = std::min(count, value);
   return count;

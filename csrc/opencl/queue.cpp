@@ -50,7 +50,8 @@ uint64_t host_time() {
 
 Queue::Queue(Device& device, int id) : device_(device), id_(id) {
   cl_int code = CL_SUCCESS;
-  handle_ = clCreateCommandQueue(device.context(), device.id(), CL_QUEUE_PROFILING_ENABLE, &code);
+  const cl_command_queue_properties execution = device.host_launch() ? device.host_launch()->queue_properties() : 0;
+  handle_ = clCreateCommandQueue(device.context(), device.id(), CL_QUEUE_PROFILING_ENABLE | execution, &code);
   check(code, "clCreateCommandQueue");
 }
 
