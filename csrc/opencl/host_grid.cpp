@@ -36,8 +36,8 @@ HostGrid::HostGrid(HostDriver driver, const std::array<size_t, 3>& groups, unsig
     if (d != outer_ && groups[d] > groups[other]) other = d;
   if (groups[other] == 1 || std::max(units_, groups[other]) >> two_bits) return;
   units_ *= groups[other];
-  inner_ = std::min(outer_, other);
-  outer_ = std::max(outer_, other);
+  // What belongs to one group along the dimension that would be cut anyway stays together: the next kernel may find it in the same cache.
+  inner_ = other;
 }
 
 std::array<size_t, 3> HostGrid::offset(const Box& box) const {
@@ -49,7 +49,8 @@ std::array<size_t, 3> HostGrid::offset(const Box& box) const {
   if (!divisible()) return offset;
   const auto& begin = box.begin;
   const bool two = outer_ != inner_;
-  const uint64_t told = two ? begin[inner_] | begin[outer_] << two_bits | groups_[inner_] << 2 * two_bits | groups_[outer_] << 3 * two_bits
+  const auto [low, high] = std::minmax(outer_, inner_);
+  const uint64_t told = two ? begin[low] | begin[high] << two_bits | groups_[low] << 2 * two_bits | groups_[high] << 3 * two_bits
                             : begin[outer_] | groups_[outer_] << one_bits;
   const size_t meaning = two ? 3 - outer_ - inner_ + 4 : outer_ + 1;
   constexpr size_t mask = (size_t{1} << told_bits) - 1;

@@ -62,7 +62,7 @@ class HostGrid {
  private:
   HostDriver driver_;
   std::array<size_t, 3> groups_;
-  unsigned outer_ = 0, inner_ = 0;  // dimensions; the same where one is cut only
+  unsigned outer_ = 0, inner_ = 0;  // dimensions: units of one group of the outer follow each other; the same where only one is cut
   size_t units_, most_units_;
 };
 
