@@ -159,7 +159,7 @@ class PoclDrivers {
 
 HostDriver host_driver(const PoclDrivers& pocl, const std::string& platform, cl_device_id id, bool gpu) {
   if (pocl.without_threads(platform, device_string(id, CL_DEVICE_NAME))) return HostDriver::basic;
-  // Only where the user asks for it: such launches cost half as much, but networks are 5% to 10% slower than on the runtime's own threads.
+  // Only where the user asks for it: docs/architecture.md.
   const bool local_thread = !gpu && environment::get("TORCH_OCL_HOST_THREADS") && host_threads_wanted() && (" " + device_string(id, CL_DEVICE_EXTENSIONS) + " ").find(" cl_intel_exec_by_local_thread ") != std::string::npos;
   return local_thread ? HostDriver::local_thread : HostDriver::none;
 }

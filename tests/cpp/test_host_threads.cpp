@@ -179,6 +179,8 @@ TEST(HostLaunch, KernelsSeeTheWholeLaunch) {
   const Case cases[] = {{Range(1), Range(1)},          {Range(7), Range(1)},           {Range(1000), Range(1)},      {Range(1000), Range()},
                         {Range(4096), Range(64)},      {Range(40000), Range(1)},       {Range(70000), Range(1)},     {Range(70001), Range()},
                         {Range(3, 500), Range(1, 1)},  {Range(500, 3), Range(1, 1)},   {Range(64, 9, 5), Range(16, 3)}, {Range(2, 3, 200), Range(1, 1, 1)},
+                        {Range(7, 2), Range(1, 1)},    {Range(2, 13), Range(1, 1)},    {Range(4, 4, 4), Range(1, 1)}, {Range(48, 3, 5), Range(16, 1)},
+                        {Range(5, 1, 3), Range(1, 1)}, {Range(1, 6, 5), Range(1, 2)},  {Range(1023, 9), Range(1, 1)}, {Range(1024, 3), Range(1, 1)},
                         {Range(130, 70, 2), Range()},  {Range(2, 40000), Range(1, 1)}, {Range(size_t{1} << 22), Range(2)}, {Range(size_t{1} << 21), Range(1)}};
   Kernel& kernel = get_kernel_from_source(device(), "identities", identities);
   for (const auto& [global, local] : cases) {
