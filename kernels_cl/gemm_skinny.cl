@@ -1,5 +1,5 @@
 // Gemm where one matrix is much larger than the other two, for CPU runtimes: the large one is read (or written) once, contiguously.
-//   gemm_dot    few rows, a and b contiguous along k: lanes along k, 4 x 4 dot products at a time. x W^T, gemv, dot.
+//   gemm_dot    few rows, a and b contiguous along k: lanes along k, 4 x DOT_COLUMNS dot products at a time. x W^T, gemv, dot.
 //   gemm_rows   few rows, b contiguous along n: blocks of BLOCK_K rows of b stay in L2 while all rows of a pass. dy W.
 //   gemm_outer  k <= MAX_SMALL, c dense: outer products, written past the caches when c is large. dy^T x.
 //   gemm_finish adds the partial sums of dot and rows when k was cut into slices, in a fixed order.
@@ -8,7 +8,8 @@
 
 // defines: DTYPE, WIDE
 #define MAX_SMALL 32    // rows of dot and rows, k of outer
-#define PARK_K 1024     // dot: steps of k between passes over the rows of a
+#define DOT_COLUMNS 6
+#define PARK_K 512      // dot: steps of k between passes over the rows of a
 #define BLOCK_K 16      // rows: rows of b per pass
 #define ROWS_TILE (1024 * L)  // rows: sums of one task, rows rounded up to 4 times columns rounded up to 4 L
 #define OUTER_ROWS 32
@@ -134,54 +135,62 @@ FAT_KERNEL void gemm_dot(ARGUMENTS) {
     dot_row(a, b, c, d, partial, &p, n0, n1, start, end, plan.slices > 1, alpha, beta);
     return;
   }
-  V parked[MAX_SMALL * 4];
-  for (long n = n0; n < n1; n += 4) {
-    __global const storage_t* column[4];
-    for (int j = 0; j < 4; j++) column[j] = b + min(n + j, n1 - 1) * p.b_column;
+  V parked[MAX_SMALL * DOT_COLUMNS];
+  for (long n = n0; n < n1; n += DOT_COLUMNS) {
+    __global const storage_t* column[DOT_COLUMNS];
+    for (int j = 0; j < DOT_COLUMNS; j++) column[j] = b + min(n + j, n1 - 1) * p.b_column;
     long k0 = start;
     do {
       const int steps = min((long)PARK_K, end - k0), whole = steps / L * L;
       for (int q = 0; q < m; q += 4) {
         __global const storage_t* row[4];
-        V sum[4][4];
+        V sum[4][DOT_COLUMNS];
 #pragma unroll
         for (int i = 0; i < 4; i++) {
           row[i] = a + min(q + i, m - 1) * p.a_row + k0;
 #pragma unroll
-          for (int j = 0; j < 4; j++) sum[i][j] = k0 == start ? (V)0 : parked[(q + i) * 4 + j];
+          for (int j = 0; j < DOT_COLUMNS; j++) sum[i][j] = k0 == start ? (V)0 : parked[(q + i) * DOT_COLUMNS + j];
         }
+        // Two columns of the next steps, or of the next columns.
+        __global const storage_t* ahead = k0 + PARK_K < end ? b + n * p.b_column + k0 + PARK_K : b + (n + DOT_COLUMNS) * p.b_column + start;
+        ahead += q / 2 * p.b_column;
+        const int prefetch = q / 2 < DOT_COLUMNS;
         for (int k = 0; k < whole; k += L) {
-          V w[4];
+          V w[DOT_COLUMNS];
+          if (prefetch) {
+            PREFETCH_SECOND(ahead + k);
+            PREFETCH_SECOND(ahead + p.b_column + k);
+          }
 #pragma unroll
-          for (int j = 0; j < 4; j++) w[j] = load_vector(column[j] + k0 + k);
+          for (int j = 0; j < DOT_COLUMNS; j++) w[j] = load_vector(column[j] + k0 + k);
 #pragma unroll
           for (int i = 0; i < 4; i++) {
             const V x = load_vector(row[i] + k);
 #pragma unroll
-            for (int j = 0; j < 4; j++) sum[i][j] = fma(x, w[j], sum[i][j]);
+            for (int j = 0; j < DOT_COLUMNS; j++) sum[i][j] = fma(x, w[j], sum[i][j]);
           }
         }
         if (whole < steps) {
-          V w[4];
+          V w[DOT_COLUMNS];
 #pragma unroll
-          for (int j = 0; j < 4; j++) w[j] = load_first(column[j] + k0 + whole, steps - whole);
+          for (int j = 0; j < DOT_COLUMNS; j++) w[j] = load_first(column[j] + k0 + whole, steps - whole);
 #pragma unroll
           for (int i = 0; i < 4; i++) {
             const V x = load_first(row[i] + whole, steps - whole);
 #pragma unroll
-            for (int j = 0; j < 4; j++) sum[i][j] = fma(x, w[j], sum[i][j]);
+            for (int j = 0; j < DOT_COLUMNS; j++) sum[i][j] = fma(x, w[j], sum[i][j]);
           }
         }
 #pragma unroll
         for (int i = 0; i < 4; i++)
 #pragma unroll
-          for (int j = 0; j < 4; j++) parked[(q + i) * 4 + j] = sum[i][j];
+          for (int j = 0; j < DOT_COLUMNS; j++) parked[(q + i) * DOT_COLUMNS + j] = sum[i][j];
       }
       k0 += PARK_K;
     } while (k0 < end);
     for (int q = 0; q < m; q++)
-      for (int j = 0; j < min(4L, n1 - n); j++) {
-        const T sum = horizontal_sum(parked[q * 4 + j]);
+      for (int j = 0; j < min((long)DOT_COLUMNS, n1 - n); j++) {
+        const T sum = horizontal_sum(parked[q * DOT_COLUMNS + j]);
         if (plan.slices > 1) partial[q * p.n + n + j] = sum;
         else FINISH_SCALAR(sum, q, n + j);
       }

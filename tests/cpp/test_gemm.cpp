@@ -191,7 +191,7 @@ TEST(Gemm, OtherTypes) {
 }
 
 TEST(Gemm, LargeTiles) {
-  for (const auto& [m, n, k] : {std::array<int64_t, 3>{521, 617, 401}, {500, 1100, 193}, {40, 2000, 700}})
+  for (const auto& [m, n, k] : {std::array<int64_t, 3>{521, 617, 401}, {500, 1100, 193}, {40, 2000, 700}, {29, 1000, 700}})
     for (Layout b : {Layout::row_major, Layout::transposed}) {
       check<float>({.m = m, .n = n, .k = k, .b = b, .alpha = 0.5, .beta = 1});
       check<BFloat16>({.m = m, .n = n, .k = k, .b = b, .alpha = 0.5, .beta = 1});

@@ -3,6 +3,8 @@
 
 #include "ops/gemm/gemm.h"
 
+#include <utility>
+
 namespace ocl::ops::gemm_detail {
 
 // Mirrors gemm_arguments in kernels_cl/common/gemm.clh.
@@ -21,9 +23,23 @@ inline size_t no_workspace(const GemmProblem&, const Device&) { return 0; }
 // Real floating types, the half types as storage.
 inline bool is_real_floating(DType dtype) { return is_floating(dtype) && !is_complex(dtype); }
 
-extern const GemmAlgorithm skinny, bfloat16_pairs, prepacked, panel, simt, reference;
+// c^T = b^T a^T.
+inline GemmProblem transpose(GemmProblem p) {
+  std::swap(p.m, p.n);
+  std::swap(p.a, p.b);
+  for (MatrixStrides* strides : {&p.a, &p.b, &p.c, &p.d}) std::swap((*strides)[1], (*strides)[2]);
+  return p;
+}
+
+// Whether the transposed problem is the one with at most `few` rows.
+inline bool has_few_columns(const GemmProblem& p, int64_t few) { return p.m > few && p.n <= few; }
+
+extern const GemmAlgorithm columns, skinny, bfloat16_pairs, prepacked, panel, simt, reference;
 #if TORCH_OCL_CLBLAST
 extern const GemmAlgorithm clblast;
 #endif
+
+// Whether bfloat16_pairs would take the problem where no algorithm before it does.
+inline bool multiplies_pairs(const GemmProblem& p, const Device& device) { return !bfloat16_pairs.refuses(p, device) && !bfloat16_pairs.declines(p, device); }
 
 }  // namespace ocl::ops::gemm_detail

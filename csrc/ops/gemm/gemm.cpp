@@ -12,6 +12,7 @@ namespace ocl::ops {
 
 std::span<const GemmAlgorithm> gemm_algorithms() {
   static const GemmAlgorithm table[] = {
+      gemm_detail::columns,
       gemm_detail::skinny,
       gemm_detail::bfloat16_pairs,
       gemm_detail::prepacked,

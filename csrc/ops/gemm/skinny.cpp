@@ -4,12 +4,11 @@
 #include "ops/gemm/algorithms.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace ocl::ops::gemm_detail {
 namespace {
 
-constexpr int64_t max_small = 32, outer_rows = 32, rows_tile = 16384;  // as in the kernels
+constexpr int64_t max_small = 32, outer_rows = 32, rows_tile = 16384, dot_columns = 6;  // as in the kernels
 
 // Mirrors skinny_plan in kernels_cl/gemm_skinny.cl.
 struct SkinnyPlan {
@@ -19,16 +18,8 @@ struct SkinnyPlan {
 
 enum class Form { none, dot, rows, outer };
 
-// c^T = b^T a^T.
-GemmProblem transpose(GemmProblem p) {
-  std::swap(p.m, p.n);
-  std::swap(p.a, p.b);
-  for (MatrixStrides* strides : {&p.a, &p.b, &p.c, &p.d}) std::swap((*strides)[1], (*strides)[2]);
-  return p;
-}
-
 // Few rows remain after this; true when the operands changed places.
-bool flip(const GemmProblem& p) { return p.m > max_small && p.n <= max_small; }
+bool flip(const GemmProblem& p) { return has_few_columns(p, max_small); }
 
 Form form_of(const GemmProblem& p) {
   if (p.k <= max_small && p.m > max_small && p.n > max_small && p.b[2] == 1 && p.c[2] == 1) return Form::outer;
@@ -55,7 +46,8 @@ SkinnyPlan plan_of(const GemmProblem& p, Form form, const Device& device) {
   if (form == Form::dot) {
     // About 8 tasks per unit when there are enough columns; otherwise k is cut.
     // One row takes little time for each column.
-    plan.columns = static_cast<int32_t>(std::clamp<int64_t>(round_up(ceil_div(p.n * p.batch, 8 * units), 4), 4, p.m == 1 ? 256 : 32));
+    const int64_t step = p.m == 1 ? 4 : dot_columns;
+    plan.columns = static_cast<int32_t>(std::clamp<int64_t>(round_up(ceil_div(p.n * p.batch, 8 * units), step), step, p.m == 1 ? 256 : 30));
     const int64_t tasks = ceil_div(p.n, plan.columns) * p.batch;
     constexpr int64_t least_slice = 8192;
     if (tasks < 2 * units && p.k >= 2 * least_slice) slice(plan, p, std::min(ceil_div(4 * units, tasks), p.k / least_slice), 1024);
@@ -88,9 +80,10 @@ constexpr int64_t least_outer_bytes = 6 << 20, least_streamed_bytes = 8 << 20;  
 int64_t bytes_of_c(const GemmProblem& p) { return p.m * p.n * static_cast<int64_t>(size_of(p.dtype)); }
 
 // Measured on two CPU runtimes (torch.backends.ocl.benchmark over sizes of fully connected layers and attention heads).
-const char* declines(const GemmProblem& p, const Device&) {
+const char* declines(const GemmProblem& p, const Device& device) {
   const Form form = form_of(p);
   const int64_t small = std::min(p.m, p.n), large = std::max(p.m, p.n);
+  if (form != Form::outer && small >= 16 && multiplies_pairs(p, device)) return "pairs of bfloat16 multiply faster";
   if (form == Form::outer && (bytes_of_c(p) < least_outer_bytes || p.n < 512)) return "packed panels are quicker while the result stays in the caches";
   if (form == Form::dot && small >= 16 && p.k <= 256) return "sums are too short";
   if (form == Form::rows && small >= 8 && large <= 32 && p.k <= 2048) return "all matrices are little";
