@@ -111,7 +111,7 @@ WinogradPlan winograd_plan(ConvPass pass, const ConvProblem& problem, int tile, 
     plan.other_bytes = aligned_bytes(point_floats(plan.points(), plan.result_channels, plan.tiles()));
     plan.partial_bytes = parts > 1 ? aligned_bytes(problem.w_numel()) : 0;
   } else {
-    plan.transform_weight = plan.source_channels >= 256 && parts * plan.tiles() <= 64;
+    plan.transform_weight = plan.source_channels >= 256 && parts * plan.tiles() <= 128;
     plan.tile_block = winograd_tile_block(tile, taps, plan.transform_weight, device);
     plan.other_bytes = plan.transform_weight ? 0 : aligned_bytes(planes_of(tile, taps) * plane_pitch(filters));
   }
