@@ -20,11 +20,13 @@ def merged(parts):
         (device,) = (name for name in part["about"] if name.startswith(("ocl", "cuda")))
         platform = re.search(r"platform='(.*?)'", part["about"][device])[1]
         label = f"{device.split(':')[0]} ({platform})"
+        only = [] if part["cases"] else [kind.replace("_", " ") for kind in ("first_step", "scaling", "dlprimitives") if part.get(kind)]
+        measured = ", ".join([label, *only])
         for name, value in part["about"].items():
             name = label if name == device else name
             before = result["about"].setdefault(name, value)
             if before != value:
-                result["about"][name] = f"{before}; {value} ({label})"
+                result["about"][name] = f"{before}; {value} ({measured})"
         result["peaks"] |= {label: peak for peak in part["peaks"].values()}
         for name, case in part["cases"].items():
             if "error" in case or "error" in result["cases"].get(name, {}):
