@@ -68,8 +68,10 @@ void split(ReduceShape& shape, int64_t natural, int64_t wanted, int64_t least, i
 
 void cut_fat(ReducePlan& plan, const ReduceTarget& target) {
   ReduceShape& shape = plan.shape;
-  constexpr int64_t elements_per_task = 32768;
-  int64_t wanted = ceil_div(shape.outputs * shape.extent, elements_per_task);
+  // Enough work for a task's own costs to disappear, and then at least eight tasks for each unit.
+  const int64_t elements = shape.outputs * shape.extent;
+  const int64_t elements_per_task = std::clamp<int64_t>(elements / (8 * target.units), 32768, 131072);
+  int64_t wanted = ceil_div(elements, elements_per_task);
   wanted = wanted <= 1 ? 1 : round_up(std::min(wanted, 64 * target.units), target.units);
   int64_t items = shape.outputs;
   if (plan.kind == ReduceKind::column) {
@@ -77,7 +79,7 @@ void cut_fat(ReducePlan& plan, const ReduceTarget& target) {
     items = shape.outputs / columns * ceil_div(columns, target.columns);
     // Adding up chunks takes a launch of its own, which a small sum with a strip for every unit does better without.
     constexpr int64_t small = int64_t{1} << 20;
-    split(shape, items, items >= target.units && shape.outputs * shape.extent <= small ? items : wanted, 64, 8);
+    split(shape, items, items >= target.units && elements <= small ? items : wanted, 64, 8);
   } else {
     split(shape, items, wanted, 4096, 64);
   }
