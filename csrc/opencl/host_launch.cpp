@@ -13,9 +13,10 @@ namespace ocl {
 // Compiled code that PoCL has loaded for a kernel and a local range. PoCL 3.1 keeps at most 128 of them, the most recently used, one for
 // every new largest width of a launch, and gives one back by kernel and local range alone: when pieces at work use two of the same
 // kernel, it counts wrongly and aborts. So a launch wider than those before it, or whose code may have been unloaded, is not cut: after
-// it all narrower pieces find its code.
+// it all narrower pieces find its code. Launches that cannot be cut have code of their own, for offsets of zero.
 struct LoadedKernel {
   std::array<size_t, 3> local;
+  bool divisible;
   size_t width = 0;  // of the widest launch; 0: not loaded
   LoadedKernel* next_of_kernel = nullptr;
   std::list<LoadedKernel*>::iterator place;
@@ -26,10 +27,10 @@ namespace {
 class LoadedKernels {
  public:
   // Whether pieces of this launch find code that is loaded; takes note of it as the latest. As a command of the backlog only.
-  bool find(Kernel& kernel, const std::array<size_t, 3>& local, size_t width) {
+  bool find(Kernel& kernel, const std::array<size_t, 3>& local, bool divisible, size_t width) {
     LoadedKernel* entry = kernel.loaded();
-    while (entry && entry->local != local) entry = entry->next_of_kernel;
-    if (!entry) kernel.loaded() = entry = new LoadedKernel{local, 0, kernel.loaded(), {}};
+    while (entry && (entry->local != local || entry->divisible != divisible)) entry = entry->next_of_kernel;
+    if (!entry) kernel.loaded() = entry = new LoadedKernel{local, divisible, 0, kernel.loaded(), {}};
     std::lock_guard lock(mutex_);
     const bool found = entry->width >= width;
     if (found) {
@@ -44,22 +45,26 @@ class LoadedKernels {
     return false;
   }
 
-  // Takes note of `count` pieces of code that PoCL loads for itself and that no launch uses.
-  void add_others(size_t count) {
+  // Whether there is room for `count` pieces of code that stay for ever; takes note of them where there is.
+  bool add_permanent(size_t count) {
     std::lock_guard lock(mutex_);
-    recent_.insert(recent_.begin(), std::min(count, capacity), nullptr);
+    if (permanent_ + count > most_permanent) return false;
+    permanent_ += count;
     forget_oldest();
+    return true;
   }
 
  private:
   void forget_oldest() {
-    for (; recent_.size() > capacity; recent_.pop_back())
+    for (; recent_.size() + permanent_ > capacity; recent_.pop_back())
       if (recent_.back()) recent_.back()->width = 0;
   }
 
-  static constexpr size_t capacity = 96;  // of 128
+  static constexpr size_t capacity = 112;  // of 128
+  static constexpr size_t most_permanent = 16;
   std::mutex mutex_;
   std::list<LoadedKernel*> recent_;  // the latest first
+  size_t permanent_ = 0;
 };
 
 LoadedKernels& loaded_kernels() {
@@ -69,7 +74,9 @@ LoadedKernels& loaded_kernels() {
 
 }  // namespace
 
-void note_loaded_code(size_t count) { loaded_kernels().add_others(count); }
+bool HostLaunch::permit_general_code(size_t kernels) const {
+  return driver_ != HostDriver::basic || loaded_kernels().add_permanent(kernels);
+}
 
 struct HostLaunch::Launch {
   std::array<size_t, 3> local;
@@ -127,7 +134,7 @@ void HostLaunch::issue(Queue& queue, const Arguments& arguments, const Range& gl
 }
 
 cl_int HostLaunch::run(Kernel& kernel, const Launch& launch) {
-  const bool loaded = driver_ != HostDriver::basic || loaded_kernels().find(kernel, launch.local, launch.width);
+  const bool loaded = driver_ != HostDriver::basic || loaded_kernels().find(kernel, launch.local, launch.grid.divisible(), launch.width);
   struct Context {
     HostLaunch* self;
     cl_kernel kernel;

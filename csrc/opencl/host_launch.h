@@ -30,6 +30,11 @@ class HostLaunch {
   // Nanoseconds of one thread's time that copying so much takes, as far as it is known.
   float copy_time(size_t bytes) const;
 
+  // To be called before the driver is asked for the binary of a program of so many kernels. PoCL 3.1 then loads general code for each and, because
+  // it is asked twice (for the size as well), never unloads it, which takes from its limited room for loaded code (LoadedKernel in
+  // host_launch.cpp). False: there is no room, and nothing may be asked before the last launch.
+  bool permit_general_code(size_t kernels) const;
+
   const char* source() const { return HostGrid::source(driver_); }
 
  private:
@@ -44,9 +49,5 @@ class HostLaunch {
   std::unique_ptr<std::atomic<cl_command_queue>[]> queues_;  // one per member and for callers without the team, made at first use
   std::atomic<float> copy_time_{0}, fill_time_{0};           // of a block, in nanoseconds
 };
-
-// To be called before PoCL loads code for itself, `count` pieces of it: general code of the kernels of a program whose binary it is asked
-// for. Its room for loaded code is limited, and launches must know what has been unloaded (LoadedKernels in host_launch.cpp).
-void note_loaded_code(size_t count);
 
 }  // namespace ocl

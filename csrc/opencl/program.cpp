@@ -196,7 +196,7 @@ Kernel& find_or_build(Device& device, const char* file, const char* name, const 
     } else {
       handle = compile(device, file, key, options, source);
       ++all.built;
-      if (program_cache::enabled()) program_cache::keep(handle, key);
+      if (program_cache::enabled()) program_cache::keep(device, handle, key);
     }
     program->handle = handle;
   });

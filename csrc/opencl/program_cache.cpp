@@ -1,6 +1,7 @@
 #include "opencl/program_cache.h"
 
 #include "opencl/atomic_file.h"
+#include "opencl/device.h"
 #include "opencl/environment.h"
 #include "opencl/host_launch.h"
 
@@ -94,8 +95,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 void write_binary(cl_program program, const std::string& key) {
-  cl_uint kernels = 0;  // PoCL loads general code for each when it is asked for the binary
-  if (clGetProgramInfo(program, CL_PROGRAM_NUM_KERNELS, sizeof kernels, &kernels, nullptr) == CL_SUCCESS) note_loaded_code(kernels);
   size_t bytes = 0;
   if (clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof bytes, &bytes, nullptr) != CL_SUCCESS || bytes == 0) return;
   std::vector<unsigned char> binary(bytes);
@@ -103,10 +102,16 @@ void write_binary(cl_program program, const std::string& key) {
   if (clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof data, &data, nullptr) == CL_SUCCESS) write(key, binary);
 }
 
-// Programs to be written at the end. Empty and unused until asking for a binary was slow once.
+bool permitted(const Device& device, cl_program program) {
+  size_t kernels = 0;
+  if (!device.host_launch() || clGetProgramInfo(program, CL_PROGRAM_NUM_KERNELS, sizeof kernels, &kernels, nullptr) != CL_SUCCESS) return true;
+  return device.host_launch()->permit_general_code(kernels);
+}
+
+// Programs to be written at the end. Empty and unused until asking for a binary was slow once or not permitted.
 struct Postponed {
   std::mutex mutex;
-  int process = 0;  // 0: nothing was slow yet
+  int process = 0;  // 0: nothing was postponed yet
   std::vector<std::pair<cl_program, std::string>> programs;
 };
 
@@ -117,7 +122,7 @@ Postponed& postponed() {
 
 }  // namespace
 
-void keep(cl_program program, const std::string& key) {
+void keep(const Device& device, cl_program program, const std::string& key) {
   Postponed& waiting = postponed();
   {
     std::lock_guard lock(waiting.mutex);
@@ -127,9 +132,11 @@ void keep(cl_program program, const std::string& key) {
     }
   }
   const auto start = Clock::now();
-  write_binary(program, key);
-  if (Clock::now() - start < std::chrono::milliseconds(100)) return;
+  const bool asked = permitted(device, program);
+  if (asked) write_binary(program, key);
+  if (asked && Clock::now() - start < std::chrono::milliseconds(100)) return;
   std::lock_guard lock(waiting.mutex);
+  if (!asked) waiting.programs.emplace_back(program, key);
   if (waiting.process == 0) waiting.process = platform::process_id();
 }
 

@@ -196,6 +196,31 @@ TEST(HostLaunch, KernelsSeeTheWholeLaunch) {
   }
 }
 
+// Some kernels in turns after a program was compiled (without a kept binary) that has nearly as many as PoCL keeps loaded; then all of them.
+TEST(HostLaunch, MoreKernelsThanStayLoaded) {
+  constexpr int count = 120, some = 60;
+  std::string source = "#include \"common/memory.clh\"\n";
+  for (int i = 0; i < count; ++i) {
+    const std::string number = std::to_string(i);
+    source += "__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void mix" + number +
+              "(TENSOR(uint, y)) {\n  OPEN(uint, y);\n  uint v = y[get_global_id(0)];\n  for (int k = 0; k < 500; ++k) v = v * 1664525u + " + number +
+              ";\n  y[get_global_id(0)] = v;\n}\n";
+  }
+  Array<uint32_t> y(400);
+  queue().fill(y.data(), "\0\0\0", 4, 400 * 4);
+  std::vector<uint32_t> expected(400);
+  for (const auto& [last, longest] : {std::pair{some, 301}, {some, 301}, {some, 357}, {count, 321}, {some, 301}})
+    for (int i = 0; i < last; ++i) {
+      Kernel& kernel = get_kernel_from_source(device(), ("mix" + std::to_string(i)).c_str(), source);
+      for (const int n : {longest, 90}) {
+        kernel.group_time() = 1e5f;  // long enough to be cut
+        launch(queue(), kernel, Range(n), Range(1), y.data());
+        for (int k = 0; k < n * 500; ++k) expected[k / 500] = expected[k / 500] * 1664525u + static_cast<uint32_t>(i);
+      }
+    }
+  EXPECT_EQ(y.host(), expected);
+}
+
 TEST(HostLaunch, ErrorsOfArgumentsComeWithTheNextWait) {
   if (!device().host_launch()) GTEST_SKIP() << "the driver checks arguments when they are set";
   Kernel& kernel = get_kernel_from_source(device(), "identities", identities);
