@@ -53,7 +53,7 @@ struct Exports {
   program_cache::State (*cache_state)();
   bool (*cache_enabled)();
   void (*clear_cache)();
-  void (*write_postponed_programs)();  // at the end of the process
+  size_t (*write_postponed_programs)(double seconds);  // at the end of the process; returns how many still wait
   std::vector<environment::Variable> (*environment_table)();
   std::pair<bool, std::string> (*self_test)(int device);  // passed, what happened
 };

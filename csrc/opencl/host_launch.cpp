@@ -41,30 +41,15 @@ class LoadedKernels {
     entry->width = width;
     recent_.push_front(entry);
     entry->place = recent_.begin();
-    forget_oldest();
+    for (; recent_.size() > capacity; recent_.pop_back())
+      if (recent_.back()) recent_.back()->width = 0;
     return false;
   }
 
-  // Whether there is room for `count` pieces of code that stay for ever; takes note of them where there is.
-  bool add_permanent(size_t count) {
-    std::lock_guard lock(mutex_);
-    if (permanent_ + count > most_permanent) return false;
-    permanent_ += count;
-    forget_oldest();
-    return true;
-  }
-
  private:
-  void forget_oldest() {
-    for (; recent_.size() + permanent_ > capacity; recent_.pop_back())
-      if (recent_.back()) recent_.back()->width = 0;
-  }
-
   static constexpr size_t capacity = 112;  // of 128
-  static constexpr size_t most_permanent = 16;
   std::mutex mutex_;
   std::list<LoadedKernel*> recent_;  // the latest first
-  size_t permanent_ = 0;
 };
 
 LoadedKernels& loaded_kernels() {
@@ -73,10 +58,6 @@ LoadedKernels& loaded_kernels() {
 }
 
 }  // namespace
-
-bool HostLaunch::permit_general_code(size_t kernels) const {
-  return driver_ != HostDriver::basic || loaded_kernels().add_permanent(kernels);
-}
 
 struct HostLaunch::Launch {
   std::array<size_t, 3> local;

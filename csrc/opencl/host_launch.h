@@ -30,10 +30,10 @@ class HostLaunch {
   // Nanoseconds of one thread's time that copying so much takes, as far as it is known.
   float copy_time(size_t bytes) const;
 
-  // To be called before the driver is asked for the binary of a program of so many kernels. PoCL 3.1 then loads general code for each and, because
-  // it is asked twice (for the size as well), never unloads it, which takes from its limited room for loaded code (LoadedKernel in
-  // host_launch.cpp). False: there is no room, and nothing may be asked before the last launch.
-  bool permit_general_code(size_t kernels) const;
+  // Whether the driver may be asked for the binary of a program only after the last launch. PoCL 3.1 then compiles general code for every kernel
+  // and, because it is asked twice (for the size as well), never unloads it, which takes from its limited room for loaded code
+  // (LoadedKernel in host_launch.cpp).
+  bool binaries_at_end() const { return driver_ == HostDriver::basic; }
 
   const char* source() const { return HostGrid::source(driver_); }
 

@@ -102,13 +102,7 @@ void write_binary(cl_program program, const std::string& key) {
   if (clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof data, &data, nullptr) == CL_SUCCESS) write(key, binary);
 }
 
-bool permitted(const Device& device, cl_program program) {
-  size_t kernels = 0;
-  if (!device.host_launch() || clGetProgramInfo(program, CL_PROGRAM_NUM_KERNELS, sizeof kernels, &kernels, nullptr) != CL_SUCCESS) return true;
-  return device.host_launch()->permit_general_code(kernels);
-}
-
-// Programs to be written at the end. Empty and unused until asking for a binary was slow once or not permitted.
+// Programs to be written at the end. Empty and unused until asking for a binary was slow once or has to wait.
 struct Postponed {
   std::mutex mutex;
   int process = 0;  // 0: nothing was postponed yet
@@ -124,32 +118,34 @@ Postponed& postponed() {
 
 void keep(const Device& device, cl_program program, const std::string& key) {
   Postponed& waiting = postponed();
+  const bool wait = device.host_launch() && device.host_launch()->binaries_at_end();
   {
     std::lock_guard lock(waiting.mutex);
+    if (wait && waiting.process == 0) waiting.process = platform::process_id();
     if (waiting.process != 0) {
       waiting.programs.emplace_back(program, key);
       return;
     }
   }
   const auto start = Clock::now();
-  const bool asked = permitted(device, program);
-  if (asked) write_binary(program, key);
-  if (asked && Clock::now() - start < std::chrono::milliseconds(100)) return;
+  write_binary(program, key);
+  if (Clock::now() - start < std::chrono::milliseconds(100)) return;
   std::lock_guard lock(waiting.mutex);
-  if (!asked) waiting.programs.emplace_back(program, key);
   if (waiting.process == 0) waiting.process = platform::process_id();
 }
 
-void write_postponed() {
+size_t write_postponed(double seconds) {
   Postponed& waiting = postponed();
-  if (waiting.process != platform::process_id()) return;  // a forked child must not touch the driver
+  if (waiting.process != platform::process_id()) return 0;  // a forked child must not touch the driver
   std::lock_guard lock(waiting.mutex);
-  const auto deadline = Clock::now() + std::chrono::seconds(1);
-  for (const auto& [program, key] : waiting.programs) {
-    if (Clock::now() > deadline) break;
-    write_binary(program, key);
+  const auto deadline = Clock::now() + std::chrono::duration<double>(seconds);
+  while (!waiting.programs.empty() && Clock::now() < deadline) {
+    const auto [program, key] = waiting.programs.back();
+    waiting.programs.pop_back();
+    std::error_code ignored;
+    if (!fs::exists(path_of(key), ignored)) write_binary(program, key);  // another process may have been here
   }
-  waiting.programs.clear();
+  return waiting.programs.size();
 }
 
 void remove(const std::string& key) noexcept {

@@ -37,13 +37,13 @@ platform::FileLock build_turn(const std::string& key);
 
 // Writes the binary of a built program that lives for ever: at once where the driver just hands it out. A driver that compiles lazily (PoCL:
 // per kernel, at its first launch) compiles every kernel of the program in a general form when asked for the binary, which more than doubles
-// the first step; there the programs wait for write_postponed(), as they do where the driver has no room for more such code.
+// the first step; there the programs wait for write_postponed().
 void keep(const Device& device, cl_program program, const std::string& key);
 
-// Writes the programs that wait, for about a second; the rest takes its turn in later processes, meanwhile the driver's own cache
-// serves. For the end of a process, but before exit(): after it the driver's compiler may have destroyed what it needs (LLVM in
-// PoCL has). Python's exit handler calls it; a C++ program may, as its last use of the device.
-void write_postponed();
+// Writes the programs that wait, the latest first, for about as long as is said; returns how many still wait. What is not written takes its turn
+// in later processes, meanwhile the driver's own cache serves. For the end of a process, but before exit(): after it the driver's compiler may
+// have destroyed what it needs (LLVM in PoCL has). Python's exit handler calls it; a C++ program may, as its last use of the device.
+size_t write_postponed(double seconds);
 
 struct State {
   size_t files = 0, bytes = 0;

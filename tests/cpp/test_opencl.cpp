@@ -21,7 +21,7 @@ using namespace ocl::testing;
 namespace {
 
 class KeepPrograms : public ::testing::Environment {
-  void TearDown() override { program_cache::write_postponed(); }
+  void TearDown() override { program_cache::write_postponed(1); }
 };
 [[maybe_unused]] auto* const keep_programs = ::testing::AddGlobalTestEnvironment(new KeepPrograms);
 

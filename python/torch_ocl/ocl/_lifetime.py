@@ -15,6 +15,7 @@ _initialized = False
 _touched = False  # devices were opened in this process: a forked child inherits drivers without their threads
 _in_bad_fork = False
 _waiting = []
+_start = time.monotonic()
 
 BAD_FORK = (
     "Cannot re-initialize ocl in forked subprocess. To use ocl with multiprocessing, you must use the 'spawn' start method"
@@ -86,15 +87,15 @@ def _lazy_call(call):
 
 
 def _finish(process):
-    """Lets the device finish, the autograd thread drop its last Python objects and the disk cache take the programs that wait,
-    while the interpreter and the driver's compiler still live."""
+    """Lets the device finish, the autograd thread drop its last Python objects and the disk cache take the programs that wait (for
+    a twentieth of the time that the process took), while the interpreter and the driver's compiler still live."""
     if os.getpid() != process or _in_bad_fork:
         return
     try:
         core = _core.core()
         for index in range(core.device_count()):
             core.synchronize(index)
-        core.write_postponed_programs()
+        core.write_postponed_programs(min(10, 0.05 * (time.monotonic() - _start)))
     except Exception:  # nobody can act on it now
         pass
     time.sleep(0.02)
