@@ -252,7 +252,7 @@ def all_cases():
     for shape in CONVOLUTIONS:
         for part in ("forward", "backward data", "backward weight"):
             yield convolution_case(*shape, part)
-    for megabytes in (1, 64):
+    for megabytes in (1, 8, 64):
         yield from bandwidth_cases(megabytes)
     yield optimizer_case("resnet18", "SGD", momentum=0.9)
     yield optimizer_case("resnet18", "Adam")
