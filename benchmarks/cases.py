@@ -152,8 +152,8 @@ def bandwidth_cases(megabytes):
     """Operators on tensors of `megabytes` MB of float32; small ones are issued several times before the wait, as programs do."""
     times = max(1, 16 // megabytes)
     count = megabytes << 18
-    edge = 1 << (count.bit_length() - 1) // 2  # of a square matrix
-    square, images = (edge, edge), max(1, megabytes // 4)
+    edge = 1 << (count.bit_length() - 1) // 2  # of a matrix that is square or has twice as many columns
+    square, images = (edge, count // edge), max(1, megabytes // 4)
     channels = count // (images * 56 * 56) // 16 * 16
     a, b = (lambda: seeded(count, seed=0)), (lambda: seeded(count, seed=1))
     matrix, other = (lambda: seeded(*square, seed=0)), (lambda: seeded(*square, seed=1))

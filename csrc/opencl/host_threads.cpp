@@ -107,6 +107,7 @@ struct HostThreads::State {
   // from when it has ended.
   float lateness = 0;
   std::atomic<Clock::rep> first_ended{0};  // member 0 its last piece of this launch, 0: it had none
+  std::atomic<bool> first_in_vain{false};  // member 0 came to this launch and found nothing left
 
   alignas(64) std::atomic<bool> open{false};
   alignas(64) std::atomic<int> inside{0};  // members besides the leader that may be reading the launch
@@ -242,6 +243,7 @@ int32_t HostThreads::run(uint32_t units, std::atomic<float>& unit_time, Piece pi
   state.unit_time.store(expected, std::memory_order_relaxed);
   state.error.store(0, std::memory_order_relaxed);
   state.first_ended.store(0, std::memory_order_relaxed);
+  state.first_in_vain.store(false, std::memory_order_relaxed);
   state.divide(units, expected);
   state.open.store(true);
   for (unsigned i = 1; i < state.participants; ++i)
@@ -258,6 +260,8 @@ int32_t HostThreads::run(uint32_t units, std::atomic<float>& unit_time, Piece pi
   if (const Clock::rep ended = state.first_ended.load(std::memory_order_relaxed); ended && state.leader) {
     const float after = nanoseconds(Clock::duration(ended) - own_end.time_since_epoch());
     state.lateness = std::clamp(state.lateness + after / 2, 0.0f, latest);
+  } else if (state.first_in_vain.load(std::memory_order_relaxed)) {
+    state.lateness /= 2;  // a launch that is shorter than the lateness leaves it no share
   }
   unit_time.store(state.unit_time.load(std::memory_order_relaxed), std::memory_order_relaxed);
   return state.error.load(std::memory_order_relaxed);
@@ -268,7 +272,8 @@ bool HostThreads::assist() {
   if (!state.open.load(std::memory_order_relaxed) || state.assisted.exchange(true)) return false;
   make_room_for_first();
   state.inside.fetch_add(1);
-  const bool any = state.open.load() && state.leader != 0 && state.work(0);
+  const bool mine = state.open.load() && state.leader != 0, any = mine && state.work(0);
+  if (mine && !any && state.first_ended.load(std::memory_order_relaxed) == 0) state.first_in_vain.store(true, std::memory_order_relaxed);
   state.inside.fetch_sub(1);
   state.assisted.store(false);
   return any;
