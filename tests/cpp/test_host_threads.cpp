@@ -95,6 +95,38 @@ TEST(HostThreads, AThreadOfTheProgramAssists) {
   EXPECT_GT(shared.assisted, 0);
 }
 
+// A team's thread that expects the program's thread later than a short launch lasts leaves it nothing, but not for ever.
+TEST(HostThreads, AThreadThatWasLateGetsShortLaunchesAgain) {
+  HostThreads& team = HostThreads::instance();
+  if (team.members() != 2) GTEST_SKIP() << "needs two members";
+  struct Work {
+    std::chrono::nanoseconds of_unit, of_caller;
+    std::atomic<int> by_caller{0};
+    static int32_t piece(void* self, unsigned member, uint32_t begin, uint32_t end) {
+      auto& work = *static_cast<Work*>(self);
+      const auto until = std::chrono::steady_clock::now() + (end - begin) * (member == 0 ? work.of_caller : work.of_unit);
+      if (member == 0) ++work.by_caller;
+      while (std::chrono::steady_clock::now() < until) pause_thread();
+      return 0;
+    }
+  };
+  const auto launches = [&](Work& work, int count, uint32_t units) {
+    for (int i = 0; i < count; ++i) {
+      const HostBacklog::Ticket ticket = HostBacklog::instance().issue(0, [&work, units](const void*) {
+        std::atomic<float> unit_time{static_cast<float>(work.of_unit.count())};
+        HostThreads::instance().run(units, unit_time, &Work::piece, &work);
+      });
+      while (!HostBacklog::instance().done(ticket)) team.assist();
+    }
+  };
+  using namespace std::chrono_literals;
+  Work late{10us, 100us}, brief{1500ns, 1500ns};
+  launches(late, 50, 100);  // the caller is the last to end
+  EXPECT_GT(late.by_caller, 0);
+  launches(brief, 1000, 8);
+  EXPECT_GT(brief.by_caller, 0);
+}
+
 TEST(HostBacklog, RunsInTheOrderOfIssueForAllCallers) {
   HostBacklog& backlog = HostBacklog::instance();
   constexpr int callers = 4, commands = 2000;
