@@ -6,7 +6,7 @@
 //       for each panel of b (stays in L1), each panel of a (streams from L2): 8 x 2 vectors of accumulators in registers
 //   sums are carried from slab to slab in `carry`: c itself where it is dense and of the compute type, else a workspace
 // Past the edge of a panel lies whatever was read there (the slack of tensors makes that safe); those sums are not stored.
-// PREPACKED: gemm_pack has packed all of b (and a) into global memory before, where several tasks read the same panels: large products.
+// DEEP: panels lie in a workspace, a part of it for every work-item that runs, and may be larger than local memory: large products.
 // PAIRS: bfloat16 as it is, two steps of k in one 32-bit element (common/bfloat16_pairs.clh), at twice the rate of float32.
 // Grid: (tiles along m, tiles along n, batch), where nothing else is said. Chosen on fat devices for real floating types.
 #include "common/gemm.clh"
@@ -14,11 +14,11 @@
 #include "common/transpose16.clh"
 #include "common/transpose8.clh"
 
-// defines: DTYPE, WIDE (1: double), PAIRS, PREPACKED, DIRECT (1: a's storage type is the compute type);
+// defines: DTYPE, WIDE (1: double), PAIRS, DEEP, DIRECT (1: a's storage type is the compute type);
 //          MC * KC and NC * KC elements of a and b fit into local memory
 #define MR 8
 #define NR (2 * L)
-#if PREPACKED
+#if DEEP
 #define PANELS __global
 #else
 #define PANELS __local
@@ -53,18 +53,24 @@ typedef T packed_t;
 #define MULTIPLY_ADD FUSED_MULTIPLY_ADD
 #endif
 
+// Elements from one panel to the next: a cache line of padding, because many panels are written at the same time, and at multiples of a
+// page they would have the same places in the first-level cache.
+#define LINE (64 / (int)sizeof(packed_t))
+#define A_PANEL(kc) (MR * (kc) + LINE)
+#define B_PANEL(kc) (NR * (kc) + LINE)
+
 // Vector p .. p + L - 1 along the panels at depth k of kc.
+inline PANELS packed_t* at_a(PANELS packed_t* la, int p, int kc, int k) { return la + p / MR * A_PANEL(kc) + k * MR + p % MR; }
+inline PANELS packed_t* at_b(PANELS packed_t* lb, int p, int kc, int k) { return lb + p / NR * B_PANEL(kc) + k * NR + p % NR; }
 inline void put_a(PANELS packed_t* la, int p, int kc, int k, PACKED v) {
 #if L == MR
-  *(PANELS PACKED*)(la + p * kc + k * MR) = v;
+  *(PANELS PACKED*)at_a(la, p, kc, k) = v;
 #else
-  *(PANELS PACKED_HALF*)(la + p * kc + k * MR) = v.lo;
-  *(PANELS PACKED_HALF*)(la + (p + MR) * kc + k * MR) = v.hi;
+  *(PANELS PACKED_HALF*)at_a(la, p, kc, k) = v.lo;
+  *(PANELS PACKED_HALF*)at_a(la, p + MR, kc, k) = v.hi;
 #endif
 }
-inline void put_b(PANELS packed_t* lb, int p, int kc, int k, PACKED v) { *(PANELS PACKED*)(lb + p / NR * NR * kc + k * NR + p % NR) = v; }
-inline PANELS packed_t* at_a(PANELS packed_t* la, int p, int kc, int k) { return la + p / MR * MR * kc + k * MR + p % MR; }
-inline PANELS packed_t* at_b(PANELS packed_t* lb, int p, int kc, int k) { return lb + p / NR * NR * kc + k * NR + p % NR; }
+inline void put_b(PANELS packed_t* lb, int p, int kc, int k, PACKED v) { *(PANELS PACKED*)at_b(lb, p, kc, k) = v; }
 
 // Depth k of L neighbours along the panel; of L depths from k on of one of them; of one element.
 #if PAIRS
@@ -157,36 +163,6 @@ inline void store_edge(__local const T* lt, int rows, int columns, int dense, __
   }
 }
 
-#if PREPACKED
-// Elements of the packed matrices (b alone where a is read directly): slab after slab, each as the panels of all rows (columns).
-#define ROWS_PADDED ((p.m + 15) / 16 * 16)
-#define COLUMNS_PADDED ((p.n + NR - 1) / NR * NR)
-#define PACK_EXTENT 128
-
-// One task packs PACK_EXTENT rows of a or columns of b, one slab deep. Grid: (parts of a, then of b; slabs; batch).
-FAT_KERNEL void gemm_pack(TENSOR(const storage_t, a), TENSOR(const storage_t, b), TENSOR(packed_t, packed_a), TENSOR(packed_t, packed_b),
-                          gemm_arguments p, panel_plan plan, TENSOR(int, turn)) {
-  OPEN(const storage_t, a);
-  OPEN(const storage_t, b);
-  OPEN(packed_t, packed_a);
-  OPEN(packed_t, packed_b);
-  OPEN(int, turn);
-  if (get_group_id(0) + get_group_id(1) + get_group_id(2) == 0) *turn = 0;
-  const long batch = get_group_id(2), k0 = (long)get_group_id(1) * plan.kc, part = get_group_id(0);
-  const long parts_a = plan.direct ? 0 : (p.m + PACK_EXTENT - 1) / PACK_EXTENT;
-  const int steps = min((long)plan.kc, p.k - k0), kc = DEPTH(steps);
-  if (part < parts_a) {
-    const long m0 = part * PACK_EXTENT;
-    packed_a += (batch * DEPTH(p.k) + DEPTH(k0)) * ROWS_PADDED + m0 * kc;
-    pack_a(a + batch * p.a_batch + k0 * p.a_column + m0 * p.a_row, p.a_row, p.a_column, min((long)PACK_EXTENT, p.m - m0), steps, packed_a, plan.a_mode);
-  } else {
-    const long n0 = (part - parts_a) * PACK_EXTENT;
-    packed_b += (batch * DEPTH(p.k) + DEPTH(k0)) * COLUMNS_PADDED + n0 * kc;
-    pack_b(b + batch * p.b_batch + k0 * p.b_row + n0 * p.b_column, p.b_column, p.b_row, min((long)PACK_EXTENT, p.n - n0), steps, packed_b, plan.b_mode);
-  }
-}
-#endif
-
 // ---- one register tile: MR rows and NR columns of c
 
 // What is brought to the caches while a tile is multiplied, an eighth at a time so that loads of the product find the way free: the rows
@@ -203,7 +179,7 @@ inline void prefetch_eighth(const tile_ahead* ahead, int x) {
     PREFETCH_FIRST(ahead->row + x * ahead->pitch);
     PREFETCH_FIRST(ahead->row + x * ahead->pitch + 64);
   }
-#if PREPACKED
+#if DEEP
   for (int i = 0; i < ahead->piece; i += 64 / sizeof(packed_t)) PREFETCH_SECOND(ahead->next + x * ahead->piece + i);
 #endif
 }
@@ -276,11 +252,10 @@ inline task_tile find_tile(__global storage_t* c, __global const storage_t* d, _
   return tile;
 }
 
-// Rows i0 to i1 of a task, one slab deep: a are the panels of these rows (direct: the rows themselves, in `rows`), b those of all columns,
-// next_b what is read after them.
-inline void multiply_block(task_tile t, int i0, int i1, PANELS const packed_t* a, __global const storage_t* rows, PANELS const packed_t* b,
-                           PANELS const packed_t* next_b, int kc, __local T* lt, const gemm_arguments* p, const panel_plan* plan, slab_info slab) {
-#if PREPACKED
+// Rows i0 to i1 of a task, one slab deep: a are the panels of these rows (direct: the rows themselves, in `rows`), b those of all columns.
+inline void multiply_block(task_tile t, int i0, int i1, PANELS packed_t* a, __global const storage_t* rows, PANELS packed_t* b, int kc,
+                           __local T* lt, const gemm_arguments* p, const panel_plan* plan, slab_info slab) {
+#if DEEP
   const int piece = (NR * kc / (i1 - i0) + 15) / 16 * 16;
 #else
   const int piece = 0;
@@ -289,7 +264,7 @@ inline void multiply_block(task_tile t, int i0, int i1, PANELS const packed_t* a
     for (int i = i0; i < i1; i += MR) {
       __global storage_t* target = t.c + i * p->c_row + j * p->c_column;
       __global T* sums = t.carry + i * plan->carry_row + j;
-      tile_ahead ahead = {0, 0, (j + NR < t.columns ? b + (j + NR) * kc : next_b) + (i - i0) * piece, piece};
+      tile_ahead ahead = {0, 0, at_b(b, j + NR < t.columns ? j + NR : 0, kc, 0) + (i - i0) * piece, piece};
       if (t.rows - i >= MR && plan->dense) {
         if (slab.first && slab.last) ahead.row = (__global const char*)target, ahead.pitch = p->c_row * sizeof(storage_t);
         else ahead.row = (__global const char*)sums, ahead.pitch = plan->carry_row * sizeof(T);
@@ -297,52 +272,76 @@ inline void multiply_block(task_tile t, int i0, int i1, PANELS const packed_t* a
       V acc[MR][2];
       const int vectors = t.columns - j > L ? 2 : 1;
 #if DIRECT
-      if (plan->direct) multiply_rows(rows + (i - i0) * p->a_row, p->a_row, i1 - i, b + j * kc, kc, vectors, &ahead, acc);
+      if (plan->direct) multiply_rows(rows + (i - i0) * p->a_row, p->a_row, i1 - i, at_b(b, j, kc, 0), kc, vectors, &ahead, acc);
       else
 #endif
-        multiply_panels(a + (i - i0) * kc, b + j * kc, kc, vectors, &ahead, acc);
+        multiply_panels(at_a(a, i - i0, kc, 0), at_b(b, j, kc, 0), kc, vectors, &ahead, acc);
       store_tile(acc, t.rows - i, t.columns - j, target, t.d + i * p->d_row + j * p->d_column, sums, lt, p, plan, slab);
     }
 }
 
-#if PREPACKED
-inline void multiply_task(__global const packed_t* a, __global const storage_t* rows, __global const packed_t* b, task_tile tile, long m0, long n0,
-                          __local T* lt, const gemm_arguments* arguments, const panel_plan* plan, T alpha, T beta) {
+// All of a task; la and lb are memory for its panels. a, rows and b: of the task's first row and column.
+inline void multiply_task(__global const storage_t* a, __global const storage_t* b, task_tile tile, PANELS packed_t* la, PANELS packed_t* lb, __local T* lt,
+                          const gemm_arguments* arguments, const panel_plan* shared_plan, T alpha, T beta) {
   const gemm_arguments p = *arguments;
-  for (long k0 = 0; k0 < p.k; k0 += plan->kc) {
-    const long behind = min(k0 + plan->kc, p.k);
-    const int kc = behind - k0;
-    const slab_info slab = {alpha, beta, k0 == 0, behind == p.k};
-    multiply_block(tile, 0, tile.rows, a + k0 * ROWS_PADDED + m0 * kc, rows + k0, b + k0 * COLUMNS_PADDED + n0 * kc,
-                   b + behind * COLUMNS_PADDED + n0 * min((long)plan->kc, p.k - behind), kc, lt, arguments, plan, slab);
-  }
+  const panel_plan plan = *shared_plan;
+  long k0 = 0;
+  do {
+    const int steps = min((long)plan.kc, p.k - k0);
+    const slab_info slab = {alpha, beta, k0 == 0, k0 + steps >= p.k};
+    pack_b(b + k0 * p.b_row, p.b_column, p.b_row, tile.columns, steps, lb, plan.b_mode);
+    for (int i0 = 0; i0 < tile.rows; i0 += plan.block) {
+      const int i1 = min(i0 + plan.block, tile.rows);
+      __global const storage_t* rows = a + k0 * p.a_column + i0 * p.a_row;
+      if (!plan.direct) pack_a(rows, p.a_row, p.a_column, i1 - i0, steps, la, plan.a_mode);
+      multiply_block(tile, i0, i1, la, rows, lb, DEPTH(steps), lt, &p, &plan, slab);
+    }
+    k0 += steps;
+  } while (k0 < p.k);
+}
+
+#if DEEP
+// Elements of a work-item's part of the workspace; a multiple of a cache line.
+#define PART (plan.block / MR * A_PANEL(DEPTH(plan.kc)) + plan.nc / NR * B_PANEL(DEPTH(plan.kc)))
+
+// Waits for a part of the workspace that no other work-item has: there are as many as compute units, so one will be free.
+inline int take_part(__global int* taken, int parts) {
+  for (int i = 0;; i = (i + 1) % parts)
+    if (atomic_cmpxchg(taken + i, 0, 1) == 0) return i;
 }
 
 // Work-items claim one tile after another: a core that others slow down leaves them to the rest, however the runtime deals out work-groups.
-// Grid: any number of them. `turn` is what gemm_pack left.
-FAT_KERNEL void gemm_panel(TENSOR(const packed_t, a), TENSOR(const storage_t, rows), TENSOR(const packed_t, b), TENSOR(storage_t, c),
-                           TENSOR(const storage_t, d), TENSOR(T, carry), gemm_arguments p, panel_plan plan, T alpha, T beta, TENSOR(int, turn)) {
+// Grid: any number of them. panels: `parts` times PART elements. counters, zero before and after: the next tile, work-items that have ended,
+// then for each part whether somebody has it.
+FAT_KERNEL void gemm_panel(TENSOR(const storage_t, a), TENSOR(const storage_t, b), TENSOR(storage_t, c), TENSOR(const storage_t, d),
+                           TENSOR(T, carry), gemm_arguments p, panel_plan plan, T alpha, T beta, TENSOR(packed_t, panels), int parts, TENSOR(int, counters)) {
   __local T lt[MR * L] __attribute__((aligned(64)));
-  OPEN(const packed_t, a);
-  OPEN(const storage_t, rows);
-  OPEN(const packed_t, b);
+  OPEN(const storage_t, a);
+  OPEN(const storage_t, b);
   OPEN(storage_t, c);
   OPEN(const storage_t, d);
   OPEN(T, carry);
-  OPEN(int, turn);
-  const int along_m = (p.m + plan.mc - 1) / plan.mc, along_n = (p.n + plan.nc - 1) / plan.nc;
-  for (int task = atomic_inc(turn); task < along_m * along_n * plan.batch; task = atomic_inc(turn)) {
-    const long batch = task / (along_m * along_n), m0 = (long)(task % along_m) * plan.mc, n0 = (long)(task / along_m % along_n) * plan.nc;
-    const task_tile tile = find_tile(c, d, carry, &p, &plan, batch, m0, n0);
-    multiply_task(a + batch * p.k * ROWS_PADDED, rows + batch * p.a_batch + m0 * p.a_row, b + batch * p.k * COLUMNS_PADDED, tile, m0, n0, lt, &p, &plan, alpha,
-                  beta);
+  OPEN(packed_t, panels);
+  OPEN(int, counters);
+  const int along_m = (p.m + plan.mc - 1) / plan.mc, along_n = (p.n + plan.nc - 1) / plan.nc, tasks = along_m * along_n * plan.batch;
+  int task = atomic_inc(counters);
+  if (task < tasks) {
+    const int part = take_part(counters + 2, parts);
+    PANELS packed_t* la = panels + part * (long)PART;
+    for (; task < tasks; task = atomic_inc(counters)) {
+      const long batch = task / (along_m * along_n), m0 = (long)(task % along_m) * plan.mc, n0 = (long)(task / along_m % along_n) * plan.nc;
+      multiply_task(a + batch * p.a_batch + m0 * p.a_row, b + batch * p.b_batch + n0 * p.b_column, find_tile(c, d, carry, &p, &plan, batch, m0, n0), la,
+                    la + plan.block / MR * A_PANEL(DEPTH(plan.kc)), lt, &p, &plan, alpha, beta);
+    }
+    atomic_xchg(counters + 2 + part, 0);
   }
+  if (atomic_inc(counters + 1) == get_num_groups(0) - 1) counters[0] = counters[1] = 0;
 }
 #else
 FAT_KERNEL void gemm_panel(TENSOR(const storage_t, a), TENSOR(const storage_t, b), TENSOR(storage_t, c), TENSOR(const storage_t, d),
                            TENSOR(T, carry), gemm_arguments p, panel_plan plan, T alpha, T beta) {
-  __local packed_t la[MC * DEPTH(KC)] __attribute__((aligned(64)));
-  __local packed_t lb[NC * DEPTH(KC)] __attribute__((aligned(64)));
+  __local packed_t la[MC / MR * A_PANEL(DEPTH(KC))] __attribute__((aligned(64)));
+  __local packed_t lb[NC / NR * B_PANEL(DEPTH(KC))] __attribute__((aligned(64)));
   __local T lt[MR * L] __attribute__((aligned(64)));
   const long batch = get_group_id(2), m0 = (long)get_group_id(0) * plan.mc, n0 = (long)get_group_id(1) * plan.nc;
   OPEN(const storage_t, a);
@@ -350,21 +349,7 @@ FAT_KERNEL void gemm_panel(TENSOR(const storage_t, a), TENSOR(const storage_t, b
   OPEN(storage_t, c);
   OPEN(const storage_t, d);
   OPEN(T, carry);
-  const task_tile tile = find_tile(c, d, carry, &p, &plan, batch, m0, n0);
-  a += batch * p.a_batch + m0 * p.a_row;
-  b += batch * p.b_batch + n0 * p.b_column;
-  long k0 = 0;
-  do {
-    const int steps = min((long)plan.kc, p.k - k0), kc = DEPTH(steps);
-    const slab_info slab = {alpha, beta, k0 == 0, k0 + steps >= p.k};
-    pack_b(b + k0 * p.b_row, p.b_column, p.b_row, tile.columns, steps, lb, plan.b_mode);
-    for (int i0 = 0; i0 < tile.rows; i0 += plan.block) {
-      const int i1 = min(i0 + plan.block, tile.rows);
-      __global const storage_t* rows = a + k0 * p.a_column + i0 * p.a_row;
-      if (!plan.direct) pack_a(rows, p.a_row, p.a_column, i1 - i0, steps, la, plan.a_mode);
-      multiply_block(tile, i0, i1, la, rows, lb, lb, kc, lt, &p, &plan, slab);
-    }
-    k0 += steps;
-  } while (k0 < p.k);
+  multiply_task(a + batch * p.a_batch + m0 * p.a_row, b + batch * p.b_batch + n0 * p.b_column, find_tile(c, d, carry, &p, &plan, batch, m0, n0), la, lb, lt, &p,
+                &plan, alpha, beta);
 }
 #endif

@@ -272,10 +272,14 @@ TEST(Gemm, SplitCoversAndFits) {
       for (int64_t n : {1, 33, 512, 9999})
         for (int64_t k : {0, 1, 192, 193, 4096}) {
           const PanelTile tile = panel_tile(1 << 20, DType::float32);
-          const PanelSplit split = split_panels(tile, 1, m, n, k, units);
+          const PanelSplit split = split_panels(tile, 1, m, n, k, units, units % 2);
           EXPECT_LE(split.block, split.mc);
-          EXPECT_LE(int64_t{split.block} * split.kc, int64_t{tile.mc} * tile.kc);
-          EXPECT_LE(int64_t{split.nc} * split.kc, int64_t{tile.nc} * tile.kc);
+          // with the padding of panels of 8 rows and of 32 columns, in elements of pairs and of single numbers
+          for (const int pair : {1, 2}) {
+            const int64_t depth = split.kc / pair, most = tile.kc / pair;
+            EXPECT_LE(split.block / 8 * (8 * depth + 16), tile.mc / 8 * (8 * most + 16));
+            EXPECT_LE(split.nc / 32 * (32 * depth + 16), tile.nc / 32 * (32 * most + 16));
+          }
           EXPECT_LE(split.kc, tile.kc);
           EXPECT_GT(split.block, 0);
           EXPECT_EQ(split.block % 16, 0);
@@ -284,6 +288,8 @@ TEST(Gemm, SplitCoversAndFits) {
           EXPECT_EQ(split.nc % 32, 0);
         }
   // Both of two units get the same work.
-  const PanelSplit square = split_panels(panel_tile(1 << 20, DType::float32), 1, 512, 512, 512, 2);
+  const PanelSplit square = split_panels(panel_tile(1 << 20, DType::float32), 1, 512, 512, 512, 2, false);
   EXPECT_EQ(ceil_div(512, square.mc) * ceil_div(512, square.nc) % 2, 0);
+  // Rows that are not packed may be read by several tasks; columns are packed once.
+  EXPECT_EQ(split_panels(panel_tile(1 << 20, DType::float32), 1, 256, 256, 256, 2, true).nc, 128);
 }

@@ -15,7 +15,7 @@ std::span<const GemmAlgorithm> gemm_algorithms() {
       gemm_detail::columns,
       gemm_detail::skinny,
       gemm_detail::bfloat16_pairs,
-      gemm_detail::prepacked,
+      gemm_detail::deep_panel,
       gemm_detail::panel,
 #if TORCH_OCL_CLBLAST
       gemm_detail::clblast,

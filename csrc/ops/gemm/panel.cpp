@@ -18,27 +18,28 @@ PanelTile panel_tile(uint64_t local_memory, DType dtype) {
   return wide ? PanelTile{16, 32, 64} : PanelTile{32, 64, 64};
 }
 
-PanelSplit split_panels(const PanelTile& tile, int64_t batch, int64_t m, int64_t n, int64_t k, int units) {
+PanelSplit split_panels(const PanelTile& tile, int64_t batch, int64_t m, int64_t n, int64_t k, int units, bool direct) {
   constexpr int64_t row_step = 16, column_step = 32;
-  // Time of the busiest unit in multiply-adds per k: packing an element costs about as much as 8 of them.
+  // Time of the busiest unit in multiply-adds per k: packing an element costs about as much as 8 of them, reading it once more 1.
   constexpr int64_t packing = 8;
-  // Elements of c that a task keeps in the cache from slab to slab.
-  constexpr int64_t carried = 128 << 10;
+  const int64_t row_cost = direct ? 1 : packing;
   auto down = [](int64_t size, int64_t step) { return std::max(step, size / step * step); };
   // Slabs of equal depth, so that the last one is not a sliver; shallow ones leave room for more rows and columns.
   const int64_t slabs = std::max<int64_t>(1, ceil_div(k, tile.kc));
   const int64_t kc = std::min<int64_t>(tile.kc, std::max<int64_t>(16, round_up(ceil_div(k, slabs), 16)));
-  const int64_t most_rows = down(int64_t{tile.mc} * tile.kc / kc, row_step), most_columns = down(int64_t{tile.nc} * tile.kc / kc, column_step);
+  // A panel of 8 rows or 32 columns has a cache line of padding: at most 4 steps of the rows' k, 1 of the columns'.
+  const int64_t most_rows = down(int64_t{tile.mc} * (tile.kc + 4) / (kc + 4), row_step);
+  const int64_t most_columns = down(int64_t{tile.nc} * (tile.kc + 1) / (kc + 1), column_step);
   PanelSplit best{};
   int64_t best_cost = std::numeric_limits<int64_t>::max();
   const int64_t gn0 = ceil_div(n, most_columns);
   for (int64_t gn = gn0; gn <= gn0 + 2 * units && (gn == gn0 || gn * column_step <= round_up(n, column_step)); ++gn) {
     const int64_t nc = round_up(ceil_div(n, gn), column_step);
-    const int64_t gm0 = slabs == 1 ? 1 : ceil_div(m, std::max(most_rows, down(carried / nc, row_step)));
+    const int64_t gm0 = slabs == 1 ? 1 : ceil_div(m, std::max(most_rows, down(tile.carried / nc, row_step)));
     for (int64_t gm = gm0; gm <= gm0 + 2 * units && (gm == gm0 || gm * row_step <= round_up(m, row_step)); ++gm) {
       const int64_t mc = round_up(ceil_div(m, gm), row_step);
       const int64_t tasks = batch * ceil_div(m, mc) * ceil_div(n, nc);
-      const int64_t cost = ceil_div(tasks, units) * (mc * nc + packing * (mc + nc));
+      const int64_t cost = ceil_div(tasks, units) * (mc * nc + row_cost * mc + packing * nc);
       if (cost >= best_cost) continue;
       best_cost = cost;
       const int64_t block = round_up(ceil_div(mc, ceil_div(mc, most_rows)), row_step);
@@ -76,11 +77,11 @@ size_t workspace(const GemmProblem& p, const Device& device) {
   return static_cast<size_t>(p.batch * p.m * round_up(p.n, 32)) * size_of(compute_type(p.dtype));
 }
 
-Kernel& kernel_of(KernelSite& site, Device& device, DType type, const PanelTile& tile, bool pairs, bool prepacked) {
-  return site.get(device, Variant().add(type).add(pairs, 1).add(prepacked, 1), [&] {
+Kernel& kernel_of(KernelSite& site, Device& device, DType type, const PanelTile& tile, bool pairs, bool deep) {
+  return site.get(device, Variant().add(type).add(pairs, 1).add(deep, 1), [&] {
     Defines defines;
     dtype(defines, "DTYPE", type);
-    defines.add("WIDE", type == DType::float64).add("PAIRS", pairs).add("PREPACKED", prepacked).add("DIRECT", !is_half(type));
+    defines.add("WIDE", type == DType::float64).add("PAIRS", pairs).add("DEEP", deep).add("DIRECT", !is_half(type));
     add_prefetch_define(defines, device);
     return defines.add("MC", tile.mc).add("NC", tile.nc).add("KC", tile.kc);
   });
@@ -102,7 +103,7 @@ PanelPlan plan_of(const GemmProblem& p, const PanelSplit& split, const void* car
 }
 
 PanelSplit split_of(const GemmProblem& p, const Device& device, const PanelTile& tile) {
-  return split_panels(tile, p.batch, p.m, p.n, p.k, static_cast<int>(device.capabilities().compute_units));
+  return split_panels(tile, p.batch, p.m, p.n, p.k, static_cast<int>(device.capabilities().compute_units), reads_rows(p));
 }
 
 template <class T>
@@ -121,62 +122,57 @@ void run(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* worksp
   run_as<float>(queue, p, o, workspace, tile, false);
 }
 
-// ---- operands packed once, for all tasks
+// ---- deep panels in a workspace, for large products
 
-// Panels of b come from the second-level cache while they are used first, so slabs may be deep: fewer passes over c. Tiles of c that
-// stay in that cache, and enough of them that a core which others slow down costs little.
-PanelTile prepacked_tile(DType dtype) { return dtype == DType::float64 ? PanelTile{128, 256, 256} : PanelTile{128, 512, 512}; }
-
-// Elements of the packed operands.
-int64_t packed_a(const GemmProblem& p) { return reads_rows(p) ? 0 : p.batch * round_up(p.m, 16) * p.k; }
-int64_t packed_b(const GemmProblem& p) { return p.batch * round_up(p.n, 32) * p.k; }
-
-const char* prepacked_refuses(const GemmProblem& p, const Device& device) {
-  constexpr int64_t most_bytes = int64_t{128} << 20;
-  if (const char* reason = refuses(p, device)) return reason;
-  if (p.k < 1) return "nothing to pack";
-  return (packed_a(p) + packed_b(p)) * static_cast<int64_t>(size_of(compute_type(p.dtype))) <= most_bytes ? nullptr : "operands are too large for a copy";
+// Slabs may be deeper than what local memory holds, so that there are fewer passes over c: panels of b come from the second-level cache
+// while they are used first. A task's part of c may leave the caches between two slabs, its tiles are prefetched.
+PanelTile deep_tile(DType dtype) {
+  constexpr int64_t carried = 1 << 20;
+  return dtype == DType::float64 ? PanelTile{128, 256, 256, carried} : PanelTile{128, 512, 512, carried};
 }
 
-// Tasks that pack for themselves pack a once per column of tiles and b once per row of them.
-const char* prepacked_declines(const GemmProblem& p, const Device& device) {
-  constexpr int64_t worthwhile = 200'000;  // elements: 30 us and more, a further launch costs less
-  const PanelSplit split = split_of(p, device, panel_tile(device.capabilities().local_memory, p.dtype));
-  const int64_t again = (ceil_div(p.n, split.nc) - 1) * packed_a(p) + (ceil_div(p.m, split.mc) - 1) * packed_b(p);
-  return again >= worthwhile ? nullptr : "few panels are packed twice";
+PanelSplit deep_split(const GemmProblem& p, const Device& device) { return split_of(p, device, deep_tile(p.dtype)); }
+
+// Work-items that run at the same time, each with panels of its own.
+int64_t deep_parts(const Device& device) {
+  return std::min<int64_t>(device.capabilities().compute_units, Queue::counter_count - 2);
 }
 
-int64_t carried(const GemmProblem& p) {
-  return carries_in_c(p) || p.k <= prepacked_tile(p.dtype).kc ? 0 : p.batch * p.m * round_up(p.n, 32);
+// Elements of a work-item's panels: PART in gemm_panel.cl, or a little more.
+int64_t deep_panels(const PanelSplit& split) { return int64_t{split.block} * (split.kc + 2) + int64_t{split.nc} * (split.kc + 1); }
+
+int64_t deep_carry(const GemmProblem& p, const PanelSplit& split) { return carries_in_c(p) || p.k <= split.kc ? 0 : p.batch * p.m * round_up(p.n, 32); }
+
+size_t deep_workspace(const GemmProblem& p, const Device& device) {
+  const PanelSplit split = deep_split(p, device);
+  return static_cast<size_t>(deep_carry(p, split) + deep_parts(device) * deep_panels(split)) * size_of(compute_type(p.dtype));
 }
 
-size_t prepacked_workspace(const GemmProblem& p, const Device&) {
-  return static_cast<size_t>(packed_a(p) + packed_b(p) + carried(p) + 1) * size_of(compute_type(p.dtype));
+const char* deep_declines(const GemmProblem& p, const Device& device) {
+  constexpr int64_t few_rows = 96;
+  if (p.m < few_rows) return "panels of b are used by few rows";
+  return p.k > 3 * panel_tile(device.capabilities().local_memory, p.dtype).kc ? nullptr : "few passes over c";
 }
 
 template <class T>
-void run_prepacked_as(Queue& queue, const GemmProblem& p, const GemmOperands& o, T* a) {
-  static KernelSite pack_site("gemm_panel.cl", "gemm_pack"), site("gemm_panel.cl", "gemm_panel");
+void run_deep_as(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* workspace) {
+  static KernelSite site("gemm_panel.cl", "gemm_panel");
   Device& device = queue.device();
-  const PanelTile tile = prepacked_tile(p.dtype);
-  const PanelSplit split = split_of(p, device, tile);
-  T* b = a + packed_a(p);
-  T* behind = b + packed_b(p);
-  T* carry = carried(p) ? behind : nullptr;
-  T* turn = behind + carried(p);  // the next tile to be claimed
+  const PanelSplit split = deep_split(p, device);
+  T* panels = static_cast<T*>(workspace);
+  const int64_t parts = deep_parts(device);
+  T* carry = deep_carry(p, split) ? panels + parts * deep_panels(split) : nullptr;
   const PanelPlan plan = plan_of(p, split, carry);
-  constexpr int64_t extent = 128;  // PACK_EXTENT in gemm_panel.cl
-  const Range parts((plan.direct ? 0 : ceil_div(p.m, extent)) + ceil_div(p.n, extent), ceil_div(p.k, plan.kc), p.batch);
-  launch(queue, kernel_of(pack_site, device, p.dtype, tile, false, true), parts, Range(1, 1, 1), o.a, o.b, a, b, GemmArguments(p), plan, turn);
   // Some more groups than compute units: a runtime that deals them out in advance may give one unit several and another none.
   const int64_t tiles = p.batch * ceil_div(p.m, plan.mc) * ceil_div(p.n, plan.nc), groups = 4 * int64_t{device.capabilities().compute_units};
-  launch(queue, kernel_of(site, device, p.dtype, tile, false, true), Range(std::min(tiles, groups)), Range(1), a, o.a, b, o.c, o.d ? o.d : o.c,
-         carry ? carry : o.c, GemmArguments(p), plan, static_cast<T>(p.alpha.real()), static_cast<T>(p.beta.real()), turn);
+  launch(queue, kernel_of(site, device, p.dtype, deep_tile(p.dtype), false, true), Range(std::min(tiles, groups)), Range(1), o.a, o.b, o.c, o.d ? o.d : o.c,
+         carry ? carry : o.c, GemmArguments(p), plan, static_cast<T>(p.alpha.real()), static_cast<T>(p.beta.real()), panels, static_cast<int32_t>(parts),
+         queue.counters());
 }
 
-void run_prepacked(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* workspace) {
-  if (p.dtype == DType::float64) return run_prepacked_as(queue, p, o, static_cast<double*>(workspace));
-  run_prepacked_as(queue, p, o, static_cast<float*>(workspace));
+void run_deep(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* workspace) {
+  if (p.dtype == DType::float64) return run_deep_as<double>(queue, p, o, workspace);
+  run_deep_as<float>(queue, p, o, workspace);
 }
 
 // ---- pairs of bfloat16 by vdpbf16ps
@@ -207,7 +203,7 @@ void pairs_run(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* 
 }  // namespace
 
 const GemmAlgorithm panel{"panel", refuses, never, workspace, run};
-const GemmAlgorithm prepacked{"prepacked", prepacked_refuses, prepacked_declines, prepacked_workspace, run_prepacked};
+const GemmAlgorithm deep_panel{"deep_panel", refuses, deep_declines, deep_workspace, run_deep};
 const GemmAlgorithm bfloat16_pairs{"bfloat16_pairs", pairs_refuses, pairs_declines, pairs_workspace, pairs_run};
 
 }  // namespace gemm_detail

@@ -7,9 +7,10 @@
 
 namespace ocl::ops {
 
-// What local memory holds at once: mc rows of a and nc columns of b, kc deep.
+// What local memory (or a work-item's workspace) holds at once: mc rows of a and nc columns of b, kc deep.
 struct PanelTile {
   int mc, nc, kc;
+  int64_t carried = 128 << 10;  // elements of c that a task keeps in the cache from slab to slab
 };
 PanelTile panel_tile(uint64_t local_memory, DType dtype);
 
@@ -18,7 +19,7 @@ PanelTile panel_tile(uint64_t local_memory, DType dtype);
 struct PanelSplit {
   int32_t mc, nc, kc, block;
 };
-// Tasks of equal size whose number keeps all `units` busy.
-PanelSplit split_panels(const PanelTile& tile, int64_t batch, int64_t m, int64_t n, int64_t k, int units);
+// Tasks of equal size whose number keeps all `units` busy. `direct`: rows of a are read where they lie.
+PanelSplit split_panels(const PanelTile& tile, int64_t batch, int64_t m, int64_t n, int64_t k, int units, bool direct);
 
 }  // namespace ocl::ops
