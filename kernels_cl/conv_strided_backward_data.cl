@@ -146,15 +146,15 @@ typedef struct {
 } Layout;
 
 #define ADD_TAP(tap, parity, v)                                  \
-  _Pragma("unroll") for (int i = 0; i < 4; ++i) sum[i * 4 + parity] = \
-      fma((float16)(w[i * 9 + tap]), v, sum[i * 4 + parity]);
+  _Pragma("unroll") for (int i = 0; i < 4; ++i) s[i * 4 + parity] = fma((float16)(w[i * 9 + tap]), v, s[i * 4 + parity]);
 
 // sum[4 input channels][4 parities] over all output channels; w[output channel][4][9]. Meanwhile `step` floats per output channel of what
 // is multiplied later are brought to the second-level cache.
-inline __attribute__((always_inline)) void multiply_panel(__global const float* restrict p, Layout layout, __global const float* restrict w,
+__attribute__((noinline)) void multiply_panel(__global const float* restrict p, Layout layout, __global const float* restrict w,
                                                           int channels, __global const float* later, int step, float16* sum) {
+  float16 s[16];  // in registers, whatever becomes of sum
 #pragma unroll
-  for (int i = 0; i < 16; ++i) sum[i] = (float16)0.0f;
+  for (int i = 0; i < 16; ++i) s[i] = (float16)0.0f;
   for (int k = 0; k < channels; ++k) {
     const float16 v00 = vload16(0, p), v01 = vload16(0, p + layout.view01), v10 = vload16(0, p + layout.view10), v11 = vload16(0, p + layout.view11);
     ADD_TAP(4, 0, v00) ADD_TAP(5, 1, v00) ADD_TAP(7, 2, v00) ADD_TAP(8, 3, v00)
@@ -166,6 +166,8 @@ inline __attribute__((always_inline)) void multiply_panel(__global const float* 
     p += layout.channel;
     w += 36;
   }
+#pragma unroll
+  for (int i = 0; i < 16; ++i) sum[i] = s[i];
 }
 
 // Grid: ceil(panels / panels_per_task) by groups of `channels_per_task` (a multiple of 4) input channels.

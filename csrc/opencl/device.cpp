@@ -135,30 +135,38 @@ struct Found {
 
 bool host_threads_wanted() { return HostThreads::wanted() > 0 && environment::flag("TORCH_OCL_UNIFIED_MEMORY", true); }
 
-// PoCL reads the list of its drivers once, from the environment, when its devices are first asked for. Unless the user has made a choice we
-// ask for the driver without threads beside its usual one, which stays the first for others in the process; child processes do not see it.
-class PoclDrivers {
+// An environment variable for drivers, which read it once, when their devices are first asked for. Not where the user has set it; child
+// processes do not see it.
+class DriverVariable {
  public:
-  PoclDrivers() : asked_(host_threads_wanted() && !std::getenv(variable)) {
-    if (asked_) platform::set_environment(variable, "pthread basic");
+  DriverVariable(const char* name, const char* value, bool wanted) : name_(name), asked_(wanted && !std::getenv(name)) {
+    if (asked_) platform::set_environment(name, value);
   }
-  ~PoclDrivers() {
-    if (asked_) platform::set_environment(variable, nullptr);
+  ~DriverVariable() {
+    if (asked_) platform::set_environment(name_, nullptr);
   }
-  PoclDrivers(const PoclDrivers&) = delete;
-
-  // Whether the device is of that driver; not, for example, when somebody has used PoCL before us.
-  bool without_threads(const std::string& platform, const std::string& device) const {
-    return asked_ && platform == "Portable Computing Language" && (device.rfind("basic", 0) == 0 || device.rfind("cpu-minimal", 0) == 0);
-  }
+  DriverVariable(const DriverVariable&) = delete;
+  bool asked() const { return asked_; }
 
  private:
-  static constexpr const char* variable = "POCL_DEVICES";
+  const char* name_;
   bool asked_;
 };
 
-HostDriver host_driver(const PoclDrivers& pocl, const std::string& platform, cl_device_id id, bool gpu) {
-  if (pocl.without_threads(platform, device_string(id, CL_DEVICE_NAME))) return HostDriver::basic;
+// What drivers are asked for. PoCL: its driver without threads beside the usual one, which stays the first for others in the process. Intel's
+// runtime for CPUs: more local memory than its 256 KiB, which it takes from the heap; tiles of Winograd's convolutions do not fit into that.
+struct DriverVariables {
+  DriverVariable pocl_drivers{"POCL_DEVICES", "pthread basic", host_threads_wanted()};
+  DriverVariable intel_local_memory{"CL_CONFIG_CPU_FORCE_LOCAL_MEM_SIZE", "1MB", true};
+
+  // Whether the device is of PoCL's driver without threads; not, for example, when somebody has used PoCL before us.
+  bool without_threads(const std::string& platform, const std::string& device) const {
+    return pocl_drivers.asked() && platform == "Portable Computing Language" && (device.rfind("basic", 0) == 0 || device.rfind("cpu-minimal", 0) == 0);
+  }
+};
+
+HostDriver host_driver(const DriverVariables& variables, const std::string& platform, cl_device_id id, bool gpu) {
+  if (variables.without_threads(platform, device_string(id, CL_DEVICE_NAME))) return HostDriver::basic;
   // Only where the user asks for it: docs/architecture.md.
   const bool local_thread = !gpu && environment::get("TORCH_OCL_HOST_THREADS") && host_threads_wanted() && (" " + device_string(id, CL_DEVICE_EXTENSIONS) + " ").find(" cl_intel_exec_by_local_thread ") != std::string::npos;
   return local_thread ? HostDriver::local_thread : HostDriver::none;
@@ -182,7 +190,7 @@ struct Registry {
 
   void discover() {
     platform::watch_forks();
-    const PoclDrivers pocl;
+    const DriverVariables variables;
     cl_uint n = 0;
     cl_int code = clGetPlatformIDs(0, nullptr, &n);
     if (code != CL_SUCCESS || n == 0) {
@@ -210,7 +218,7 @@ struct Registry {
           continue;
         }
         const bool gpu = device_value<cl_device_type>(id, CL_DEVICE_TYPE) & (CL_DEVICE_TYPE_GPU | CL_DEVICE_TYPE_ACCELERATOR);
-        all.push_back({platform, id, label, gpu, host_driver(pocl, name, id, gpu)});
+        all.push_back({platform, id, label, gpu, host_driver(variables, name, id, gpu)});
       }
     }
     // One device per processor: PoCL's usual driver is left out where the one without threads is there.
