@@ -39,6 +39,9 @@ class Device {
   // (host_backlog.h). Null for all others.
   HostLaunch* host_launch() const { return host_launch_.get(); }
 
+  // Whether other devices have queues that execute a command on the thread that enqueues it, for short ones (Queue::local_handle).
+  bool runs_on_caller() const;
+
   // Kernels of host_launch() are given the addresses of segments instead of their cl_mem (start-up self-test): a driver shared by several
   // threads keeps a record of who uses a cl_mem, under locks.
   bool takes_addresses() const { return takes_addresses_; }

@@ -3,6 +3,7 @@
 #include "opencl/environment.h"
 #include "opencl/host_launch.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace ocl {
@@ -80,6 +81,39 @@ cl_int Arguments::set(Kernel& kernel, const void* data, size_t bytes, unsigned& 
 
 std::string argument_text(const Kernel& kernel, unsigned index) { return "clSetKernelArg(" + kernel.name() + ", " + std::to_string(index) + ")"; }
 
+namespace {
+
+// A launch that takes no longer than this on one thread is not worth the driver's threads, which have to be woken, nor the wait for them.
+constexpr float short_time = 8e3f;
+
+// The queue on which the calling thread executes this launch at once; null: it goes to the driver's threads.
+cl_command_queue queue_of_short(const Queue& queue, Kernel& kernel, size_t groups) {
+  if (!queue.local_handle() || !queue.at_rest() || groups > Kernel::few_groups) return nullptr;
+  std::atomic<float>& time = kernel.short_time(groups);
+  const float expected = time.load(std::memory_order_relaxed);
+  if (expected <= short_time) return queue.local_handle();
+  // It is tried again after a hundred times at most, in case that it was not the kernel's time.
+  time.store(expected * 0.97f, std::memory_order_relaxed);
+  return nullptr;
+}
+
+// Learns from a short launch. The first ones of a kernel include what the driver does once, any may include time in which another process ran.
+void took(Kernel& kernel, size_t groups, float time) {
+  constexpr int first_ones = 5;
+  std::atomic<float>& known = kernel.short_time(groups);
+  const float before = known.load(std::memory_order_relaxed);
+  if (before == 0 && time > short_time && kernel.long_launches().fetch_add(1, std::memory_order_relaxed) < first_ones) return;
+  known.store(std::min(time, before > 0 ? 2 * before : 64 * short_time), std::memory_order_relaxed);
+}
+
+size_t groups_of(const Range& global, const Range& local) {
+  size_t groups = 1;
+  for (unsigned d = 0; d < global.dimensions; ++d) groups *= global.size[d] / std::max<size_t>(1, local.dimensions ? local.size[d] : 64);
+  return std::max<size_t>(1, groups);
+}
+
+}  // namespace
+
 void enqueue(Queue& queue, const Arguments& arguments, const Range& global, const Range& local) {
   static const bool synchronous = environment::flag("TORCH_OCL_SYNC");
   if (HostLaunch* host = queue.device().host_launch()) {
@@ -90,10 +124,19 @@ void enqueue(Queue& queue, const Arguments& arguments, const Range& global, cons
     unsigned index;
     if (const cl_int code = Arguments::set(kernel, arguments.data(), arguments.bytes(), index); code != CL_SUCCESS) [[unlikely]]
       throw_error(code, argument_text(kernel, index).c_str());
-    queue.command({Command::Kind::kernel, kernel.name().c_str()}, "clEnqueueNDRangeKernel", [&](cl_event* event) {
-      return clEnqueueNDRangeKernel(queue.handle(), kernel.handle(), global.dimensions, nullptr, global.size.data(),
-                                    local.dimensions ? local.size.data() : nullptr, 0, nullptr, event);
-    });
+    const auto enqueue_on = [&](cl_command_queue handle, cl_event* event) {
+      return clEnqueueNDRangeKernel(handle, kernel.handle(), global.dimensions, nullptr, global.size.data(), local.dimensions ? local.size.data() : nullptr, 0,
+                                    nullptr, event);
+    };
+    const size_t groups = groups_of(global, local);
+    if (const cl_command_queue now = queue_of_short(queue, kernel, groups)) {
+      const uint64_t begin = host_time();
+      if (const cl_int code = enqueue_on(now, nullptr); code != CL_SUCCESS) [[unlikely]]
+        throw_error(code, ("clEnqueueNDRangeKernel(" + kernel.name() + ")").c_str());
+      took(kernel, groups, static_cast<float>(host_time() - begin));
+      return;
+    }
+    queue.command({Command::Kind::kernel, kernel.name().c_str()}, "clEnqueueNDRangeKernel", [&](cl_event* event) { return enqueue_on(queue.handle(), event); });
   }
   if (synchronous) queue.finish();
 }

@@ -53,6 +53,8 @@ Queue::Queue(Device& device, int id) : device_(device), id_(id) {
   const cl_command_queue_properties execution = device.host_launch() ? device.host_launch()->queue_properties() : 0;
   handle_ = clCreateCommandQueue(device.context(), device.id(), CL_QUEUE_PROFILING_ENABLE | execution, &code);
   check(code, "clCreateCommandQueue");
+  if (!device.host_launch() && device.runs_on_caller())
+    local_handle_ = clCreateCommandQueue(device.context(), device.id(), CL_QUEUE_THREAD_LOCAL_EXEC_ENABLE_INTEL, &code);  // null: done without
 }
 
 static void raise_to(std::atomic<uint64_t>& counter, uint64_t value) {
@@ -94,7 +96,7 @@ void Queue::fail_later(cl_int code, const std::string& what) {
 }
 
 cl_command_queue Queue::share_handle() {
-  if (device_.host_launch() && !shared_.exchange(true)) HostBacklog::instance().wait(ticket_.load());
+  if (!shared_.exchange(true) && device_.host_launch()) HostBacklog::instance().wait(ticket_.load());
   return handle_;
 }
 
@@ -170,9 +172,16 @@ void Queue::transfer(const Command& what, const char* call, const Direct& direct
     host_command(what, call, expected, [=](const void*) -> cl_int { return enqueue(nullptr); });
 }
 
+// So little is moved at once where the queue is at rest.
+static constexpr size_t few_bytes = size_t{32} << 10;
+
 void Queue::copy(void* destination, const void* source, size_t bytes) {
   if (bytes == 0) return;
   const Location to = locate(destination), from = locate(source);
+  if (bytes <= few_bytes && device_.capabilities().unified_memory && at_rest()) {
+    std::memmove(destination, source, bytes);
+    return;
+  }
   transfer(
       {Command::Kind::copy, "Memcpy DtoD", bytes}, "clEnqueueCopyBuffer",
       [=](HostLaunch& host, const void*) { host.copy(destination, source, bytes); },
@@ -223,6 +232,10 @@ void Queue::write(void* destination, const void* host, size_t bytes, bool blocki
 void Queue::fill(void* destination, const void* pattern, size_t pattern_bytes, size_t bytes) {
   if (bytes == 0) return;
   const Location to = locate(destination);
+  if (bytes <= few_bytes && device_.capabilities().unified_memory && at_rest()) {
+    for (size_t done = 0; done < bytes; done += pattern_bytes) std::memcpy(static_cast<char*>(destination) + done, pattern, pattern_bytes);
+    return;
+  }
   std::array<char, 128> kept;  // OpenCL's longest
   std::memcpy(kept.data(), pattern, pattern_bytes);
   transfer(

@@ -92,6 +92,14 @@ class Queue {
   void flush();
   // Whether all work issued so far has ended.
   bool idle();
+  // Whether it is known to have without asking the driver, and short commands may be executed by the caller at once: nobody watches commands or
+  // enqueues some of his own. Not for devices with host_launch(), whose backlog does better.
+  bool at_rest() const {
+    return !device_.host_launch() && finished_.load(std::memory_order_relaxed) >= issued_.load(std::memory_order_relaxed) &&
+           !observer_.load(std::memory_order_relaxed) && !shared_.load(std::memory_order_relaxed);
+  }
+  // A queue whose commands are executed by the thread that enqueues them (cl_intel_exec_by_local_thread); null where there is none.
+  cl_command_queue local_handle() const { return local_handle_; }
   Event record();           // marker behind all work issued so far, flushed
   void wait(const Event&);  // later work of this queue waits for the event
 
@@ -166,7 +174,7 @@ class Queue {
 
   Device& device_;
   int id_;
-  cl_command_queue handle_ = nullptr;
+  cl_command_queue handle_ = nullptr, local_handle_ = nullptr;
   // Commands issued, flushed to the driver and known to have ended.
   std::atomic<uint64_t> issued_{0}, flushed_{0}, finished_{0};
   std::atomic<HostBacklog::Ticket> ticket_{0};  // the last, on devices with host_launch()

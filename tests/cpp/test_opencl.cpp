@@ -63,6 +63,48 @@ TEST(Launch, RunsAKernelAtAnOffset) {
   EXPECT_EQ(x.host(), (std::vector<int>{1, 3, 4, 4}));
 }
 
+// Short commands may be executed by the caller when nothing is pending, long ones go to the driver: what they do must not depend on it. The elements
+// that all commands change come last in the long ones.
+TEST(Queue, ShortAndLongCommandsKeepTheirOrder) {
+  const std::string source =
+      "#include \"common/memory.clh\"\n"
+      "__kernel void advance(TENSOR(uint, x), int n, int times, uint a) {\n"
+      "  OPEN(uint, x);\n"
+      "  for (int i = n - 1 - (int)get_group_id(0); i >= 0; i -= (int)get_num_groups(0))\n"
+      "    for (int t = 0; t < times; ++t) x[i] = x[i] * 5 + a;\n"
+      "}\n";
+  Kernel& kernel = get_kernel_from_source(device(), "advance", source);
+  constexpr size_t n = 1 << 16, few = 64;
+  std::vector<uint32_t> expected(n), pattern(few);
+  for (size_t i = 0; i < few; ++i) pattern[i] = static_cast<uint32_t>(i * i);
+  Array<uint32_t> x(expected), other(pattern);
+  std::mt19937 engine(3);
+  uint32_t a = 0;
+  const auto step = [&](size_t count, int32_t times, size_t groups) {
+    launch(queue(), kernel, Range(groups), Range(1), x.data(), static_cast<int32_t>(count), times, ++a);
+    for (size_t i = 0; i < count; ++i)
+      for (int t = 0; t < times; ++t) expected[i] = expected[i] * 5 + a;
+  };
+  for (int round = 0; round < 300; ++round) {
+    const uint32_t value = static_cast<uint32_t>(round);
+    switch (engine() % 6) {
+      case 0: step(n, 40, 64); break;
+      case 1: step(few, 1, 1); break;
+      case 2: step(few, 2, 4); break;
+      case 3:
+        queue().fill(x.data() + 3, &value, 4, 20);
+        std::fill(expected.begin() + 3, expected.begin() + 8, value);
+        break;
+      case 4:
+        queue().copy(x.data() + 1, other.data(), few * 4);
+        std::copy(pattern.begin(), pattern.end(), expected.begin() + 1);
+        break;
+      default: queue().finish();
+    }
+  }
+  EXPECT_EQ(x.host(), expected);
+}
+
 TEST(Launch, RefusesMemoryOfOthers) {
   int on_stack = 0;
   try {
