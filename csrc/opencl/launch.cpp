@@ -86,15 +86,16 @@ namespace {
 // A launch that takes no longer than this on one thread is not worth the driver's threads, which have to be woken, nor the wait for them.
 constexpr float short_time = 8e3f;
 
-// The queue on which the calling thread executes this launch at once; null: it goes to the driver's threads.
-cl_command_queue queue_of_short(const Queue& queue, Kernel& kernel, size_t groups) {
-  if (!queue.local_handle() || !queue.at_rest() || groups > Kernel::few_groups) return nullptr;
+// The lock under which the calling thread executes this launch at once; empty: it goes to the driver's threads.
+std::unique_lock<std::mutex> hold_for_short(Queue& queue, Kernel& kernel, size_t groups) {
+  if (!queue.local_handle() || groups > Kernel::few_groups) return {};
+  std::unique_lock at_rest = queue.hold_at_rest();
   std::atomic<float>& time = kernel.short_time(groups);
   const float expected = time.load(std::memory_order_relaxed);
-  if (expected <= short_time) return queue.local_handle();
+  if (!at_rest || expected <= short_time) return at_rest;
   // It is tried again after a hundred times at most, in case that it was not the kernel's time.
   time.store(expected * 0.97f, std::memory_order_relaxed);
-  return nullptr;
+  return {};
 }
 
 // Learns from a short launch. The first ones of a kernel include what the driver does once, any may include time in which another process ran.
@@ -129,9 +130,9 @@ void enqueue(Queue& queue, const Arguments& arguments, const Range& global, cons
                                     nullptr, event);
     };
     const size_t groups = groups_of(global, local);
-    if (const cl_command_queue now = queue_of_short(queue, kernel, groups)) {
+    if (const auto at_rest = hold_for_short(queue, kernel, groups)) {
       const uint64_t begin = host_time();
-      if (const cl_int code = enqueue_on(now, nullptr); code != CL_SUCCESS) [[unlikely]]
+      if (const cl_int code = enqueue_on(queue.local_handle(), nullptr); code != CL_SUCCESS) [[unlikely]]
         throw_error(code, ("clEnqueueNDRangeKernel(" + kernel.name() + ")").c_str());
       took(kernel, groups, static_cast<float>(host_time() - begin));
       return;

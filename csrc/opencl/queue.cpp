@@ -100,6 +100,13 @@ cl_command_queue Queue::share_handle() {
   return handle_;
 }
 
+std::unique_lock<std::mutex> Queue::hold_at_rest() {
+  if (device_.host_launch()) return {};
+  std::unique_lock lock(order_mutex_);
+  const bool pending = finished_.load(std::memory_order_relaxed) < issued_.load(std::memory_order_relaxed);
+  return pending || observer_.load(std::memory_order_relaxed) || shared_.load(std::memory_order_relaxed) ? std::unique_lock<std::mutex>() : std::move(lock);
+}
+
 void Queue::flush() {
   raise_to(flushed_, issued_.load(std::memory_order_relaxed));
   check(clFlush(handle_), "clFlush");
@@ -178,10 +185,11 @@ static constexpr size_t few_bytes = size_t{32} << 10;
 void Queue::copy(void* destination, const void* source, size_t bytes) {
   if (bytes == 0) return;
   const Location to = locate(destination), from = locate(source);
-  if (bytes <= few_bytes && device_.capabilities().unified_memory && at_rest()) {
-    std::memmove(destination, source, bytes);
-    return;
-  }
+  if (bytes <= few_bytes && device_.capabilities().unified_memory)
+    if (const auto at_rest = hold_at_rest()) {
+      std::memmove(destination, source, bytes);
+      return;
+    }
   transfer(
       {Command::Kind::copy, "Memcpy DtoD", bytes}, "clEnqueueCopyBuffer",
       [=](HostLaunch& host, const void*) { host.copy(destination, source, bytes); },
@@ -232,10 +240,11 @@ void Queue::write(void* destination, const void* host, size_t bytes, bool blocki
 void Queue::fill(void* destination, const void* pattern, size_t pattern_bytes, size_t bytes) {
   if (bytes == 0) return;
   const Location to = locate(destination);
-  if (bytes <= few_bytes && device_.capabilities().unified_memory && at_rest()) {
-    for (size_t done = 0; done < bytes; done += pattern_bytes) std::memcpy(static_cast<char*>(destination) + done, pattern, pattern_bytes);
-    return;
-  }
+  if (bytes <= few_bytes && device_.capabilities().unified_memory)
+    if (const auto at_rest = hold_at_rest()) {
+      for (size_t done = 0; done < bytes; done += pattern_bytes) std::memcpy(static_cast<char*>(destination) + done, pattern, pattern_bytes);
+      return;
+    }
   std::array<char, 128> kept;  // OpenCL's longest
   std::memcpy(kept.data(), pattern, pattern_bytes);
   transfer(

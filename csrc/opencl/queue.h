@@ -92,12 +92,10 @@ class Queue {
   void flush();
   // Whether all work issued so far has ended.
   bool idle();
-  // Whether it is known to have without asking the driver, and short commands may be executed by the caller at once: nobody watches commands or
-  // enqueues some of his own. Not for devices with host_launch(), whose backlog does better.
-  bool at_rest() const {
-    return !device_.host_launch() && finished_.load(std::memory_order_relaxed) >= issued_.load(std::memory_order_relaxed) &&
-           !observer_.load(std::memory_order_relaxed) && !shared_.load(std::memory_order_relaxed);
-  }
+  // A lock for executing a short command on the calling thread: held while all work issued so far is known to have ended, without asking the
+  // driver, and nobody enqueues further commands. Empty where something is pending, somebody watches commands or enqueues some of his own, and on
+  // devices with host_launch(), whose backlog does better.
+  std::unique_lock<std::mutex> hold_at_rest();
   // A queue whose commands are executed by the thread that enqueues them (cl_intel_exec_by_local_thread); null where there is none.
   cl_command_queue local_handle() const { return local_handle_; }
   Event record();           // marker behind all work issued so far, flushed
@@ -122,11 +120,14 @@ class Queue {
     const CommandObserver observer = observer_.load(std::memory_order_relaxed);
     const int64_t before = observer ? epoch_time() : 0;
     cl_event event = nullptr;
-    const cl_int code = enqueue(observer ? &event : nullptr);
-    if (code != CL_SUCCESS) [[unlikely]]
-      failed(code, command_text(call, command));
+    {
+      std::lock_guard lock(order_mutex_);
+      const cl_int code = enqueue(observer ? &event : nullptr);
+      if (code != CL_SUCCESS) [[unlikely]]
+        failed(code, command_text(call, command));
+      issued();
+    }
     if (observer) observer(*this, command, before, Event(event));
-    issued();
   }
 
   // The same for devices with host_launch(): `run(data)`, a trivially copyable function object, is called later on another thread with a copy
@@ -179,6 +180,7 @@ class Queue {
   std::atomic<uint64_t> issued_{0}, flushed_{0}, finished_{0};
   std::atomic<HostBacklog::Ticket> ticket_{0};  // the last, on devices with host_launch()
   std::atomic<bool> shared_{false}, failed_{false};
+  std::mutex order_mutex_;  // of enqueuing, and of commands that the caller executes at once
   std::mutex counters_mutex_;
   std::atomic<void*> counters_{nullptr};
   std::mutex failure_mutex_;
