@@ -196,6 +196,12 @@ TEST(Gemm, LargeTiles) {
       check<float>({.m = m, .n = n, .k = k, .b = b, .alpha = 0.5, .beta = 1});
       check<BFloat16>({.m = m, .n = n, .k = k, .b = b, .alpha = 0.5, .beta = 1});
     }
+  // Several slabs of k for several tasks, rows of a read where they lie and packed.
+  for (Layout a : {Layout::row_major, Layout::transposed}) {
+    check<float>({.m = 260, .n = 1100, .k = 1100, .a = a, .alpha = 0.5, .beta = 1});
+    check<double>({.batch = 3, .m = 140, .n = 270, .k = 700, .a = a, .b = Layout::transposed, .beta = 1, .bias = true, .activation = Activation::relu});
+    check<_Float16>({.m = 150, .n = 530, .k = 1500, .a = a});
+  }
   // Few columns and a long k: slices of k, added in a second step.
   for (Layout b : {Layout::row_major, Layout::transposed}) {
     check<float>({.m = 1, .n = 1, .k = 100003, .b = b, .beta = 1});

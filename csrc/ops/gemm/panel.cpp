@@ -133,9 +133,11 @@ PanelTile deep_tile(DType dtype) {
 
 PanelSplit deep_split(const GemmProblem& p, const Device& device) { return split_of(p, device, deep_tile(p.dtype)); }
 
+int64_t deep_tasks(const GemmProblem& p, const PanelSplit& split) { return p.batch * ceil_div(p.m, split.mc) * ceil_div(p.n, split.nc); }
+
 // Work-items that run at the same time, each with panels of its own.
-int64_t deep_parts(const Device& device) {
-  return std::min<int64_t>(device.capabilities().compute_units, Queue::counter_count - 2);
+int64_t deep_parts(const GemmProblem& p, const PanelSplit& split, const Device& device) {
+  return std::min({deep_tasks(p, split), int64_t{device.capabilities().compute_units}, int64_t{Queue::counter_count} - 2});
 }
 
 // Elements of a work-item's panels: PART in gemm_panel.cl, or a little more.
@@ -145,7 +147,7 @@ int64_t deep_carry(const GemmProblem& p, const PanelSplit& split) { return carri
 
 size_t deep_workspace(const GemmProblem& p, const Device& device) {
   const PanelSplit split = deep_split(p, device);
-  return static_cast<size_t>(deep_carry(p, split) + deep_parts(device) * deep_panels(split)) * size_of(compute_type(p.dtype));
+  return static_cast<size_t>(deep_carry(p, split) + deep_parts(p, split, device) * deep_panels(split)) * size_of(compute_type(p.dtype));
 }
 
 const char* deep_declines(const GemmProblem& p, const Device& device) {
@@ -160,12 +162,12 @@ void run_deep_as(Queue& queue, const GemmProblem& p, const GemmOperands& o, void
   Device& device = queue.device();
   const PanelSplit split = deep_split(p, device);
   T* panels = static_cast<T*>(workspace);
-  const int64_t parts = deep_parts(device);
+  const int64_t parts = deep_parts(p, split, device);
   T* carry = deep_carry(p, split) ? panels + parts * deep_panels(split) : nullptr;
   const PanelPlan plan = plan_of(p, split, carry);
   // Some more groups than compute units: a runtime that deals them out in advance may give one unit several and another none.
-  const int64_t tiles = p.batch * ceil_div(p.m, plan.mc) * ceil_div(p.n, plan.nc), groups = 4 * int64_t{device.capabilities().compute_units};
-  launch(queue, kernel_of(site, device, p.dtype, deep_tile(p.dtype), false, true), Range(std::min(tiles, groups)), Range(1), o.a, o.b, o.c, o.d ? o.d : o.c,
+  const int64_t groups = std::min(deep_tasks(p, split), 4 * int64_t{device.capabilities().compute_units});
+  launch(queue, kernel_of(site, device, p.dtype, deep_tile(p.dtype), false, true), Range(groups), Range(1), o.a, o.b, o.c, o.d ? o.d : o.c,
          carry ? carry : o.c, GemmArguments(p), plan, static_cast<T>(p.alpha.real()), static_cast<T>(p.beta.real()), panels, static_cast<int32_t>(parts),
          queue.counters());
 }
