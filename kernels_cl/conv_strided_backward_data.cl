@@ -149,7 +149,7 @@ typedef struct {
   _Pragma("unroll") for (int i = 0; i < 4; ++i) s[i * 4 + parity] = fma((float16)(w[i * 9 + tap]), v, s[i * 4 + parity]);
 
 // sum[4 input channels][4 parities] over all output channels; w[output channel][4][9]. Meanwhile `step` floats per output channel of what
-// is multiplied later are brought to the second-level cache.
+// is multiplied later are brought to the second-level cache. Not inlined: Intel's compiler would keep some of the sums in memory.
 __attribute__((noinline)) void multiply_panel(__global const float* restrict p, Layout layout, __global const float* restrict w,
                                                           int channels, __global const float* later, int step, float16* sum) {
   float16 s[16];  // in registers, whatever becomes of sum

@@ -322,7 +322,9 @@ Device::Device(int index, cl_platform_id platform, cl_device_id id, HostDriver h
   default_queue_ = &new_queue();
 }
 
-bool Device::runs_on_caller() const { return capabilities_.is_cpu && HostThreads::wanted() > 0 && capabilities_.has_extension("cl_intel_exec_by_local_thread"); }
+bool Device::runs_on_caller() const {
+  return capabilities_.is_cpu && HostThreads::wanted() > 0 && capabilities_.has_extension("cl_intel_exec_by_local_thread");
+}
 
 Queue& Device::new_queue() {
   std::lock_guard lock(queues_mutex_);

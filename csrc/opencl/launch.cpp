@@ -126,8 +126,8 @@ void enqueue(Queue& queue, const Arguments& arguments, const Range& global, cons
     if (const cl_int code = Arguments::set(kernel, arguments.data(), arguments.bytes(), index); code != CL_SUCCESS) [[unlikely]]
       throw_error(code, argument_text(kernel, index).c_str());
     const auto enqueue_on = [&](cl_command_queue handle, cl_event* event) {
-      return clEnqueueNDRangeKernel(handle, kernel.handle(), global.dimensions, nullptr, global.size.data(), local.dimensions ? local.size.data() : nullptr, 0,
-                                    nullptr, event);
+      return clEnqueueNDRangeKernel(handle, kernel.handle(), global.dimensions, nullptr, global.size.data(),
+                                    local.dimensions ? local.size.data() : nullptr, 0, nullptr, event);
     };
     const size_t groups = groups_of(global, local);
     if (const auto at_rest = hold_for_short(queue, kernel, groups)) {
@@ -137,7 +137,8 @@ void enqueue(Queue& queue, const Arguments& arguments, const Range& global, cons
       took(kernel, groups, static_cast<float>(host_time() - begin));
       return;
     }
-    queue.command({Command::Kind::kernel, kernel.name().c_str()}, "clEnqueueNDRangeKernel", [&](cl_event* event) { return enqueue_on(queue.handle(), event); });
+    queue.command({Command::Kind::kernel, kernel.name().c_str()}, "clEnqueueNDRangeKernel",
+                  [&](cl_event* event) { return enqueue_on(queue.handle(), event); });
   }
   if (synchronous) queue.finish();
 }

@@ -104,7 +104,8 @@ std::unique_lock<std::mutex> Queue::hold_at_rest() {
   if (device_.host_launch()) return {};
   std::unique_lock lock(order_mutex_);
   const bool pending = finished_.load(std::memory_order_relaxed) < issued_.load(std::memory_order_relaxed);
-  return pending || observer_.load(std::memory_order_relaxed) || shared_.load(std::memory_order_relaxed) ? std::unique_lock<std::mutex>() : std::move(lock);
+  if (pending || observer_.load(std::memory_order_relaxed) || shared_.load(std::memory_order_relaxed)) return {};
+  return lock;
 }
 
 void Queue::flush() {

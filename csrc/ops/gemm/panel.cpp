@@ -143,7 +143,9 @@ int64_t deep_parts(const GemmProblem& p, const PanelSplit& split, const Device& 
 // Elements of a work-item's panels: PART in gemm_panel.cl, or a little more.
 int64_t deep_panels(const PanelSplit& split) { return int64_t{split.block} * (split.kc + 2) + int64_t{split.nc} * (split.kc + 1); }
 
-int64_t deep_carry(const GemmProblem& p, const PanelSplit& split) { return carries_in_c(p) || p.k <= split.kc ? 0 : p.batch * p.m * round_up(p.n, 32); }
+int64_t deep_carry(const GemmProblem& p, const PanelSplit& split) {
+  return carries_in_c(p) || p.k <= split.kc ? 0 : p.batch * p.m * round_up(p.n, 32);
+}
 
 size_t deep_workspace(const GemmProblem& p, const Device& device) {
   const PanelSplit split = deep_split(p, device);
