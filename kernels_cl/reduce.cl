@@ -152,8 +152,7 @@ FAT_KERNEL void reduce_inner(OUTPUTS, TENSOR(int, arrivals)) {
   combine_splits(begin, end, shape.splits, &shape, y, y_index, partial, partial_index, param);
 }
 
-#define VECTORS 16
-#define COLUMNS (VECTORS * W)
+#define VECTORS 64  // of a strip at most: shape.lanes columns
 #define COLUMN_X(row) LOAD_X(W, p + (row) * stride, v * W)
 #define COLUMN_INDEX(row) ((INDICES(W))((VALUE(INDEX))(index + (row))))
 
@@ -212,12 +211,12 @@ inline void column_range(STATE* total, INPUT p, long begin, long end, const Shap
 FAT_KERNEL void reduce_column(OUTPUTS) {
   OPEN_OUTPUTS;
   const long task = get_global_id(0), split = task % shape.splits, begin = task / shape.splits * shape.per_task;
-  const long columns = shape.kept_size[shape.kept - 1], strips = (columns + COLUMNS - 1) / COLUMNS;
+  const long columns = shape.kept_size[shape.kept - 1], strips = (columns + shape.lanes - 1) / shape.lanes;
   const long end = MIN_OF(begin + shape.per_task, shape.outputs / columns * strips);
   const long first = split * shape.chunk, last = MIN_OF(first + shape.chunk, shape.extent);
   for (long item = begin; item < end; ++item) {
-    const long outer = item / strips, column = (item - outer * strips) * COLUMNS, o = outer * columns + column;
-    const int n = (int)MIN_OF(columns - column, (long)COLUMNS), vectors = (n + W - 1) / W;
+    const long outer = item / strips, column = (item - outer * strips) * shape.lanes, o = outer * columns + column;
+    const int n = (int)MIN_OF(columns - column, shape.lanes), vectors = (n + W - 1) / W;
     STATE total[VECTORS];
     INPUT p = x + offset_of(outer, shape.kept - 1, shape.kept_size, shape.kept_x) + column;
     column_range(total, p, first, last, &shape, vectors, centers + (CENTERED ? o : 0), param);

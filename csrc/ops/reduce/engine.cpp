@@ -45,7 +45,7 @@ struct Sites {
 }  // namespace
 
 ReduceTarget reduce_target(const Device& device, bool scalar) {
-  return {device.fat(), device.capabilities().compute_units, scalar ? 16 : 256};
+  return {device.fat(), device.capabilities().compute_units, scalar ? 64 : 1024};
 }
 
 ReduceEngine::ReduceEngine(Queue& queue, Reduction op, DType in, DType out)

@@ -76,10 +76,12 @@ void cut_fat(ReducePlan& plan, const ReduceTarget& target) {
   int64_t items = shape.outputs;
   if (plan.kind == ReduceKind::column) {
     const int64_t columns = shape.kept_size[shape.kept - 1];
-    items = shape.outputs / columns * ceil_div(columns, target.columns);
-    // Adding up chunks takes a launch of its own, which a small sum with a strip for every unit does better without.
-    constexpr int64_t small = int64_t{1} << 20;
-    split(shape, items, items >= target.units && elements <= small ? items : wanted, 64, 8);
+    // Adding up chunks takes a launch of its own, which a small sum with a strip for every unit does better without. A large one reads rows in long runs.
+    constexpr int64_t small_elements = int64_t{1} << 20, least_columns = 64;
+    const bool small = elements <= small_elements;
+    shape.lanes = std::min(target.columns, small ? std::max(least_columns, round_up(ceil_div(columns, target.units), 16)) : columns);
+    items = shape.outputs / columns * ceil_div(columns, shape.lanes);
+    split(shape, items, small && items >= target.units ? items : wanted, 64, 8);
   } else {
     split(shape, items, wanted, 4096, 64);
   }

@@ -12,7 +12,7 @@ struct ReduceShape {
   int64_t outputs = 1, extent = 1;  // numbers of outputs and of elements per output
   int64_t chunk = 1, splits = 1;    // split s reduces elements [s * chunk, (s + 1) * chunk)
   int64_t per_task = 1;             // outputs (inner) or strips of columns (column) of a fat task
-  int64_t lanes = 1;                // SIMT: work-items per output
+  int64_t lanes = 1;                // SIMT: work-items per output; fat column kernel: columns of a strip
   int32_t kept = 0, reduced = 0, has_y = 1, has_index = 0;
 };
 
@@ -31,7 +31,7 @@ struct ReducePlan {
 struct ReduceTarget {
   bool fat = true;
   int64_t units = 1;    // compute units
-  int64_t columns = 256;  // width of a strip of the fat column kernel
+  int64_t columns = 1024;  // most columns of a strip of the fat column kernel
 };
 
 // `ordered` keeps the row-major order of the reduced dimensions (indices are wanted). `index` may be a null view.
