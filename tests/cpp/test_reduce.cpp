@@ -34,6 +34,8 @@ std::vector<Case> cases() {
       {{3000, 7}, {7, 1}, 2},
       {{101, 49}, {49, 1}, 2},
       {{67, 250}, {251, 1}, 2},
+      {{70, 3001}, {3001, 1}, 1},
+      {{520, 2100}, {2100, 1}, 1},
       {{5, 7, 11}, {77, 11, 1}, 5},
       {{5, 7, 11}, {77, 11, 1}, 2},
       {{8, 5, 7, 9}, {315, 63, 9, 1}, 13},
@@ -275,6 +277,26 @@ TEST(Moments, VarianceAndMean) {
     EXPECT_LT(relative_error(m.host(), mean), 1e-6) << describe(c);
     EXPECT_LT(relative_error(v.host(), variance), 1e-5) << describe(c);
   }
+}
+
+TEST(ReducePlan, StripsOfColumns) {
+  const ReduceTarget target{true, 4, 1024};
+  const auto plan = [&](int64_t rows, int64_t columns) {
+    int dummy = 0;
+    const TensorView x = TensorView::contiguous(nullptr, DType::float32, {rows, columns});
+    return plan_reduce(x, 1, TensorView::contiguous(&dummy, DType::float32, {columns}), {}, false, target);
+  };
+  const ReducePlan small = plan(512, 520);  // a strip for every unit, nothing to add up afterwards
+  EXPECT_EQ(small.shape.lanes, 144);
+  EXPECT_EQ(small.tasks, 4);
+  EXPECT_EQ(small.shape.splits, 1);
+  const ReducePlan narrow = plan(4096, 70);  // too few strips of a sensible width
+  EXPECT_EQ(narrow.shape.lanes, 64);
+  EXPECT_GT(narrow.shape.splits, 1);
+  const ReducePlan large = plan(4096, 3000);
+  EXPECT_EQ(large.shape.lanes, 1024);
+  EXPECT_EQ(large.tasks, 3 * large.shape.splits);
+  EXPECT_GT(large.shape.splits, 1);
 }
 
 TEST(ReducePlan, CollapsesAndClassifies) {

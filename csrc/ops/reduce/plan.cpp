@@ -76,7 +76,8 @@ void cut_fat(ReducePlan& plan, const ReduceTarget& target) {
   int64_t items = shape.outputs;
   if (plan.kind == ReduceKind::column) {
     const int64_t columns = shape.kept_size[shape.kept - 1];
-    // Adding up chunks takes a launch of its own, which a small sum with a strip for every unit does better without. A large one reads rows in long runs.
+    // Adding up chunks takes a launch of its own, which a small sum with a strip for every unit does better without. A large one reads rows in
+    // long runs, for the sake of the processor's prefetching.
     constexpr int64_t small_elements = int64_t{1} << 20, least_columns = 64;
     const bool small = elements <= small_elements;
     shape.lanes = std::min(target.columns, small ? std::max(least_columns, round_up(ceil_div(columns, target.units), 16)) : columns);
