@@ -4,7 +4,8 @@
 //   conv_multiply      one work-item: `pixels` pixels x `channels` output channels of one group
 // phase_line, phase_at: 0, or the length of a phase and where masks and phases begin in `memory`, when x is gathered by way of phases (conv_gather.clh; `depth` is then a multiple of the taps).
 // weight_row: 0, or `packed` are the weights themselves, [o][k] with this distance between rows.
-// Register tile 8 channels x 32 pixels. Groups of the grid: (pixels, channels, conv groups).
+// pixel_tasks: parts of the pixels. The grid: (parts of pixels, parts of channels, conv groups), or the former two as one dimension, pixels faster.
+// Register tile 8 channels x 32 pixels.
 #include "common/types.clh"
 #include "common/register_tile.clh"
 #include "common/transpose16.clh"
@@ -64,8 +65,8 @@ inline void store_pieces(__global T* y, __local const float* tile, int rows, lon
 #define B_AT(p, y) *(__local const float16*)((p) + (y) * 16)
 #define IN_ROW(p, x) (p)[(x) * weight_row]
 
-FAT_KERNEL void conv_multiply(TENSOR(const T, x), TENSOR(const float, packed), TENSOR(const T, bias), TENSOR(T, y), const GatherShape s, int has_bias, int channels,
-                              int pixels, int depth, int phase_line, int phase_at, long weight_row, __local float* restrict memory) {
+FAT_KERNEL void conv_multiply(TENSOR(const T, x), TENSOR(const float, packed), TENSOR(const T, bias), TENSOR(T, y), const GatherShape s, int has_bias, int pixel_tasks,
+                              int channels, int pixels, int depth, int phase_line, int phase_at, long weight_row, __local float* restrict memory) {
   OPEN_RESTRICT(const T, x); OPEN_RESTRICT(const float, packed); OPEN_RESTRICT(const T, bias); OPEN_RESTRICT(T, y);
   __local Piece pieces[MAX_PIXELS + MAX_PIXELS / 16];
   __local int first[MAX_PIXELS / 16 + 1];
@@ -73,9 +74,10 @@ FAT_KERNEL void conv_multiply(TENSOR(const T, x), TENSOR(const float, packed), T
   __local float edge[8 * 32] __attribute__((aligned(64)));
   const int group = get_group_id(2), plane = s.output[0] * s.output[1] * s.output[2];
   const int size = s.in_channels * s.kernel_size[0] * s.kernel_size[1] * s.kernel_size[2];
-  const long pixel0 = (long)get_group_id(0) * pixels, image = (long)s.out_channels * get_num_groups(2) * plane;
+  const int part = get_group_id(0) / pixel_tasks;
+  const long pixel0 = (long)(get_group_id(0) - part * pixel_tasks) * pixels, image = (long)s.out_channels * get_num_groups(2) * plane;
   const int count = MIN_OF((long)pixels, (long)s.batch * plane - pixel0), chunks = (count + 15) / 16, panels = (count + 31) / 32;
-  const int o0 = get_group_id(1) * channels, o1 = MIN_OF(s.out_channels, o0 + channels);
+  const int o0 = (get_group_id(1) + part) * channels, o1 = MIN_OF(s.out_channels, o0 + channels);
   x += (long)group * s.in_channels * s.x_plane;
   y += (long)group * s.out_channels * plane;
   packed += (long)group * (weight_row ? s.out_channels : (s.out_channels + 7) / 8 * 8) * size;

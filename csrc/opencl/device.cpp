@@ -309,6 +309,8 @@ Device::Device(int index, cl_platform_id platform, cl_device_id id, HostDriver h
   if (host_driver != HostDriver::none) {
     host_launch_ = std::make_unique<HostLaunch>(host_driver, context_, id_);
     capabilities_.compute_units = HostThreads::instance().members();
+  } else if (capabilities_.is_cpu && HostThreads::wanted() > 0 && capabilities_.has_extension("cl_intel_exec_by_local_thread")) {
+    short_launch_ = std::make_unique<HostLaunch>(HostDriver::local_thread, context_, id_);
   }
   style_ = capabilities_.is_cpu ? KernelStyle::fat : KernelStyle::simt;
   if (auto forced = environment::get("TORCH_OCL_KERNEL_STYLE")) style_ = *forced == "simt" ? KernelStyle::simt : KernelStyle::fat;
@@ -320,10 +322,6 @@ Device::Device(int index, cl_platform_id platform, cl_device_id id, HostDriver h
     capabilities_.global_memory = std::max<uint64_t>(capabilities_.global_memory, platform::physical_memory());
   allocator_ = std::make_unique<CachingAllocator>(*this);
   default_queue_ = &new_queue();
-}
-
-bool Device::runs_on_caller() const {
-  return capabilities_.is_cpu && HostThreads::wanted() > 0 && capabilities_.has_extension("cl_intel_exec_by_local_thread");
 }
 
 Queue& Device::new_queue() {

@@ -39,8 +39,9 @@ class Device {
   // (host_backlog.h). Null for all others.
   HostLaunch* host_launch() const { return host_launch_.get(); }
 
-  // Whether other devices have queues that execute a command on the thread that enqueues it, for short ones (Queue::local_handle).
-  bool runs_on_caller() const;
+  // For other devices that also have queues which execute a command on the thread that enqueues it (cl_intel_exec_by_local_thread): short
+  // launches run on the team at once, when nothing else is pending in their queue (Queue::hold_at_rest). Null for all others.
+  HostLaunch* short_launch() const { return short_launch_.get(); }
 
   // Kernels of host_launch() are given the addresses of segments instead of their cl_mem (start-up self-test): a driver shared by several
   // threads keeps a record of who uses a cl_mem, under locks.
@@ -70,7 +71,7 @@ class Device {
   Capabilities capabilities_;
   KernelStyle style_ = KernelStyle::fat;
   bool takes_addresses_ = false;
-  std::unique_ptr<HostLaunch> host_launch_;
+  std::unique_ptr<HostLaunch> host_launch_, short_launch_;
   std::unique_ptr<CachingAllocator> allocator_;
   Queue* default_queue_ = nullptr;
   std::mutex queues_mutex_;

@@ -61,8 +61,8 @@ const char* HostGrid::source(HostDriver driver) {
   // Without comparisons, for which Intel's compiler makes kernels of several variants, each a few percent slower.
   if (driver == HostDriver::local_thread)
     return R"(
-size_t host_group_id(uint d) { return get_group_id(d) + (uint)get_global_offset(d); }
-size_t host_num_groups(uint d) { return get_num_groups(d) + (get_global_offset(d) >> 32); }
+size_t host_group_id(uint d) { return (uint)get_group_id(d) + (uint)get_global_offset(d); }
+size_t host_num_groups(uint d) { return (uint)get_num_groups(d) + (uint)(get_global_offset(d) >> 32); }
 size_t host_global_id(uint d) { return host_group_id(d) * get_local_size(d) + get_local_id(d); }
 size_t host_global_size(uint d) { return host_num_groups(d) * get_local_size(d); }
 #define get_group_id(d) host_group_id(d)

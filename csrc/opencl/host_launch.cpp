@@ -89,8 +89,7 @@ cl_command_queue HostLaunch::queue_of(unsigned member) {
   return queue;
 }
 
-void HostLaunch::issue(Queue& queue, const Arguments& arguments, const Range& global, const Range& local_range) {
-  Kernel& kernel = arguments.kernel();
+HostLaunch::Launch HostLaunch::prepare(Kernel& kernel, const Range& global, const Range& local_range) const {
   const std::array<size_t, 3> local = local_range.dimensions ? local_range.size : chosen_local(global);
   std::array<size_t, 3> groups;
   bool fits = local[0] * local[1] * local[2] <= kernel.device().capabilities().max_work_group;
@@ -100,7 +99,12 @@ void HostLaunch::issue(Queue& queue, const Arguments& arguments, const Range& gl
   }
   if (!fits) [[unlikely]]
     throw_error(CL_INVALID_WORK_GROUP_SIZE, ("clEnqueueNDRangeKernel(" + kernel.name() + ")").c_str());
-  const Launch launch{local, std::max(global.size[0], global.size[1]), HostGrid(driver_, groups, team_.members())};
+  return {local, std::max(global.size[0], global.size[1]), HostGrid(driver_, groups, team_.members())};
+}
+
+void HostLaunch::issue(Queue& queue, const Arguments& arguments, const Range& global, const Range& local) {
+  Kernel& kernel = arguments.kernel();
+  const Launch launch = prepare(kernel, global, local);
   queue.host_command(
       {Command::Kind::kernel, kernel.name().c_str()}, "clEnqueueNDRangeKernel", kernel.group_time() * static_cast<float>(launch.grid.units()),
       [this, &queue, &kernel, launch, bytes = arguments.bytes()](const void* data) -> cl_int {
@@ -113,6 +117,8 @@ void HostLaunch::issue(Queue& queue, const Arguments& arguments, const Range& gl
       },
       arguments.data(), arguments.bytes());
 }
+
+cl_int HostLaunch::run_now(Kernel& kernel, const Range& global, const Range& local) { return run(kernel, prepare(kernel, global, local)); }
 
 cl_int HostLaunch::run(Kernel& kernel, const Launch& launch) {
   const bool loaded = driver_ != HostDriver::basic || loaded_kernels().find(kernel, launch.local, launch.grid.divisible(), launch.width);

@@ -83,12 +83,12 @@ std::string argument_text(const Kernel& kernel, unsigned index) { return "clSetK
 
 namespace {
 
-// A launch that takes no longer than this on one thread is not worth the driver's threads, which have to be woken, nor the wait for them.
-constexpr float short_time = 8e3f;
+// A launch that takes no longer than this is not worth the driver's threads, which have to be woken, nor the wait for them.
+constexpr float short_time = 50e3f;
 
-// The lock under which the calling thread executes this launch at once; empty: it goes to the driver's threads.
+// The lock under which this launch is executed at once; empty: it goes to the driver's threads.
 std::unique_lock<std::mutex> hold_for_short(Queue& queue, Kernel& kernel, size_t groups) {
-  if (!queue.local_handle() || groups > Kernel::few_groups) return {};
+  if (!queue.device().short_launch()) return {};
   std::unique_lock at_rest = queue.hold_at_rest();
   std::atomic<float>& time = kernel.short_time(groups);
   const float expected = time.load(std::memory_order_relaxed);
@@ -125,20 +125,18 @@ void enqueue(Queue& queue, const Arguments& arguments, const Range& global, cons
     unsigned index;
     if (const cl_int code = Arguments::set(kernel, arguments.data(), arguments.bytes(), index); code != CL_SUCCESS) [[unlikely]]
       throw_error(code, argument_text(kernel, index).c_str());
-    const auto enqueue_on = [&](cl_command_queue handle, cl_event* event) {
-      return clEnqueueNDRangeKernel(handle, kernel.handle(), global.dimensions, nullptr, global.size.data(),
-                                    local.dimensions ? local.size.data() : nullptr, 0, nullptr, event);
-    };
     const size_t groups = groups_of(global, local);
     if (const auto at_rest = hold_for_short(queue, kernel, groups)) {
       const uint64_t begin = host_time();
-      if (const cl_int code = enqueue_on(queue.local_handle(), nullptr); code != CL_SUCCESS) [[unlikely]]
+      if (const cl_int code = queue.device().short_launch()->run_now(kernel, global, local); code != CL_SUCCESS) [[unlikely]]
         throw_error(code, ("clEnqueueNDRangeKernel(" + kernel.name() + ")").c_str());
       took(kernel, groups, static_cast<float>(host_time() - begin));
       return;
     }
-    queue.command({Command::Kind::kernel, kernel.name().c_str()}, "clEnqueueNDRangeKernel",
-                  [&](cl_event* event) { return enqueue_on(queue.handle(), event); });
+    queue.command({Command::Kind::kernel, kernel.name().c_str()}, "clEnqueueNDRangeKernel", [&](cl_event* event) {
+      return clEnqueueNDRangeKernel(queue.handle(), kernel.handle(), global.dimensions, nullptr, global.size.data(),
+                                    local.dimensions ? local.size.data() : nullptr, 0, nullptr, event);
+    });
   }
   if (synchronous) queue.finish();
 }

@@ -79,7 +79,8 @@ std::string preamble(const Device& device) {
   text += "#define NARROW_REGISTERS " + std::to_string(c.vector_floats < 16) + "\n";
   if (bfloat16_pairs_emulated()) text += "#define BFLOAT16_PAIRS_EMULATED\n";
   if (c.fp64) text += "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n";
-  if (const HostLaunch* host = device.host_launch()) text += host->source();
+  for (const HostLaunch* host : {device.host_launch(), device.short_launch()})
+    if (host) text += host->source();
   return text;
 }
 

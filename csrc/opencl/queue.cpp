@@ -53,8 +53,6 @@ Queue::Queue(Device& device, int id) : device_(device), id_(id) {
   const cl_command_queue_properties execution = device.host_launch() ? device.host_launch()->queue_properties() : 0;
   handle_ = clCreateCommandQueue(device.context(), device.id(), CL_QUEUE_PROFILING_ENABLE | execution, &code);
   check(code, "clCreateCommandQueue");
-  if (!device.host_launch() && device.runs_on_caller())
-    local_handle_ = clCreateCommandQueue(device.context(), device.id(), CL_QUEUE_THREAD_LOCAL_EXEC_ENABLE_INTEL, &code);  // null: done without
 }
 
 static void raise_to(std::atomic<uint64_t>& counter, uint64_t value) {

@@ -96,8 +96,6 @@ class Queue {
   // driver, and nobody enqueues further commands. Empty where something is pending, somebody watches commands or enqueues some of his own, and on
   // devices with host_launch(), whose backlog does better.
   std::unique_lock<std::mutex> hold_at_rest();
-  // A queue whose commands are executed by the thread that enqueues them (cl_intel_exec_by_local_thread); null where there is none.
-  cl_command_queue local_handle() const { return local_handle_; }
   Event record();           // marker behind all work issued so far, flushed
   void wait(const Event&);  // later work of this queue waits for the event
 
@@ -175,7 +173,7 @@ class Queue {
 
   Device& device_;
   int id_;
-  cl_command_queue handle_ = nullptr, local_handle_ = nullptr;
+  cl_command_queue handle_ = nullptr;
   // Commands issued, flushed to the driver and known to have ended.
   std::atomic<uint64_t> issued_{0}, flushed_{0}, finished_{0};
   std::atomic<HostBacklog::Ticket> ticket_{0};  // the last, on devices with host_launch()

@@ -20,6 +20,7 @@ struct Tiles {
   int64_t pixels, channels, depth, pixel_tasks, channel_tasks;
   int64_t phase_line, phase_at;  // floats of a phase (0: no phases), of local memory before them
   size_t local_bytes;
+  bool channels_slow;  // tasks in order of channels, then pixels; otherwise the other way round
 };
 
 // Whether taps are read from phases of the image (conv_gather.clh) rather than piece by piece.
@@ -44,29 +45,44 @@ int64_t phase_floats(const Gather& g, int64_t pixels) {
   return takes_phases(g) ? pixels * g.taps() + g.shape.stride[1] * g.shape.stride[2] * phase_line(g, pixels) : 0;
 }
 
-// Channels of a task, at most `limit`, for the earliest end: tasks start in order, each on the core that is free first.
-int64_t best_channels(int64_t total, int64_t pixels, int64_t out_channels, int64_t limit, int64_t groups, int64_t cores) {
-  constexpr int64_t gathering = 10;  // gathering a vector takes as long as multiplying it with so many channels
-  const int64_t pixel_tasks = ceil_div(total, pixels);
-  int64_t best = 0, best_end = std::numeric_limits<int64_t>::max();
-  // Two tasks for each core at least, in case one starts late.
-  const int64_t most = ceil_div(out_channels, 8), fewest = std::max(ceil_div(out_channels, limit), std::min(most, ceil_div(2 * cores, pixel_tasks * groups)));
-  for (int64_t parts = fewest; parts <= most; ++parts) {
-    const int64_t channels = round_up(ceil_div(out_channels, parts), 8), tasks = pixel_tasks * ceil_div(out_channels, channels) * groups;
-    if (tasks >= 16 * cores) {  // even enough, and too many to play through at every launch
-      const int64_t even = ceil_div(total, 16) * (round_up(out_channels, 8) + gathering * ceil_div(out_channels, channels)) * groups / cores;
-      return best == 0 || even < best_end ? channels : best;
-    }
-    std::vector<int64_t> free_at(static_cast<size_t>(cores), 0);
-    for (int64_t i = 0; i < tasks; ++i) {
-      const int64_t first = i % pixel_tasks * pixels, vectors = ceil_div(std::min(pixels, total - first), 16);
-      const int64_t width = std::min(channels, out_channels - i / pixel_tasks % ceil_div(out_channels, channels) * channels);
-      *std::min_element(free_at.begin(), free_at.end()) += vectors * (round_up(width, 8) + gathering);
-    }
-    const int64_t end = *std::max_element(free_at.begin(), free_at.end());
-    if (end < best_end) best = channels, best_end = end;
+// When the last of `tasks` ends, of which the i-th takes cost(i). Every core has a contiguous share, then takes from the end of the longest one left.
+template <class Cost>
+int64_t end_of(int64_t tasks, int64_t cores, const Cost& cost) {
+  struct Core {
+    int64_t begin, end, time = 0;
+  };
+  std::vector<Core> all;
+  for (int64_t i = 0; i < cores; ++i) all.push_back({tasks * i / cores, tasks * (i + 1) / cores});
+  int64_t last = 0;
+  for (int64_t i = 0; i < tasks; ++i) {
+    Core& free = *std::min_element(all.begin(), all.end(), [](const Core& a, const Core& b) { return a.time < b.time; });
+    Core& longest = *std::max_element(all.begin(), all.end(), [](const Core& a, const Core& b) { return a.end - a.begin < b.end - b.begin; });
+    free.time += cost(free.begin < free.end ? free.begin++ : --longest.end);
+    last = std::max(last, free.time);
   }
-  return best;
+  return last;
+}
+
+// Chooses channels of a task, at most `limit`, and the order of tasks for the earliest end.
+void split_channels(Tiles& t, int64_t total, int64_t out_channels, int64_t limit, int64_t groups, int64_t cores) {
+  constexpr int64_t gathering = 10;  // gathering a vector takes as long as multiplying it with so many channels
+  int64_t best_end = std::numeric_limits<int64_t>::max();
+  // Two tasks for each core at least, in case one starts late.
+  const int64_t most = ceil_div(out_channels, 8), fewest = std::max(ceil_div(out_channels, limit), std::min(most, ceil_div(2 * cores, t.pixel_tasks * groups)));
+  auto consider = [&](int64_t end, int64_t channels, bool channels_slow) {
+    if (end < best_end) best_end = end, t.channels = channels, t.channels_slow = channels_slow;
+  };
+  for (int64_t parts = fewest; parts <= most; ++parts) {
+    const int64_t channels = round_up(ceil_div(out_channels, parts), 8), channel_tasks = ceil_div(out_channels, channels), tasks = t.pixel_tasks * channel_tasks;
+    if (tasks * groups >= 16 * cores)  // even enough, and too many to play through at every launch
+      return consider(ceil_div(total, 16) * (round_up(out_channels, 8) + gathering * channel_tasks) * groups / cores, channels, false);
+    auto cost = [&](int64_t pixel_task, int64_t channel_task) {
+      const int64_t vectors = ceil_div(std::min(t.pixels, total - pixel_task * t.pixels), 16), width = std::min(channels, out_channels - channel_task * channels);
+      return vectors * (round_up(width, 8) + gathering);
+    };
+    consider(end_of(tasks * groups, cores, [&](int64_t i) { return cost(i % tasks / channel_tasks, i % channel_tasks); }), channels, false);
+    consider(end_of(tasks * groups, cores, [&](int64_t i) { return cost(i % t.pixel_tasks, i % tasks / t.pixel_tasks); }), channels, true);
+  }
 }
 
 // A slab of 32 pixels should stay in a 32 KiB L1 cache: depth <= 256; slabs of equal depth. Sums between slabs are kept in local
@@ -92,7 +108,7 @@ Tiles choose_tiles(const Gather& g, const Device& device) {
   t.pixel_tasks = ceil_div(total, t.pixels);
   int64_t limit = round_up(g.shape.out_channels, 8);
   if (slabs > 1) limit = std::min(limit, channels_beside(t.pixels));
-  t.channels = best_channels(total, t.pixels, g.shape.out_channels, limit, g.groups, cores);
+  split_channels(t, total, g.shape.out_channels, limit, g.groups, cores);
   t.channel_tasks = ceil_div(g.shape.out_channels, t.channels);
   t.local_bytes = 4 * (t.pixels * t.depth + (slabs > 1 ? t.pixels * t.channels : 0));
   t.phase_line = phases ? phase_line(g, t.pixels) : 0;
@@ -131,9 +147,9 @@ void multiply(Queue& queue, DType type, const Gather& g, const void* x, const vo
     launch(queue, specialise(pack_site, device, type, stride, volume), Range(ceil_div(g.shape.out_channels, 8), ceil_div(g.depth(), 512), g.groups), Range(1, 1, 1),
            w, packed, g.shape, g.weights);
   const Tiles t = choose_tiles(g, device);
-  launch(queue, specialise(multiply_site, device, type, stride, volume), Range(t.pixel_tasks, t.channel_tasks, g.groups), Range(1, 1, 1), x,
-         direct ? w : packed, bias, y, g.shape,
-         int32_t{bias != nullptr}, static_cast<int32_t>(t.channels), static_cast<int32_t>(t.pixels), static_cast<int32_t>(t.depth),
+  const Range grid = t.channels_slow ? Range(t.pixel_tasks * t.channel_tasks, 1, g.groups) : Range(t.pixel_tasks, t.channel_tasks, g.groups);
+  launch(queue, specialise(multiply_site, device, type, stride, volume), grid, Range(1, 1, 1), x, direct ? w : packed, bias, y, g.shape,
+         int32_t{bias != nullptr}, static_cast<int32_t>(t.pixel_tasks), static_cast<int32_t>(t.channels), static_cast<int32_t>(t.pixels), static_cast<int32_t>(t.depth),
          static_cast<int32_t>(t.phase_line), static_cast<int32_t>(t.phase_at), direct ? g.depth() : int64_t{0}, LocalMemory{t.local_bytes});
 }
 
