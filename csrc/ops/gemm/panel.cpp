@@ -13,7 +13,7 @@ namespace ocl::ops {
 PanelTile panel_tile(uint64_t local_memory, DType dtype) {
   const bool wide = dtype == DType::float64;
   // Largest tiles whose packed operands fit, by classes of local memory (PoCL 1 MiB, Intel 256 KiB, the least OpenCL asks for 32 KiB).
-  if (local_memory >= (640 << 10)) return wide ? PanelTile{128, 256, 192} : PanelTile{240, 512, 192};
+  if (local_memory >= (640 << 10)) return wide ? PanelTile{128, 256, 192} : PanelTile{176, 384, 256};
   if (local_memory >= (250 << 10)) return wide ? PanelTile{48, 96, 192} : PanelTile{96, 192, 192};
   return wide ? PanelTile{16, 32, 64} : PanelTile{32, 64, 64};
 }
@@ -155,7 +155,7 @@ size_t deep_workspace(const GemmProblem& p, const Device& device) {
 const char* deep_declines(const GemmProblem& p, const Device& device) {
   constexpr int64_t few_rows = 96;
   if (p.m < few_rows) return "panels of b are used by few rows";
-  return p.k > 3 * panel_tile(device.capabilities().local_memory, p.dtype).kc ? nullptr : "few passes over c";
+  return p.k > 576 ? nullptr : "few passes over c";
 }
 
 template <class T>
