@@ -155,7 +155,8 @@ size_t deep_workspace(const GemmProblem& p, const Device& device) {
 const char* deep_declines(const GemmProblem& p, const Device& device) {
   constexpr int64_t few_rows = 96;
   if (p.m < few_rows) return "panels of b are used by few rows";
-  return p.k > 576 ? nullptr : "few passes over c";
+  const bool early = reads_rows(p) && std::min(p.m, p.n) >= 512;
+  return p.k > (early ? 384 : 576) ? nullptr : "few passes over c";
 }
 
 template <class T>
