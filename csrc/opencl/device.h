@@ -40,7 +40,7 @@ class Device {
   HostLaunch* host_launch() const { return host_launch_.get(); }
 
   // For other devices that also have queues which execute a command on the thread that enqueues it (cl_intel_exec_by_local_thread): short
-  // launches run on the team at once, when nothing else is pending in their queue (Queue::hold_at_rest). Null for all others.
+  // launches run on the team, when nothing is pending on the driver's own threads (Queue::hold_for_host). Null for all others.
   HostLaunch* short_launch() const { return short_launch_.get(); }
 
   // Kernels of host_launch() are given the addresses of segments instead of their cl_mem (start-up self-test): a driver shared by several

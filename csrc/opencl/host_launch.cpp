@@ -89,7 +89,8 @@ cl_command_queue HostLaunch::queue_of(unsigned member) {
   return queue;
 }
 
-HostLaunch::Launch HostLaunch::prepare(Kernel& kernel, const Range& global, const Range& local_range) const {
+void HostLaunch::issue(Queue& queue, const Arguments& arguments, const Range& global, const Range& local_range) {
+  Kernel& kernel = arguments.kernel();
   const std::array<size_t, 3> local = local_range.dimensions ? local_range.size : chosen_local(global);
   std::array<size_t, 3> groups;
   bool fits = local[0] * local[1] * local[2] <= kernel.device().capabilities().max_work_group;
@@ -99,26 +100,23 @@ HostLaunch::Launch HostLaunch::prepare(Kernel& kernel, const Range& global, cons
   }
   if (!fits) [[unlikely]]
     throw_error(CL_INVALID_WORK_GROUP_SIZE, ("clEnqueueNDRangeKernel(" + kernel.name() + ")").c_str());
-  return {local, std::max(global.size[0], global.size[1]), HostGrid(driver_, groups, team_.members())};
-}
-
-void HostLaunch::issue(Queue& queue, const Arguments& arguments, const Range& global, const Range& local) {
-  Kernel& kernel = arguments.kernel();
-  const Launch launch = prepare(kernel, global, local);
+  const Launch launch{local, std::max(global.size[0], global.size[1]), HostGrid(driver_, groups, team_.members())};
   queue.host_command(
       {Command::Kind::kernel, kernel.name().c_str()}, "clEnqueueNDRangeKernel", kernel.group_time() * static_cast<float>(launch.grid.units()),
-      [this, &queue, &kernel, launch, bytes = arguments.bytes()](const void* data) -> cl_int {
+      [this, &queue, &kernel, launch, groups = group_count(global, local_range), bytes = arguments.bytes()](const void* data) -> cl_int {
+        std::lock_guard lock(kernel.mutex());
         unsigned index;
         if (const cl_int code = Arguments::set(kernel, data, bytes, index); code != CL_SUCCESS) [[unlikely]] {
           queue.fail_later(code, argument_text(kernel, index));
           return CL_SUCCESS;
         }
-        return run(kernel, launch);
+        const uint64_t begin = host_time();
+        const cl_int code = run(kernel, launch);
+        kernel.short_times().took(groups, static_cast<float>(host_time() - begin));
+        return code;
       },
       arguments.data(), arguments.bytes());
 }
-
-cl_int HostLaunch::run_now(Kernel& kernel, const Range& global, const Range& local) { return run(kernel, prepare(kernel, global, local)); }
 
 cl_int HostLaunch::run(Kernel& kernel, const Launch& launch) {
   const bool loaded = driver_ != HostDriver::basic || loaded_kernels().find(kernel, launch.local, launch.grid.divisible(), launch.width);

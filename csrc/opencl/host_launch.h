@@ -24,10 +24,6 @@ class HostLaunch {
   // queue's next finish().
   void issue(Queue& queue, const Arguments& arguments, const Range& global, const Range& local);
 
-  // Executes a launch at once, on the calling thread and the team's, and returns an OpenCL error code. The arguments are set, and nobody changes
-  // them meanwhile. Errors: as issue().
-  cl_int run_now(Kernel& kernel, const Range& global, const Range& local);
-
   // Copies (the ranges may overlap) and fills with whole patterns, ended on return. As commands of the backlog only.
   void copy(void* destination, const void* source, size_t bytes);
   void fill(void* destination, const void* pattern, size_t pattern_bytes, size_t bytes);
@@ -43,7 +39,6 @@ class HostLaunch {
 
  private:
   struct Launch;
-  Launch prepare(Kernel& kernel, const Range& global, const Range& local) const;
   cl_int run(Kernel& kernel, const Launch& launch);
   cl_command_queue queue_of(unsigned member);
 

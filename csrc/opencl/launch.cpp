@@ -81,59 +81,33 @@ cl_int Arguments::set(Kernel& kernel, const void* data, size_t bytes, unsigned& 
 
 std::string argument_text(const Kernel& kernel, unsigned index) { return "clSetKernelArg(" + kernel.name() + ", " + std::to_string(index) + ")"; }
 
-namespace {
-
-// A launch that takes no longer than this is not worth the driver's threads, which have to be woken, nor the wait for them.
-constexpr float short_time = 50e3f;
-
-// The lock under which this launch is executed at once; empty: it goes to the driver's threads.
-std::unique_lock<std::mutex> hold_for_short(Queue& queue, Kernel& kernel, size_t groups) {
-  if (!queue.device().short_launch()) return {};
-  std::unique_lock at_rest = queue.hold_at_rest();
-  std::atomic<float>& time = kernel.short_time(groups);
-  const float expected = time.load(std::memory_order_relaxed);
-  if (!at_rest || expected <= short_time) return at_rest;
-  // It is tried again after a hundred times at most, in case that it was not the kernel's time.
-  time.store(expected * 0.97f, std::memory_order_relaxed);
-  return {};
-}
-
-// Learns from a short launch. The first ones of a kernel include what the driver does once, any may include time in which another process ran.
-void took(Kernel& kernel, size_t groups, float time) {
-  constexpr int first_ones = 5;
-  std::atomic<float>& known = kernel.short_time(groups);
-  const float before = known.load(std::memory_order_relaxed);
-  if (before == 0 && time > short_time && kernel.long_launches().fetch_add(1, std::memory_order_relaxed) < first_ones) return;
-  known.store(std::min(time, before > 0 ? 2 * before : 64 * short_time), std::memory_order_relaxed);
-}
-
-size_t groups_of(const Range& global, const Range& local) {
+size_t group_count(const Range& global, const Range& local) {
   size_t groups = 1;
   for (unsigned d = 0; d < global.dimensions; ++d) groups *= global.size[d] / std::max<size_t>(1, local.dimensions ? local.size[d] : 64);
   return std::max<size_t>(1, groups);
 }
 
-}  // namespace
+// The lock under which this launch is issued to the team's threads; empty: it goes to the driver's.
+static std::unique_lock<std::mutex> hold_for_short(Queue& queue, Kernel& kernel, size_t groups) {
+  if (!queue.device().short_launch()) return {};
+  std::unique_lock ordered = queue.hold_for_host();
+  if (ordered && !kernel.short_times().expects(groups)) return {};
+  return ordered;
+}
 
 void enqueue(Queue& queue, const Arguments& arguments, const Range& global, const Range& local) {
   static const bool synchronous = environment::flag("TORCH_OCL_SYNC");
+  Kernel& kernel = arguments.kernel();
   if (HostLaunch* host = queue.device().host_launch()) {
     host->issue(queue, arguments, global, local);
+  } else if (const auto ordered = hold_for_short(queue, kernel, group_count(global, local))) {
+    queue.device().short_launch()->issue(queue, arguments, global, local);
   } else {
-    Kernel& kernel = arguments.kernel();
-    std::lock_guard lock(kernel.mutex());
-    unsigned index;
-    if (const cl_int code = Arguments::set(kernel, arguments.data(), arguments.bytes(), index); code != CL_SUCCESS) [[unlikely]]
-      throw_error(code, argument_text(kernel, index).c_str());
-    const size_t groups = groups_of(global, local);
-    if (const auto at_rest = hold_for_short(queue, kernel, groups)) {
-      const uint64_t begin = host_time();
-      if (const cl_int code = queue.device().short_launch()->run_now(kernel, global, local); code != CL_SUCCESS) [[unlikely]]
-        throw_error(code, ("clEnqueueNDRangeKernel(" + kernel.name() + ")").c_str());
-      took(kernel, groups, static_cast<float>(host_time() - begin));
-      return;
-    }
     queue.command({Command::Kind::kernel, kernel.name().c_str()}, "clEnqueueNDRangeKernel", [&](cl_event* event) {
+      std::lock_guard lock(kernel.mutex());
+      unsigned index;
+      if (const cl_int code = Arguments::set(kernel, arguments.data(), arguments.bytes(), index); code != CL_SUCCESS) [[unlikely]]
+        throw_error(code, argument_text(kernel, index).c_str());
       return clEnqueueNDRangeKernel(queue.handle(), kernel.handle(), global.dimensions, nullptr, global.size.data(),
                                     local.dimensions ? local.size.data() : nullptr, 0, nullptr, event);
     });

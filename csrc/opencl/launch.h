@@ -20,6 +20,9 @@ struct Range {
   constexpr Range(size_t x, size_t y, size_t z) : size{x, y, z}, dimensions(3) {}
 };
 
+// Work-groups of a launch; about as many where the driver chooses the group.
+size_t group_count(const Range& global, const Range& local);
+
 // __local memory of this many bytes as an argument.
 struct LocalMemory {
   size_t bytes;

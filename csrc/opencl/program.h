@@ -3,8 +3,8 @@
 #pragma once
 
 #include "opencl/queue.h"
+#include "opencl/short_times.h"
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <mutex>
@@ -44,10 +44,7 @@ class Kernel {
   // Kept by HostLaunch: nanoseconds that a group of the last launch took; what the driver has loaded, by local range.
   std::atomic<float>& group_time() { return group_time_; }
   LoadedKernel*& loaded() { return loaded_; }
-  // Kept by enqueue(): nanoseconds that the last launch of so many groups took at once (0: unknown), and how many were too long for that. Numbers
-  // of groups share 64 places.
-  std::atomic<float>& short_time(size_t groups) { return short_times_[groups * 0x9e3779b97f4a7c15u >> 58]; }
-  std::atomic<int>& long_launches() { return long_launches_; }
+  ShortTimes& short_times() { return short_times_; }  // kept by enqueue() and HostLaunch
   std::vector<char>& last_arguments() { return last_arguments_; }  // kept by Arguments::set
 
  private:
@@ -57,8 +54,7 @@ class Kernel {
   std::mutex mutex_;
   std::atomic<float> group_time_{0};
   LoadedKernel* loaded_ = nullptr;
-  std::array<std::atomic<float>, 64> short_times_{};
-  std::atomic<int> long_launches_{0};
+  ShortTimes short_times_;
   std::vector<char> last_arguments_;
 };
 

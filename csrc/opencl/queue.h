@@ -53,6 +53,7 @@ class Event {
 
   explicit operator bool() const { return event_ || times_; }
   cl_event handle() const { return event_; }  // null for a command of the backlog
+  HostBacklog::Ticket ticket() const { return ticket_; }
   bool complete() const;
   void wait() const;
   // Time at which the command ended, in nanoseconds of the device's clock.
@@ -92,11 +93,12 @@ class Queue {
   void flush();
   // Whether all work issued so far has ended.
   bool idle();
-  // A lock for executing a short command on the calling thread: held while all work issued so far is known to have ended, without asking the
-  // driver, and nobody enqueues further commands. Empty where something is pending, somebody watches commands or enqueues some of his own, and on
-  // devices with host_launch(), whose backlog does better.
-  std::unique_lock<std::mutex> hold_at_rest();
+  // On devices with short_launch(), a lock for issuing a command to the backlog: held while all that was issued to the driver is known to have
+  // ended, without asking it, and nobody enqueues further commands. Empty where something is pending, where somebody watches commands or enqueues
+  // some of his own, and on other devices.
+  std::unique_lock<std::mutex> hold_for_host();
   Event record();           // marker behind all work issued so far, flushed
+  Event mark();             // the same for waiting only: its time may be of another clock
   void wait(const Event&);  // later work of this queue waits for the event
 
   // Bytes between addresses of this device's memory (overlap allowed only on unified memory) or host memory. Host-side
@@ -119,7 +121,7 @@ class Queue {
     const int64_t before = observer ? epoch_time() : 0;
     cl_event event = nullptr;
     {
-      std::lock_guard lock(order_mutex_);
+      const auto lock = hold_for_driver();
       const cl_int code = enqueue(observer ? &event : nullptr);
       if (code != CL_SUCCESS) [[unlikely]]
         failed(code, command_text(call, command));
@@ -163,6 +165,10 @@ class Queue {
   static std::string command_text(const char* call, const Command& command);
   template <class Direct, class Enqueue>
   void transfer(const Command& what, const char* call, const Direct& direct, const Enqueue& enqueue, const void* data = nullptr, size_t bytes = 0);
+  bool uses_backlog() const { return device_.host_launch() || device_.short_launch(); }
+  std::unique_lock<std::mutex> hold_for_driver();
+  std::unique_lock<std::mutex> hold_for_few(size_t bytes);
+  Event mark_backlog();
   void issued_on_host(HostBacklog::Ticket ticket);
   void finish_on_host();
 
@@ -174,11 +180,12 @@ class Queue {
   Device& device_;
   int id_;
   cl_command_queue handle_ = nullptr;
-  // Commands issued, flushed to the driver and known to have ended.
-  std::atomic<uint64_t> issued_{0}, flushed_{0}, finished_{0};
-  std::atomic<HostBacklog::Ticket> ticket_{0};  // the last, on devices with host_launch()
+  // Commands issued, flushed to the driver and known to have ended; the last one that was the driver's. Where both the driver and the backlog are
+  // given commands, those of one are waited for before the other has its turn.
+  std::atomic<uint64_t> issued_{0}, flushed_{0}, finished_{0}, driven_{0};
+  std::atomic<HostBacklog::Ticket> ticket_{0};  // the last in the backlog
   std::atomic<bool> shared_{false}, failed_{false};
-  std::mutex order_mutex_;  // of enqueuing, and of commands that the caller executes at once
+  std::mutex order_mutex_;  // of enqueuing
   std::mutex counters_mutex_;
   std::atomic<void*> counters_{nullptr};
   std::mutex failure_mutex_;

@@ -44,7 +44,7 @@ void TableRing::with(const std::vector<uint64_t>& table, const std::function<voi
     queue_.write(slot.memory, slot.staging.data(), bytes, false);
   }
   use(slot.memory);
-  slot.used = queue_.record();
+  slot.used = queue_.mark();
 }
 
 }  // namespace ocl::ops
