@@ -58,6 +58,26 @@ inline T horizontal_sum(V v) {
   return x.x + x.y;
 }
 
+// The horizontal sums of L vectors at once, in their order: halves, quarters and so on of two vectors side by side are added. Each step takes
+// two shuffles of one instruction (sums of neighbours would, too, but compilers make slower horizontal additions of them).
+#if L == 16
+inline V add_halves(V a, V b) { return (V)(a.lo, b.lo) + (V)(a.hi, b.hi); }
+inline V add_quarters(V a, V b) { return (V)(a.s0123, a.s89ab, b.s0123, b.s89ab) + (V)(a.s4567, a.scdef, b.s4567, b.scdef); }
+inline V add_eighths(V a, V b) {
+  return (V)(a.s0, b.s0, a.s1, b.s1, a.s4, b.s4, a.s5, b.s5, a.s8, b.s8, a.s9, b.s9, a.sc, b.sc, a.sd, b.sd) +
+         (V)(a.s2, b.s2, a.s3, b.s3, a.s6, b.s6, a.s7, b.s7, a.sa, b.sa, a.sb, b.sb, a.se, b.se, a.sf, b.sf);
+}
+inline V add_rest(V a, V b) { return (V)(a.s01, b.s01, a.s45, b.s45, a.s89, b.s89, a.scd, b.scd) + (V)(a.s23, b.s23, a.s67, b.s67, a.sab, b.sab, a.sef, b.sef); }
+#define FOUR_SUMS(i) add_quarters(add_halves(v[i], v[(i) + 4]), add_halves(v[(i) + 8], v[(i) + 12]))
+inline V horizontal_sums(const V* v) { return add_rest(add_eighths(FOUR_SUMS(0), FOUR_SUMS(1)), add_eighths(FOUR_SUMS(2), FOUR_SUMS(3))); }
+#else
+inline V add_halves(V a, V b) { return (V)(a.lo, b.lo) + (V)(a.hi, b.hi); }
+inline V add_quarters(V a, V b) { return (V)(a.s01, a.s45, b.s01, b.s45) + (V)(a.s23, a.s67, b.s23, b.s67); }
+inline V add_rest(V a, V b) { return (V)(a.s0, b.s0, a.s2, b.s2, a.s4, b.s4, a.s6, b.s6) + (V)(a.s1, b.s1, a.s3, b.s3, a.s5, b.s5, a.s7, b.s7); }
+#define FOUR_SUMS(i) add_quarters(add_halves(v[i], v[(i) + 2]), add_halves(v[(i) + 4], v[(i) + 6]))
+inline V horizontal_sums(const V* v) { return add_rest(FOUR_SUMS(0), FOUR_SUMS(1)); }
+#endif
+
 // c[row, column] from its sum.
 #define FINISH_SCALAR(sum, row, column)                                                                               \
   do {                                                                                                                \
@@ -135,7 +155,8 @@ FAT_KERNEL void gemm_dot(ARGUMENTS) {
     dot_row(a, b, c, d, partial, &p, n0, n1, start, end, plan.slices > 1, alpha, beta);
     return;
   }
-  V parked[MAX_SMALL * DOT_COLUMNS];
+  V parked[MAX_SMALL * DOT_COLUMNS + L];
+  T sums[MAX_SMALL * DOT_COLUMNS + L] __attribute__((aligned(64)));
   for (long n = n0; n < n1; n += DOT_COLUMNS) {
     __global const storage_t* column[DOT_COLUMNS];
     for (int j = 0; j < DOT_COLUMNS; j++) column[j] = b + min(n + j, n1 - 1) * p.b_column;
@@ -188,9 +209,10 @@ FAT_KERNEL void gemm_dot(ARGUMENTS) {
       }
       k0 += PARK_K;
     } while (k0 < end);
+    for (int i = 0; i < m * DOT_COLUMNS; i += L) *(V*)(sums + i) = horizontal_sums(parked + i);
     for (int q = 0; q < m; q++)
       for (int j = 0; j < min((long)DOT_COLUMNS, n1 - n); j++) {
-        const T sum = horizontal_sum(parked[q * DOT_COLUMNS + j]);
+        const T sum = sums[q * DOT_COLUMNS + j];
         if (plan.slices > 1) partial[q * p.n + n + j] = sum;
         else FINISH_SCALAR(sum, q, n + j);
       }
