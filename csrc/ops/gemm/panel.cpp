@@ -155,8 +155,9 @@ size_t deep_workspace(const GemmProblem& p, const Device& device) {
 const char* deep_declines(const GemmProblem& p, const Device& device) {
   constexpr int64_t few_rows = 96;
   if (p.m < few_rows) return "panels of b are used by few rows";
-  const bool early = reads_rows(p) && std::min(p.m, p.n) >= 512;
-  return p.k > (early ? 384 : 576) ? nullptr : "few passes over c";
+  // A large c is not passed over twice.
+  const bool large = std::min(p.m, p.n) >= (reads_rows(p) ? 512 : 768);
+  return p.k > (large ? panel_tile(device.capabilities().local_memory, p.dtype).kc : 576) ? nullptr : "few passes over c";
 }
 
 template <class T>
