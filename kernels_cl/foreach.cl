@@ -1,11 +1,14 @@
 // Elementwise operators and norms over lists of tensors of one dtype, a whole list per launch.
 //   foreach     out = EXPRESSION(a, b, c, s); lists: out, a, b, c (INPUTS of them read). s: the row's scalar, or EXTRA 0 (one
 //               element of X_DTYPE) when there is one. Out may be one of the inputs.
+//   foreach_chain   several of these operators one after another, for CHAIN_PART elements at a time, which stay in the cache meanwhile. A stage, one
+//               word in place of a constant each: operator | list of out << 8 | of a << 16 | of b << 24 | of c << 32 | (0, or 1 + the EXTRA that
+//               its scalar is) << 40; their number in place of the last constant. OPERATORS: EACH(operator, inputs, expression) of all.
 //   unscale     x *= *EXTRA 0 (float32), *EXTRA 1 (float32) = 1 where an element is not finite
 //   norm_chunk, norm_row   ORDER 1: sum |x|, 2: sqrt(sum x^2), 0: max |x|; lists: x, y (one element of Y_DTYPE); EXTRA 3: partials
 #include "common/multi_tensor.clh"
 
-#ifdef EXPRESSION
+#if defined EXPRESSION || defined OPERATORS
 #define COMPUTE C_DTYPE
 #define W LANES
 #define S REAL
@@ -53,6 +56,44 @@ LANES_KERNEL void foreach(MULTI_TENSOR_ARGUMENTS) {
 #endif
     const REALS value = EXPRESSION(a, b, c, s);
     PUT_LANES(X_DTYPE, C_DTYPE, out, i, end, value);
+  }
+}
+#endif
+
+#ifdef OPERATORS
+#define CHAIN_PART 1024
+#if DEVICE_FAT
+#define FOR_PART(i) for (long i = part; i < part_end; i += 16)
+#else
+#define FOR_PART(i) for (long i = part + get_local_id(0); i < part_end; i += get_local_size(0))
+#endif
+#define STAGE_LIST(shift) ((__global STORAGE(X_DTYPE)*)REFERENCE(row[2 + (stage >> (shift) & 0xff)]))
+#define EACH(operator, inputs, expression)                                    \
+  case operator:                                                              \
+    FOR_PART(i) {                                                             \
+      const REALS a = (inputs) > 0 ? GET_LANES(X_DTYPE, C_DTYPE, pa, i) : (REALS)0; \
+      const REALS b = (inputs) > 1 ? GET_LANES(X_DTYPE, C_DTYPE, pb, i) : (REALS)0; \
+      const REALS c = (inputs) > 2 ? GET_LANES(X_DTYPE, C_DTYPE, pc, i) : (REALS)0; \
+      const REALS value = expression;                                         \
+      PUT_LANES(X_DTYPE, C_DTYPE, out, i, part_end, value);                   \
+    }                                                                         \
+    break;
+
+LANES_KERNEL void foreach_chain(MULTI_TENSOR_ARGUMENTS) {
+  MULTI_TENSOR_CHUNK;
+  const int stages = table[15];
+  __global const ulong* scalars = table + TABLE_ROWS + (long)rows * ROW_WORDS + get_num_groups(0) + (long)(chunk_word >> 32) * stages;
+  for (long part = begin; part < end; part += CHAIN_PART) {
+    const long part_end = MIN_OF(part + CHAIN_PART, end);
+    for (int k = 0; k < stages; ++k) {
+      const ulong stage = table[k];
+      const int extra = (int)(stage >> 40 & 0xff) - 1;
+      __global STORAGE(X_DTYPE)* out = STAGE_LIST(8);
+      __global const STORAGE(X_DTYPE) *pa = STAGE_LIST(16), *pb = STAGE_LIST(24), *pc = STAGE_LIST(32);
+      const REAL scalar = extra >= 0 ? LOAD(X_DTYPE, C_DTYPE, EXTRA(const STORAGE(X_DTYPE), extra), 0) : WORD_AS(C_DTYPE, scalars[k]);
+      const REALS s = scalar;
+      switch ((int)(stage & 0xff)) { OPERATORS }
+    }
   }
 }
 #endif

@@ -5,13 +5,19 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 
 namespace ocl {
 
 namespace {
 
-std::vector<char>& empty_record() {
-  thread_local std::vector<char> record;
+// Of a thread's objects, which are few at a time: a launch may have to issue another one first (Queue::issue_held_back).
+thread_local std::deque<std::vector<char>> records;
+thread_local size_t records_taken = 0;
+
+std::vector<char>& take_record() {
+  if (records_taken == records.size()) records.emplace_back();
+  std::vector<char>& record = records[records_taken++];
   record.clear();
   return record;
 }
@@ -30,7 +36,9 @@ Location locate_for(const Kernel& kernel, unsigned index, const void* address) {
 
 }  // namespace
 
-Arguments::Arguments(Kernel& kernel) : kernel_(kernel), record_(empty_record()) {}
+Arguments::Arguments(Kernel& kernel) : kernel_(kernel), record_(take_record()) {}
+
+Arguments::~Arguments() { --records_taken; }
 
 void Arguments::add(Kind kind, const void* value, size_t bytes) {
   const Head head{kind, static_cast<uint32_t>(bytes)};
@@ -97,6 +105,7 @@ static std::unique_lock<std::mutex> hold_for_short(Queue& queue, Kernel& kernel,
 
 void enqueue(Queue& queue, const Arguments& arguments, const Range& global, const Range& local) {
   static const bool synchronous = environment::flag("TORCH_OCL_SYNC");
+  queue.issue_held_back();
   Kernel& kernel = arguments.kernel();
   if (HostLaunch* host = queue.device().host_launch()) {
     host->issue(queue, arguments, global, local);

@@ -28,10 +28,12 @@ struct LocalMemory {
   size_t bytes;
 };
 
-// The arguments of one launch, recorded in order. One object per thread at a time.
+// The arguments of one launch, recorded in order. Objects of a thread end in the opposite order of their beginning.
 class Arguments {
  public:
   explicit Arguments(Kernel& kernel);
+  ~Arguments();
+  Arguments(const Arguments&) = delete;
   Kernel& kernel() const { return kernel_; }
 
   // A pointer is a device address and becomes two kernel arguments, the buffer (by its address where the device takes those,

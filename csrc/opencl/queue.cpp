@@ -39,6 +39,7 @@ Event::Times Event::times() const {
 }
 
 std::atomic<CommandObserver> Queue::observer_{nullptr};
+thread_local int Queue::Undisturbed::depth_ = 0;
 
 void set_command_observer(CommandObserver observer) { Queue::observer_.store(observer); }
 
@@ -62,6 +63,7 @@ static void raise_to(std::atomic<uint64_t>& counter, uint64_t value) {
 }
 
 void Queue::finish() {
+  issue_held_back();
   const uint64_t issued = issued_.load(std::memory_order_relaxed);
   const uint64_t finished = finished_.load(std::memory_order_relaxed);
   if (finished >= issued) return;  // nothing since the last time
@@ -95,6 +97,7 @@ void Queue::fail_later(cl_int code, const std::string& what) {
 }
 
 cl_command_queue Queue::share_handle() {
+  issue_held_back();
   if (!shared_.exchange(true) && uses_backlog()) HostBacklog::instance().wait(ticket_.load());
   return handle_;
 }
@@ -149,11 +152,13 @@ Event Queue::mark_backlog() {
 }
 
 Event Queue::mark() {
+  issue_held_back();
   if (const auto lock = hold_for_host()) return mark_backlog();
   return record();
 }
 
 Event Queue::record() {
+  issue_held_back();
   if (device_.host_launch()) return mark_backlog();
   cl_event event = nullptr;
   {
@@ -165,6 +170,7 @@ Event Queue::record() {
 }
 
 bool Queue::idle() {
+  issue_held_back();
   const uint64_t issued = issued_.load(std::memory_order_relaxed);
   if (finished_.load(std::memory_order_relaxed) >= issued) return true;
   const bool driven = finished_.load(std::memory_order_relaxed) < driven_.load(std::memory_order_relaxed);
@@ -180,6 +186,7 @@ bool Queue::idle() {
 }
 
 void Queue::wait(const Event& event) {
+  issue_held_back();
   if (!event) return;
   cl_event handle = event.handle();
   if (!handle) {
@@ -201,6 +208,7 @@ std::unique_lock<std::mutex> Queue::hold_for_few(size_t bytes) {
 // One of the four transfers: by memcpy where commands run on threads of this process and addresses are the device's, otherwise by the driver.
 template <class Direct, class Enqueue>
 void Queue::transfer(const Command& what, const char* call, const Direct& direct, const Enqueue& enqueue, const void* data, size_t bytes) {
+  issue_held_back();
   const auto few = hold_for_few(what.bytes);
   HostLaunch* host = few ? device_.short_launch() : device_.host_launch();
   if (!host) return command(what, call, enqueue);

@@ -113,6 +113,27 @@ class Queue {
   static constexpr size_t counter_count = 1024;
   void* counters();
 
+  // Somebody holds back work of this queue, because what follows may be joined with it: `issue` is called before anything else is issued to the
+  // queue or asked of it (but not by those who enqueue on handle()), until it is null.
+  void before_next(void (*issue)(Queue&)) { held_back_.store(issue, std::memory_order_release); }
+  void issue_held_back() {
+    if (auto* issue = held_back_.load(std::memory_order_acquire); issue && !Undisturbed::here()) [[unlikely]]
+      issue(*this);
+  }
+  // While there is one, the thread's own commands do not call `issue`: it is doing so, or has done so and holds locks since.
+  class Undisturbed {
+   public:
+    Undisturbed() { ++depth_; }
+    ~Undisturbed() { --depth_; }
+    Undisturbed(const Undisturbed&) = delete;
+    static bool here() { return depth_ > 0; }
+
+   private:
+    static thread_local int depth_;
+  };
+  // Whether commands are to be issued when they are called for: somebody watches them, or shares the queue.
+  bool watched() const { return observer_.load(std::memory_order_relaxed) || shared_.load(std::memory_order_relaxed); }
+
   // Enqueues one command: `enqueue(cl_event*)` makes the OpenCL call, whose name is for errors. Flushes every few commands, because some
   // drivers start working only then. Not for devices with host_launch().
   template <class Enqueue>
@@ -185,6 +206,7 @@ class Queue {
   std::atomic<uint64_t> issued_{0}, flushed_{0}, finished_{0}, driven_{0};
   std::atomic<HostBacklog::Ticket> ticket_{0};  // the last in the backlog
   std::atomic<bool> shared_{false}, failed_{false};
+  std::atomic<void (*)(Queue&)> held_back_{nullptr};
   std::mutex order_mutex_;  // of enqueuing
   std::mutex counters_mutex_;
   std::atomic<void*> counters_{nullptr};

@@ -1,5 +1,8 @@
 #include "ops/foreach/foreach.h"
 
+#include "opencl/environment.h"
+#include "ops/foreach/chain.h"
+
 #include <stdexcept>
 #include <string>
 
@@ -68,18 +71,54 @@ Defines types(DType dtype_) {
 
 }  // namespace
 
-void foreach(Queue& queue, Foreach op, DType dtype, std::span<const MultiTensorRow> rows, const void* scalar_address) {
-  const Row& row = row_of(op);
-  require(queue.device(), dtype, row.name);
+namespace {
+
+// Those of optimizers; the program of chains would take long to build with all.
+bool joins(Foreach op) {
+  switch (op) {
+    case Foreach::pow_scalar:
+    case Foreach::scalar_pow:
+    case Foreach::pow:
+    case Foreach::exp:
+    case Foreach::log:
+    case Foreach::sigmoid:
+    case Foreach::tanh: return false;
+    default: return true;
+  }
+}
+
+void run_single(Queue& queue, const ForeachChain::Stage& stage) {
   static KernelSite site("foreach.cl", "foreach");
-  Kernel& kernel = site.get(queue.device(), Variant().add(static_cast<uint64_t>(op), 8).add(dtype), [&] {
-    return types(dtype).add("INPUTS", row.inputs).add("EXPRESSION(a, b, c, s)", row.expression);
+  Kernel& kernel = site.get(queue.device(), Variant().add(static_cast<uint64_t>(stage.op), 8).add(stage.dtype), [&] {
+    return types(stage.dtype).add("INPUTS", stage.inputs).add("EXPRESSION(a, b, c, s)", row_of(stage.op).expression);
   });
   MultiTensor work;
-  work.compute = compute_type(dtype);
-  work.extras[0] = scalar_address;
-  work.rows = rows;
+  work.compute = compute_type(stage.dtype);
+  work.extras[0] = stage.scalar_address;
+  work.rows = stage.rows;
   launch_multi_tensor(queue, work, kernel);
+}
+
+void run_joined(Queue& queue, DType dtype, const MultiTensor& work) {
+  static KernelSite site("foreach.cl", "foreach_chain");
+  Kernel& kernel = site.get(queue.device(), Variant().add(dtype), [&] {
+    std::string operators;
+    for (const Row& row : rows_table)
+      if (joins(row.op)) operators += "EACH(" + std::to_string(static_cast<int>(row.op)) + ", " + std::to_string(row.inputs) + ", " + row.expression + ") ";
+    return types(dtype).add("OPERATORS", operators);
+  });
+  launch_multi_tensor(queue, work, kernel);
+}
+
+}  // namespace
+
+void foreach(Queue& queue, Foreach op, DType dtype, std::span<const MultiTensorRow> rows, const void* scalar_address) {
+  static const bool synchronous = environment::flag("TORCH_OCL_SYNC");
+  const Row& row = row_of(op);
+  require(queue.device(), dtype, row.name);
+  ForeachChain::Stage stage{op, row.inputs, dtype, {rows.begin(), rows.end()}, scalar_address};
+  if (!joins(op) || synchronous || queue.watched()) return run_single(queue, stage);
+  ForeachChain::of(queue, run_single, run_joined).add(std::move(stage));
 }
 
 void foreach_norm(Queue& queue, int order, DType dtype, DType y_dtype, std::span<const MultiTensorRow> rows) {

@@ -2,6 +2,7 @@
 
 #include "ops/foreach/table_ring.h"
 
+#include <algorithm>
 #include <bit>
 #include <optional>
 
@@ -62,6 +63,8 @@ class Batch {
     if (work_.partials) words[7] = chunks_.size();
     for (int64_t chunk = 0; chunk < ceil_div(row.numel, chunk_elements_); ++chunk) chunks_.push_back(uint64_t(rows_) << 32 | uint64_t(chunk));
     table_.insert(table_.end(), words.begin(), words.end());
+    const size_t stages = work_.stages.size(), first = static_cast<size_t>(&row - work_.rows.data()) * stages;
+    for (size_t i = 0; i < stages; ++i) scalars_.push_back(word(work_.compute, work_.scalars[first + i]));
     ++rows_;
     return true;
   }
@@ -75,6 +78,7 @@ class Batch {
       table_[16 + 3] = *segments_.reference(partials->data());
     }
     table_.insert(table_.end(), chunks_.begin(), chunks_.end());
+    table_.insert(table_.end(), scalars_.begin(), scalars_.end());
     TableRing::of(queue_).with(table_, [&](const void* table) {
       const size_t local = queue_.device().fat() ? 1 : 256;
       launch_one(chunk_kernel, Range(chunks_.size() * local), Range(local), table);
@@ -87,10 +91,13 @@ class Batch {
   void start() {
     rows_ = 0;
     chunks_.clear();
+    scalars_.clear();
     table_.assign(table_header, 0);
     segments_.shrink(0);
     segments_.limit(work_.partials ? max_segments - 1 : max_segments);
     for (int i = 0; i < 16; ++i) table_[i] = word(work_.compute, work_.constants[i]);
+    std::copy(work_.stages.begin(), work_.stages.end(), table_.begin());
+    if (!work_.stages.empty()) table_[15] = work_.stages.size();
     for (int i = 0; i < 4; ++i) table_[16 + i] = *segments_.reference(work_.extras[i]);
   }
   void launch_one(Kernel& kernel, const Range& global, const Range& local, const void* table) {
@@ -102,7 +109,7 @@ class Batch {
   const MultiTensor& work_;
   const int64_t chunk_elements_;
   Segments segments_;
-  std::vector<uint64_t> table_, chunks_;
+  std::vector<uint64_t> table_, chunks_, scalars_;
   int32_t rows_ = 0;
 };
 

@@ -26,6 +26,8 @@ struct MultiTensor {
   std::array<double, 16> constants{};
   std::array<const void*, 4> extras{};  // addresses of single values on the device; null: absent
   std::span<const MultiTensorRow> rows;  // rows without elements are skipped
+  std::span<const uint64_t> stages;      // at most 15; where there are any, they take the place of the constants, their number the last one's
+  std::span<const double> scalars;       // one for each row and stage, the stages of a row follow each other
   // Needs one partial result (of the compute type) per chunk, given to the kernels as extra 3.
   bool partials = false;
 };
