@@ -228,3 +228,92 @@ TEST(Foreach, UpdateScale) {
   EXPECT_EQ(step(0), std::make_pair(2048.f, 1));
   EXPECT_EQ(step(1), std::make_pair(1024.f, 0));
 }
+
+namespace {
+
+// A step of Adam on lists of `rows` tensors each, `steps` times; the parameters at its end. `apart`: issued one by one.
+std::vector<std::vector<float>> adam(int steps, bool apart) {
+  std::vector<Array<float>> p, g, m, v, t;
+  for (size_t i = 0; i < sizes.size(); ++i)
+    for (auto* list : {&p, &g, &m, &v, &t}) list->emplace_back(random_values<float>(sizes[i], 7 * i + static_cast<size_t>(list == &g), 0.25, 2));
+  const auto rows_of = [&](std::initializer_list<std::vector<Array<float>>*> lists, double scalar) {
+    std::vector<MultiTensorRow> rows;
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      MultiTensorRow row{int64_t(sizes[i]), scalar * (1 + double(i)), {}};
+      size_t k = 0;
+      for (auto* list : lists) row.data[k++] = (*list)[i].data();
+      rows.push_back(row);
+    }
+    return rows;
+  };
+  const auto run = [&](Foreach op, std::initializer_list<std::vector<Array<float>>*> lists, double scalar) {
+    foreach(queue(), op, DType::float32, rows_of(lists, scalar));
+    if (apart) queue().finish();
+  };
+  for (int step = 0; step < steps; ++step) {
+    run(Foreach::mul_scalar, {&p, &p}, 0.05);
+    run(Foreach::lerp_scalar, {&m, &m, &g}, 0.01);
+    run(Foreach::mul_scalar, {&v, &v}, 0.1);
+    run(Foreach::addcmul, {&v, &v, &g, &g}, 0.01);
+    run(Foreach::sqrt, {&t, &v}, 1);
+    run(Foreach::div_scalar, {&t, &t}, 0.3);
+    run(Foreach::add_scalar, {&t, &t}, 1e-3);
+    run(Foreach::addcdiv, {&p, &p, &m, &t}, -1e-2);
+  }
+  std::vector<std::vector<float>> result;
+  for (Array<float>& array : p) result.push_back(array.host());
+  return result;
+}
+
+}  // namespace
+
+TEST(ForeachChain, ASequenceGivesWhatItsPartsGive) {
+  for (const int steps : {1, 6}) EXPECT_EQ(adam(steps, false), adam(steps, true)) << steps;  // to the bit
+}
+
+// The second operator reads in one row what the first has written in the other: a row must not run through both before the other.
+TEST(ForeachChain, OverlappingListsKeepTheirOrder) {
+  constexpr size_t n = 40000;
+  for (int repeat = 0; repeat < 5; ++repeat) {
+    Array<float> y(std::vector<float>(4 * n, 1.f));
+    const auto part = [&](size_t i) { return static_cast<const void*>(static_cast<const float*>(y.data()) + i * n); };
+    const std::vector<MultiTensorRow> first{{int64_t(n), 1, {part(0), part(0)}}, {int64_t(n), 10, {part(1), part(1)}}};
+    const std::vector<MultiTensorRow> second{{int64_t(n), 1, {part(2), part(1)}}, {int64_t(n), 1, {part(3), part(0)}}};
+    foreach(queue(), Foreach::add_scalar, DType::float32, first);  // 2, 11, 1, 1
+    foreach(queue(), Foreach::add_scalar, DType::float32, second);
+    const std::vector<float> host = y.host();
+    for (const auto& [at, value] : {std::pair{0, 2.f}, {1, 11.f}, {2, 12.f}, {3, 3.f}}) {
+      EXPECT_EQ(host[static_cast<size_t>(at) * n], value) << at;
+      EXPECT_EQ(host[static_cast<size_t>(at) * n + n - 1], value) << at;
+    }
+  }
+}
+
+// What reads or writes the tensors otherwise comes after, from every side.
+TEST(ForeachChain, OtherCommandsComeAfterIt) {
+  constexpr size_t n = 5000;
+  Array<float> x(std::vector<float>(n, 1.f)), copy(std::vector<float>(n, 0.f));
+  const std::vector<MultiTensorRow> rows{{int64_t(n), 2, {x.data(), x.data()}}};
+  Queue& other = device().new_queue();
+  float expected = 1;
+  for (int i = 0; i < 8; ++i) {
+    foreach(queue(), Foreach::mul_scalar, DType::float32, rows);
+    foreach(queue(), Foreach::add_scalar, DType::float32, rows);
+    expected = expected * 2 + 2;
+    if (i % 4 == 0) queue().copy(copy.data(), x.data(), n * sizeof(float));
+    if (i % 4 == 1) {
+      other.wait(queue().mark());
+      other.copy(copy.data(), x.data(), n * sizeof(float));
+      queue().wait(other.record());
+    }
+    if (i % 4 == 2) {
+      while (!queue().idle()) {
+      }
+      queue().copy(copy.data(), x.data(), n * sizeof(float));
+    }
+    if (i % 4 == 3) foreach(queue(), Foreach::copy, DType::float32, std::vector<MultiTensorRow>{{int64_t(n), 0, {copy.data(), x.data()}}});
+    const std::vector<float> host = copy.host();
+    EXPECT_EQ(host.front(), expected) << i;
+    EXPECT_EQ(host.back(), expected) << i;
+  }
+}
