@@ -184,7 +184,16 @@ inline void prefetch_eighth(const tile_ahead* ahead, int x) {
 #endif
 }
 
-// A product in eighths of kc, each after its part of what lies ahead. STEP is the statement for `steps` of k.
+// A product in eighths of kc, each after its part of what lies ahead. STEP is the statement for `steps` of k. Where the parts of a register
+// tile follow each other, eighths would make them short: all that lies ahead comes first.
+#if NARROW_REGISTERS
+#define IN_EIGHTHS(kc, ahead, STEP)                                             \
+  {                                                                             \
+    for (int x_ahead = 0; x_ahead < MR; ++x_ahead) prefetch_eighth(ahead, x_ahead); \
+    const int steps = kc, k_ahead = 0;                                          \
+    STEP;                                                                       \
+  }
+#else
 #define IN_EIGHTHS(kc, ahead, STEP)                              \
   for (int x_ahead = 0, k_ahead = 0; x_ahead < MR; ++x_ahead) {  \
     prefetch_eighth(ahead, x_ahead);                             \
@@ -192,6 +201,7 @@ inline void prefetch_eighth(const tile_ahead* ahead, int x) {
     STEP;                                                        \
     k_ahead += steps;                                            \
   }
+#endif
 
 // acc += panel of a times panel of b, of which only the first vector is used where there are no more columns.
 inline void multiply_panels(PANELS const packed_t* pa, PANELS const packed_t* pb, int kc, int vectors, const tile_ahead* ahead, V acc[MR][2]) {
