@@ -10,6 +10,7 @@
 // In the weight gradient a zero of the gaps multiplies an image value: an infinity in x may reach a tap that does not touch it.
 #include "common/types.clh"
 #include "common/transpose16.clh"
+#include "common/transpose8.clh"
 
 #ifndef CHANNELS
 #define CHANNELS 3
@@ -24,6 +25,20 @@
 #define DTYPE float32
 #endif
 #define TAPS (CHANNELS * KERNEL * KERNEL)
+
+// Register tiles, for 32 registers of 64 bytes or 16 of 32. Forward: CHANNEL_BLOCK output channels by CHUNKS vectors of 16 positions; gradient
+// of the weights: CHANNEL_STEP output channels by 6 taps, sums of LANES positions.
+#if NARROW_REGISTERS
+#define CHANNEL_BLOCK 6
+#define CHUNKS 1
+#define CHANNEL_STEP 2
+#define LANES 8
+#else
+#define CHANNEL_BLOCK 8
+#define CHUNKS 2
+#define CHANNEL_STEP 4
+#define LANES 16
+#endif
 
 #define EVEN(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30)
 #define ODD(a, b) __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31)
@@ -135,28 +150,31 @@ inline int chunk_position(Geometry g, int chunk) {
   return row * g.pitch + MIN_OF((chunk - row * g.row_chunks) * 16, g.out_width - 16);
 }
 
-// sum[8 output channels][2 vectors of positions] += all taps; w[channel][TAPS], planes at the first vector, the second `next` positions on.
+// sum[output channel][vector of positions] += all taps; w[channel][TAPS], planes at the first vector, a second one `next` positions on.
 inline __attribute__((always_inline)) void accumulate_taps(Geometry g, __global const float* restrict w, __local const float* restrict planes, int next,
-                                                           float16* low, float16* high) {
+                                                           float16 sum[CHANNEL_BLOCK][CHUNKS]) {
   for (int c = 0; c < CHANNELS; ++c)
     for (int kh = 0; kh < KERNEL; ++kh) {
       __local const float* restrict row = planes + (c * STRIDE + kh % STRIDE) * STRIDE * g.plane + kh / STRIDE * g.pitch;
 #pragma unroll
       for (int kw = 0; kw < KERNEL; ++kw) {
         __local const float* restrict x = row + kw % STRIDE * g.plane + kw / STRIDE;
-        const float16 x0 = vload16(0, x), x1 = vload16(0, x + next);
+        float16 v[CHUNKS];
 #pragma unroll
-        for (int i = 0; i < 8; ++i) {
+        for (int j = 0; j < CHUNKS; ++j) v[j] = vload16(0, x + j * next);
+#pragma unroll
+        for (int i = 0; i < CHANNEL_BLOCK; ++i) {
           const float16 a = (float16)(w[i * TAPS + kw]);
-          low[i] = fma(a, x0, low[i]);
-          high[i] = fma(a, x1, high[i]);
+#pragma unroll
+          for (int j = 0; j < CHUNKS; ++j) sum[i][j] = fma(a, v[j], sum[i][j]);
         }
       }
       w += KERNEL;
     }
 }
 
-// Grid: images by bands. Local memory: line, then the planes. out_channels >= 8; a ragged last block of 8 repeats channels of the one before.
+// Grid: images by bands. Local memory: line, then the planes. out_channels >= CHANNEL_BLOCK; a ragged last block repeats channels of the one
+// before.
 FAT_KERNEL void stem_forward(TENSOR(const STORAGE(DTYPE), x), TENSOR(const float, w), TENSOR(const STORAGE(DTYPE), bias), TENSOR(STORAGE(DTYPE), y),
                              Geometry g, int out_channels, int has_bias, __local float* local_memory) {
   __local float scratch[16] __attribute__((aligned(64)));
@@ -170,25 +188,27 @@ FAT_KERNEL void stem_forward(TENSOR(const STORAGE(DTYPE), x), TENSOR(const float
   load_band(g, x + (long)image * CHANNELS * g.height * g.width, oy, rows, line, planes);
   const long out_plane = (long)g.out_height * g.out_width;
   const int chunks = g.row_chunks ? rows * g.row_chunks : (rows * g.pitch + 15) / 16;
-  for (int chunk = 0; chunk < chunks; chunk += 2) {
-    Piece pieces[2][16];
+  for (int chunk = 0; chunk < chunks; chunk += CHUNKS) {
+    Piece pieces[CHUNKS][16];
+    int count[CHUNKS];
     const int position = chunk_position(g, chunk), next = chunk + 1 < chunks ? chunk_position(g, chunk + 1) - position : 0;
-    const int count0 = find_pieces(g, position, oy, rows, pieces[0]), count1 = next ? find_pieces(g, position + next, oy, rows, pieces[1]) : 0;
-    for (int block = 0; block < out_channels; block += 8) {
-      const int o = MIN_OF(block, out_channels - 8);
-      float16 low[8], high[8];
 #pragma unroll
-      for (int i = 0; i < 8; ++i) {
-        low[i] = (float16)0.0f;
-        if (has_bias) low[i] = (float16)(LOAD(DTYPE, float32, bias, o + i));
-        high[i] = low[i];
+    for (int j = 0; j < CHUNKS; ++j) count[j] = j == 0 || next ? find_pieces(g, position + j * next, oy, rows, pieces[j]) : 0;
+    for (int block = 0; block < out_channels; block += CHANNEL_BLOCK) {
+      const int o = MIN_OF(block, out_channels - CHANNEL_BLOCK);
+      float16 sum[CHANNEL_BLOCK][CHUNKS];
+#pragma unroll
+      for (int i = 0; i < CHANNEL_BLOCK; ++i) {
+        const float16 first = has_bias ? (float16)(LOAD(DTYPE, float32, bias, o + i)) : (float16)0.0f;
+#pragma unroll
+        for (int j = 0; j < CHUNKS; ++j) sum[i][j] = first;
       }
-      accumulate_taps(g, w + (long)o * TAPS, planes + position, next, low, high);
+      accumulate_taps(g, w + (long)o * TAPS, planes + position, next, sum);
       __global STORAGE(DTYPE)* out = y + ((long)image * out_channels + o) * out_plane;
 #pragma unroll
-      for (int i = 0; i < 8; ++i) store_pieces(low[i], count0, pieces[0], scratch, out + i * out_plane);
+      for (int j = 0; j < CHUNKS; ++j)
 #pragma unroll
-      for (int i = 0; i < 8; ++i) store_pieces(high[i], count1, pieces[1], scratch, out + i * out_plane);
+        for (int i = 0; i < CHANNEL_BLOCK; ++i) store_pieces(sum[i][j], count[j], pieces[j], scratch, out + i * out_plane);
     }
   }
 }
@@ -196,7 +216,7 @@ FAT_KERNEL void stem_forward(TENSOR(const STORAGE(DTYPE), x), TENSOR(const float
 // ---- gradient of the weights
 
 #define OUT_BLOCK 32
-#define TAP_GROUPS ((TAPS + 5) / 6)  // the register tile is 4 output channels x 6 taps
+#define TAP_GROUPS ((TAPS + 5) / 6)
 
 // Rows [oy, oy + rows) of `channels` planes of dy into d[channel][length], zeros in the gaps, behind the last row and in missing channels.
 inline void load_gradient(Geometry g, __global const STORAGE(DTYPE)* dy, int oy, int rows, int channels, int length, __local float* d) {
@@ -216,43 +236,48 @@ inline void load_gradient(Geometry g, __global const STORAGE(DTYPE)* dy, int oy,
   }
 }
 
-// Sums over the lanes of v[0 .. 15], one sum per lane.
-inline float16 sum_lanes(float16* v) {
-  TRANSPOSE16(float16, v);
-  float16 sum = v[0];
+// Sums over the lanes of v[0 .. LANES - 1], one sum per lane.
+inline CAT(float, LANES) sum_lanes(CAT(float, LANES)* v) {
+  CAT(TRANSPOSE, LANES)(CAT(float, LANES), v);
+  CAT(float, LANES) sum = v[0];
 #pragma unroll
-  for (int i = 1; i < 16; ++i) sum += v[i];
+  for (int i = 1; i < LANES; ++i) sum += v[i];
   return sum;
 }
 
-// dw[tap of 6][output channel of 4] += sum over positions of d[channel][position] * planes[offsets[tap] + position]
+// dw[tap of 6][CHANNEL_STEP output channels] += sum over positions of d[channel][position] * planes[offsets[tap] + position]
 inline void accumulate_gradient(__local const float* restrict d, int length, __local const float* restrict planes, __local const int* offsets,
                                 __local float* restrict dw) {
   __local const float* restrict x[6];
 #pragma unroll
   for (int t = 0; t < 6; ++t) x[t] = planes + offsets[t];
-  float16 sum[24];
+  CAT(float, LANES) sum[6 * CHANNEL_STEP];
 #pragma unroll
-  for (int i = 0; i < 24; ++i) sum[i] = (float16)0.0f;
-  for (int k = 0; k < length; k += 16) {
-    float16 g[4];
+  for (int i = 0; i < 6 * CHANNEL_STEP; ++i) sum[i] = (CAT(float, LANES))0.0f;
+  for (int k = 0; k < length; k += LANES) {
+    CAT(float, LANES) g[CHANNEL_STEP];
 #pragma unroll
-    for (int o = 0; o < 4; ++o) g[o] = vload16(0, d + o * length + k);
+    for (int o = 0; o < CHANNEL_STEP; ++o) g[o] = CAT(vload, LANES)(0, d + o * length + k);
 #pragma unroll
     for (int t = 0; t < 6; ++t) {
-      const float16 value = vload16(0, x[t] + k);
+      const CAT(float, LANES) value = CAT(vload, LANES)(0, x[t] + k);
 #pragma unroll
-      for (int o = 0; o < 4; ++o) sum[t * 4 + o] = fma(g[o], value, sum[t * 4 + o]);
+      for (int o = 0; o < CHANNEL_STEP; ++o) sum[t * CHANNEL_STEP + o] = fma(g[o], value, sum[t * CHANNEL_STEP + o]);
     }
   }
-  float16 rest[16];
+  // The sums that do not fill a second square of LANES x LANES.
+  CAT(float, LANES) rest[LANES];
 #pragma unroll
-  for (int i = 0; i < 8; ++i) {
-    rest[i] = sum[16 + i];
-    rest[i + 8] = (float16)0.0f;
+  for (int i = 0; i < LANES / 2; ++i) {
+    rest[i] = sum[LANES + i];
+    rest[i + LANES / 2] = (CAT(float, LANES))0.0f;
   }
-  vstore16(vload16(0, dw) + sum_lanes(sum), 0, dw);
+  CAT(vstore, LANES)(CAT(vload, LANES)(0, dw) + sum_lanes(sum), 0, dw);
+#if LANES == 16
   vstore8(vload8(0, dw + 16) + sum_lanes(rest).lo, 0, dw + 16);
+#else
+  vstore4(vload4(0, dw + 8) + sum_lanes(rest).lo, 0, dw + 8);
+#endif
 }
 
 // Grid: parts by ceil(O / 32). A part is `bands_per_part` successive bands of the sequence of all images' bands. Local memory: line, planes,
@@ -279,13 +304,14 @@ FAT_KERNEL void stem_weight_gradient(TENSOR(const STORAGE(DTYPE), x), TENSOR(con
     const int length = (rows * g.pitch + 15) / 16 * 16;
     load_band(g, x + (long)image * CHANNELS * g.height * g.width, oy, rows, line, planes);
     load_gradient(g, dy + ((long)image * out_channels + o) * g.out_height * g.out_width, oy, rows, outs, length, d);
-    for (int i = 0; i < outs; i += 4)
+    for (int i = 0; i < outs; i += CHANNEL_STEP)
       for (int t = 0; t < TAP_GROUPS; ++t)
-        accumulate_gradient(d + i * length, length, planes, offsets + t * 6, dw + (i / 4 * TAP_GROUPS + t) * 24);
+        accumulate_gradient(d + i * length, length, planes, offsets + t * 6, dw + (i / CHANNEL_STEP * TAP_GROUPS + t) * 6 * CHANNEL_STEP);
   }
   __global float* out = partial + ((long)get_group_id(0) * out_channels + o) * TAPS;
   for (int i = 0; i < outs; ++i)
-    for (int t = 0; t < TAPS; ++t) out[i * TAPS + t] = dw[(i / 4 * TAP_GROUPS + t / 6) * 24 + t % 6 * 4 + i % 4];
+    for (int t = 0; t < TAPS; ++t)
+      out[i * TAPS + t] = dw[((i / CHANNEL_STEP * TAP_GROUPS + t / 6) * 6 + t % 6) * CHANNEL_STEP + i % CHANNEL_STEP];
 }
 
 // Grid: ceil(n / 1024).

@@ -9,7 +9,7 @@
 #define MOST_FILTERS 512  // the largest out_block * in_block
 #endif
 #define SLAB 192  // tiles: 2 x 16 x SLAB floats of V stay in the first-level cache
-#define CHUNK 16  // tiles between two rounds of prefetching
+#define CHUNK (NARROW_REGISTERS ? 64 : 16)  // tiles between two rounds of prefetching, the depth of a register tile
 #include "common/register_tile.clh"
 #include "conv_winograd_formulas.clh"
 

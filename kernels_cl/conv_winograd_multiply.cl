@@ -38,13 +38,17 @@ inline void multiply_tiles(int blocks, long stride, __global const float* restri
     c[i][0] = first ? (float16)0.0f : vload16(2 * i, m);
     c[i][1] = first ? (float16)0.0f : vload16(2 * i + 1, m);
   }
-  for (int block = 0; block < blocks; ++block, v += stride, u += 16 * 32, next_u += next_size) {
-#pragma unroll
-    for (int i = 0; i < 8; ++i) PREFETCH_SECOND(v + next_v + i * 16);
-    for (int i = 0; i < next_size; i += 16) PREFETCH_SECOND(next_u + i);
 #define OF_TILE(p, x) (p)[(x) * 16]
 #define OF_CHANNEL(p, y) vload16(y, p)
-    REGISTER_TILE(float16, float16, c, 16, 2, v, 1, OF_TILE, u, 32, OF_CHANNEL, FUSED_MULTIPLY_ADD)
+  // Where the parts of a register tile follow each other, blocks of 16 steps each would make them short: all that lies ahead comes first.
+  const int at_once = NARROW_REGISTERS ? blocks : 1;
+  for (int block = 0; block < blocks; block += at_once, v += at_once * stride, u += at_once * 16 * 32) {
+    for (int ahead = 0; ahead < at_once; ++ahead, next_u += next_size) {
+#pragma unroll
+      for (int i = 0; i < 8; ++i) PREFETCH_SECOND(v + ahead * stride + next_v + i * 16);
+      for (int i = 0; i < next_size; i += 16) PREFETCH_SECOND(next_u + i);
+    }
+    REGISTER_TILE_IN_BLOCKS(float16, float16, c, at_once, stride, 16 * 32, 16, 2, v, 1, OF_TILE, u, 32, OF_CHANNEL, FUSED_MULTIPLY_ADD)
   }
 #pragma unroll
   for (int i = 0; i < 8; ++i) {

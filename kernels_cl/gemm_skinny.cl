@@ -14,6 +14,26 @@
 #define ROWS_TILE (1024 * L)  // rows: sums of one task, rows rounded up to 4 times columns rounded up to 4 L
 #define OUTER_ROWS 32
 
+// Tiles of sums, for 32 registers of 64 bytes or 16 of 32: rows by DOT_COLUMNS vectors H of HL lanes, and 4 rows by TILE_VECTORS vectors.
+#if NARROW_REGISTERS
+#if WIDE
+#define HL 4
+#else
+#define HL 8
+#endif
+#define DOT_ROWS 2
+#define TILE_VECTORS 1
+#define FIRST_HALF(v) (v).lo
+#define WIDENED(h) ((V)(h, (H)0))
+#else
+#define HL L
+#define DOT_ROWS 4
+#define TILE_VECTORS 4
+#define FIRST_HALF(v) (v)
+#define WIDENED(h) (h)
+#endif
+#define H CAT(T, HL)
+
 // Mirrors SkinnyPlan in csrc/ops/gemm/skinny.cpp.
 typedef struct {
   long slice;   // steps of k of one slice
@@ -163,32 +183,45 @@ FAT_KERNEL void gemm_dot(ARGUMENTS) {
     long k0 = start;
     do {
       const int steps = min((long)PARK_K, end - k0), whole = steps / L * L;
-      for (int q = 0; q < m; q += 4) {
-        __global const storage_t* row[4];
-        V sum[4][DOT_COLUMNS];
+      for (int q = 0; q < m; q += DOT_ROWS) {
+        __global const storage_t* row[DOT_ROWS];
+        H sum[DOT_ROWS][DOT_COLUMNS];
 #pragma unroll
-        for (int i = 0; i < 4; i++) {
+        for (int i = 0; i < DOT_ROWS; i++) {
           row[i] = a + min(q + i, m - 1) * p.a_row + k0;
 #pragma unroll
-          for (int j = 0; j < DOT_COLUMNS; j++) sum[i][j] = k0 == start ? (V)0 : parked[(q + i) * DOT_COLUMNS + j];
+          for (int j = 0; j < DOT_COLUMNS; j++) sum[i][j] = k0 == start ? (H)0 : FIRST_HALF(parked[(q + i) * DOT_COLUMNS + j]);
         }
-        // Two columns of the next steps, or of the next columns.
+        // For every two rows a column of the next steps, or of the next columns.
         __global const storage_t* ahead = k0 + PARK_K < end ? b + n * p.b_column + k0 + PARK_K : b + (n + DOT_COLUMNS) * p.b_column + start;
         ahead += q / 2 * p.b_column;
         const int prefetch = q / 2 < DOT_COLUMNS;
         for (int k = 0; k < whole; k += L) {
-          V w[DOT_COLUMNS];
           if (prefetch) {
             PREFETCH_SECOND(ahead + k);
-            PREFETCH_SECOND(ahead + p.b_column + k);
+            if (DOT_ROWS == 4) PREFETCH_SECOND(ahead + p.b_column + k);
           }
 #pragma unroll
-          for (int j = 0; j < DOT_COLUMNS; j++) w[j] = load_vector(column[j] + k0 + k);
+          for (int h = k; h < k + L; h += HL) {
+#if NARROW_REGISTERS
+            const H x0 = LOADV(DTYPE, COMPUTE, HL, row[0], h), x1 = LOADV(DTYPE, COMPUTE, HL, row[1], h);
 #pragma unroll
-          for (int i = 0; i < 4; i++) {
-            const V x = load_vector(row[i] + k);
+            for (int j = 0; j < DOT_COLUMNS; j++) {
+              const H w = LOADV(DTYPE, COMPUTE, HL, column[j], k0 + h);
+              sum[0][j] = fma(x0, w, sum[0][j]);
+              sum[1][j] = fma(x1, w, sum[1][j]);
+            }
+#else
+            V w[DOT_COLUMNS];
 #pragma unroll
-            for (int j = 0; j < DOT_COLUMNS; j++) sum[i][j] = fma(x, w[j], sum[i][j]);
+            for (int j = 0; j < DOT_COLUMNS; j++) w[j] = load_vector(column[j] + k0 + h);
+#pragma unroll
+            for (int i = 0; i < DOT_ROWS; i++) {
+              const V x = load_vector(row[i] + h);
+#pragma unroll
+              for (int j = 0; j < DOT_COLUMNS; j++) sum[i][j] = fma(x, w[j], sum[i][j]);
+            }
+#endif
           }
         }
         if (whole < steps) {
@@ -196,16 +229,22 @@ FAT_KERNEL void gemm_dot(ARGUMENTS) {
 #pragma unroll
           for (int j = 0; j < DOT_COLUMNS; j++) w[j] = load_first(column[j] + k0 + whole, steps - whole);
 #pragma unroll
-          for (int i = 0; i < 4; i++) {
+          for (int i = 0; i < DOT_ROWS; i++) {
             const V x = load_first(row[i] + whole, steps - whole);
 #pragma unroll
-            for (int j = 0; j < DOT_COLUMNS; j++) sum[i][j] = fma(x, w[j], sum[i][j]);
+            for (int j = 0; j < DOT_COLUMNS; j++) {
+#if NARROW_REGISTERS
+              sum[i][j] = fma(x.lo, w[j].lo, fma(x.hi, w[j].hi, sum[i][j]));
+#else
+              sum[i][j] = fma(x, w[j], sum[i][j]);
+#endif
+            }
           }
         }
 #pragma unroll
-        for (int i = 0; i < 4; i++)
+        for (int i = 0; i < DOT_ROWS; i++)
 #pragma unroll
-          for (int j = 0; j < DOT_COLUMNS; j++) parked[(q + i) * DOT_COLUMNS + j] = sum[i][j];
+          for (int j = 0; j < DOT_COLUMNS; j++) parked[(q + i) * DOT_COLUMNS + j] = WIDENED(sum[i][j]);
       }
       k0 += PARK_K;
     } while (k0 < end);
@@ -239,29 +278,29 @@ FAT_KERNEL void gemm_rows(ARGUMENTS) {
       // Rows are multiplied four at a time: rubbish in the missing ones may be denormal, which slows multiply-adds a hundredfold.
       for (int q = m; q % 4 != 0; q++) factors[k * MAX_SMALL + q] = 0;
     }
-    for (int x = 0; x < columns; x += 4 * L)
+    for (int x = 0; x < columns; x += TILE_VECTORS * L)
       for (int q = 0; q < m; q += 4) {
-        V sum[4][4];
+        V sum[4][TILE_VECTORS];
 #pragma unroll
         for (int i = 0; i < 4; i++)
 #pragma unroll
-          for (int j = 0; j < 4; j++) sum[i][j] = k0 == start ? (V)0 : *(__local V*)(tile + (q + i) * pitch + x + j * L);
+          for (int j = 0; j < TILE_VECTORS; j++) sum[i][j] = k0 == start ? (V)0 : *(__local V*)(tile + (q + i) * pitch + x + j * L);
         for (int k = 0; k < steps; k++) {
           __global const storage_t* row = b + (k0 + k) * p.b_row + x;
-          V w[4];
+          V w[TILE_VECTORS];
 #pragma unroll
-          for (int j = 0; j < 4; j++) w[j] = load_vector(row + j * L);
+          for (int j = 0; j < TILE_VECTORS; j++) w[j] = load_vector(row + j * L);
 #pragma unroll
           for (int i = 0; i < 4; i++) {
             const V s = (V)(factors[k * MAX_SMALL + q + i]);
 #pragma unroll
-            for (int j = 0; j < 4; j++) sum[i][j] = fma(s, w[j], sum[i][j]);
+            for (int j = 0; j < TILE_VECTORS; j++) sum[i][j] = fma(s, w[j], sum[i][j]);
           }
         }
 #pragma unroll
         for (int i = 0; i < 4; i++)
 #pragma unroll
-          for (int j = 0; j < 4; j++) *(__local V*)(tile + (q + i) * pitch + x + j * L) = sum[i][j];
+          for (int j = 0; j < TILE_VECTORS; j++) *(__local V*)(tile + (q + i) * pitch + x + j * L) = sum[i][j];
       }
     k0 += BLOCK_K;
   } while (k0 < end);
@@ -303,32 +342,32 @@ FAT_KERNEL void gemm_outer(ARGUMENTS) {
   const int block = 16 * L;
   for (int x0 = 0; x0 < columns; x0 += block)
     for (int r = 0; r < rows; r += 4)
-      for (int x = x0; x < min(x0 + block, columns); x += 4 * L) {
-        V sum[4][4];
+      for (int x = x0; x < min(x0 + block, columns); x += TILE_VECTORS * L) {
+        V sum[4][TILE_VECTORS];
 #pragma unroll
         for (int i = 0; i < 4; i++)
 #pragma unroll
-          for (int j = 0; j < 4; j++) sum[i][j] = (V)0;
+          for (int j = 0; j < TILE_VECTORS; j++) sum[i][j] = (V)0;
         for (int k = 0; k < steps; k++) {
-          V w[4];
+          V w[TILE_VECTORS];
 #pragma unroll
-          for (int j = 0; j < 4; j++) w[j] = load_vector(b + k * p.b_row + x + j * L);
+          for (int j = 0; j < TILE_VECTORS; j++) w[j] = load_vector(b + k * p.b_row + x + j * L);
 #pragma unroll
           for (int i = 0; i < 4; i++) {
             const V s = (V)(factors[k * OUTER_ROWS + r + i]);
 #pragma unroll
-            for (int j = 0; j < 4; j++) sum[i][j] = fma(s, w[j], sum[i][j]);
+            for (int j = 0; j < TILE_VECTORS; j++) sum[i][j] = fma(s, w[j], sum[i][j]);
           }
         }
-        if (plan.streaming && r + 4 <= rows && x + 4 * L <= columns) {
+        if (plan.streaming && r + 4 <= rows && x + TILE_VECTORS * L <= columns) {
 #pragma unroll
           for (int i = 0; i < 4; i++)
 #pragma unroll
-            for (int j = 0; j < 4; j++) STREAM(sum[i][j], c + (r + i) * p.c_row + x + j * L);
+            for (int j = 0; j < TILE_VECTORS; j++) STREAM(sum[i][j], c + (r + i) * p.c_row + x + j * L);
           continue;
         }
         for (int i = 0; i < min(4, rows - r); i++)
-          for (int j = 0; j < 4; j++) {
+          for (int j = 0; j < TILE_VECTORS; j++) {
             const int y = x + j * L;
             V v = sum[i][j];
             if (y + L <= columns) {
