@@ -203,8 +203,13 @@ FAT_KERNEL void stem_forward(TENSOR(const STORAGE(DTYPE), x), TENSOR(const float
 #pragma unroll
         for (int j = 0; j < CHUNKS; ++j) sum[i][j] = first;
       }
-      accumulate_taps(g, w + (long)o * TAPS, planes + position, next, sum);
       __global STORAGE(DTYPE)* out = y + ((long)image * out_channels + o) * out_plane;
+      // Each channel is a stream of its own, more of them than processors follow: lines of the next chunk are brought here.
+#pragma unroll
+      for (int i = 0; i < CHANNEL_BLOCK; ++i)
+#pragma unroll
+        for (int j = 0; j < CHUNKS; ++j) PREFETCH_FIRST(out + i * out_plane + pieces[0][0].target + (CHUNKS + j) * 16);
+      accumulate_taps(g, w + (long)o * TAPS, planes + position, next, sum);
 #pragma unroll
       for (int j = 0; j < CHUNKS; ++j)
 #pragma unroll

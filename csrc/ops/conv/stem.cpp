@@ -1,5 +1,7 @@
 #include "ops/conv/stem.h"
 
+#include "opencl/prefetch.h"
+
 #include <algorithm>
 
 namespace ocl::ops {
@@ -84,8 +86,9 @@ const char* refuse(ConvPass pass, const ConvProblem& p, const Device& device) {
 
 Variant variant(const ConvProblem& p) { return Variant().add(p.in_channels, 4).add(p.kernel[1], 8).add(p.stride[1], 4).add(p.dtype); }
 
-Defines defines(const ConvProblem& p) {
+Defines defines(const ConvProblem& p, const Device& device) {
   Defines result;
+  add_prefetch_define(result, device);
   result.add("CHANNELS", p.in_channels).add("KERNEL", p.kernel[1]).add("STRIDE", p.stride[1]);
   dtype(result, "DTYPE", p.dtype);
   return result;
@@ -94,7 +97,7 @@ Defines defines(const ConvProblem& p) {
 void run_forward(Queue& queue, const ConvProblem& p, const ConvOperands& operands, void* workspace) {
   static KernelSite site("conv_stem.cl", "stem_forward"), widen_site("conv_stem.cl", "stem_widen");
   const Plan plan = make_plan(ConvPass::forward, p, queue.device());
-  const auto make_defines = [&] { return defines(p); };
+  const auto make_defines = [&] { return defines(p, queue.device()); };
   const void* w = operands.w;
   if (p.dtype != DType::float32) {
     launch(queue, widen_site.get(queue.device(), variant(p), make_defines), Range(ceil_div(p.w_numel(), 1024)), Range(1), w, workspace,
@@ -109,7 +112,7 @@ void run_forward(Queue& queue, const ConvProblem& p, const ConvOperands& operand
 void run_weight_gradient(Queue& queue, const ConvProblem& p, const ConvOperands& operands, void* workspace) {
   static KernelSite site("conv_stem.cl", "stem_weight_gradient"), sum_site("conv_stem.cl", "stem_sum_partials");
   const Plan plan = make_plan(ConvPass::backward_weight, p, queue.device());
-  const auto make_defines = [&] { return defines(p); };
+  const auto make_defines = [&] { return defines(p, queue.device()); };
   launch(queue, site.get(queue.device(), variant(p), make_defines), Range(plan.parts, ceil_div(p.out_channels, out_block)), Range(1, 1), operands.x,
          operands.y, workspace, plan.geometry, static_cast<int32_t>(p.out_channels), static_cast<int32_t>(plan.bands_per_part),
          static_cast<int32_t>(plan.bands), LocalMemory{plan.local_bytes});
