@@ -114,6 +114,11 @@ FAT_KERNEL void conv_multiply(TENSOR(const T, x), TENSOR(const float, packed), T
         } else {
           EACH_ROW c[i][0] = c[i][1] = (float16)(has_bias && i < rows ? LOAD(DTYPE, float32, bias, group * s.out_channels + o + i) : 0.0f);
         }
+        // Each channel of the result is a stream of its own, more of them than processors follow.
+        if (last && whole) EACH_ROW {
+          PREFETCH_FIRST(y + n * image + (long)(o + i) * plane + at);
+          PREFETCH_FIRST(y + n * image + (long)(o + i) * plane + at + 16);
+        }
         const int vectors = width > 16 ? 2 : 1;
         if (weight_row) {
           a = packed + (long)o * weight_row + k0;

@@ -1,5 +1,7 @@
 #include "ops/conv/implicit_gemm.h"
 
+#include "opencl/prefetch.h"
+
 #include "ops/conv/combine.h"
 #include "ops/conv/gather.h"
 #include "ops/elementwise/elementwise.h"
@@ -122,7 +124,10 @@ Defines gather_defines(DType type, int stride, bool volume) {
 }
 
 Kernel& specialise(KernelSite& site, Device& device, DType type, int stride, bool volume) {
-  return site.get(device, Variant().add(type).add(stride, 3).add(volume, 1), [&] { return gather_defines(type, stride, volume); });
+  return site.get(device, Variant().add(type).add(stride, 3).add(volume, 1), [&] {
+    Defines defines = gather_defines(type, stride, volume);
+    return add_prefetch_define(defines, device);
+  });
 }
 
 int64_t packed_floats(const Gather& g) { return g.groups * round_up(g.shape.out_channels, 8) * g.depth(); }
