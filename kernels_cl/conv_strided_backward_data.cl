@@ -50,11 +50,11 @@ FAT_KERNEL void pack_filters(TENSOR(const STORAGE(DTYPE), w), TENSOR(float, pack
 }
 
 #define STRIP 2048  // positions per task
-#define VIEW (STRIP + 32)
+#define VIEW_PITCH (STRIP + 32)
 
 // Grid: O by ceil(positions / STRIP).
 FAT_KERNEL void pack_panels(TENSOR(const STORAGE(DTYPE), dy), TENSOR(float, packed), int height, int width, int positions) {
-  __local float views[4 * VIEW] __attribute__((aligned(64)));
+  __local float views[4 * VIEW_PITCH] __attribute__((aligned(64)));
   OPEN_RESTRICT(const STORAGE(DTYPE), dy);
   OPEN_RESTRICT(float, packed);
   const int channel = get_group_id(0), channels = get_num_groups(0), begin = get_group_id(1) * STRIP, end = MIN_OF(positions, begin + STRIP);
@@ -64,7 +64,7 @@ FAT_KERNEL void pack_panels(TENSOR(const STORAGE(DTYPE), dy), TENSOR(float, pack
     const int first = MAX_OF(0, begin - image * area), last = MIN_OF(area, end - image * area);  // pixels of this image in the strip
     for (int view = 0; view < 4; ++view) {
       const int dx = view & 1, shift = (view >> 1) * width + dx, inside = MIN_OF(last, area - shift);
-      __local float* target = views + view * VIEW + image * area - begin;
+      __local float* target = views + view * VIEW_PITCH + image * area - begin;
       for (int i = first; i < inside; i += 16) vstore16(LOADV(DTYPE, float32, 16, source, shift + i), 0, target + i);
       for (int i = MAX_OF(first, inside); i < last; ++i) target[i] = 0;
       if (dx)
@@ -72,11 +72,11 @@ FAT_KERNEL void pack_panels(TENSOR(const STORAGE(DTYPE), dy), TENSOR(float, pack
     }
   }
   for (int view = 0; view < 4; ++view)
-    for (int i = end - begin; i % 16 != 0; ++i) views[view * VIEW + i] = 0;
+    for (int i = end - begin; i % 16 != 0; ++i) views[view * VIEW_PITCH + i] = 0;
   for (int i = 0; i < end - begin; i += 16) {
     __global float* target = packed + ((long)((begin + i) / 16) * channels + channel) * 64;
 #pragma unroll
-    for (int view = 0; view < 4; ++view) vstore16(vload16(0, views + view * VIEW + i), view, target);
+    for (int view = 0; view < 4; ++view) vstore16(vload16(0, views + view * VIEW_PITCH + i), view, target);
   }
 }
 
@@ -148,10 +148,43 @@ typedef struct {
 #define ADD_TAP(tap, parity, v)                                  \
   _Pragma("unroll") for (int i = 0; i < 4; ++i) s[i * 4 + parity] = fma((float16)(w[i * 9 + tap]), v, s[i * 4 + parity]);
 
+// sum[4 input channels][parity] (+)= two taps of it, over all output channels: what 16 registers of 32 bytes hold at once. One tap where the
+// second is below 0.
+inline void add_taps(__global const float* restrict view0, __global const float* restrict view1, long channel, __global const float* restrict w, int tap0,
+                     int tap1, int channels, int first, float16* sum) {
+  float16 s[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) s[i] = first ? (float16)0.0f : sum[i * 4];
+  for (int k = 0; k < channels; ++k, view0 += channel, view1 += channel, w += 36) {
+    const float16 v0 = vload16(0, view0);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) s[i] = fma((float16)(w[i * 9 + tap0]), v0, s[i]);
+    if (tap1 < 0) continue;
+    const float16 v1 = vload16(0, view1);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) s[i] = fma((float16)(w[i * 9 + tap1]), v1, s[i]);
+  }
+#pragma unroll
+  for (int i = 0; i < 4; ++i) sum[i * 4] = s[i];
+}
+
 // sum[4 input channels][4 parities] over all output channels; w[output channel][4][9]. Meanwhile `step` floats per output channel of what
 // is multiplied later are brought to the second-level cache. Not inlined: Intel's compiler would keep some of the sums in memory.
 __attribute__((noinline)) void multiply_panel(__global const float* restrict p, Layout layout, __global const float* restrict w,
                                                           int channels, __global const float* later, int step, float16* sum) {
+#if NARROW_REGISTERS
+  // Blocks of channels whose views stay in the first-level cache.
+  for (int begin = 0; begin < channels; begin += 32, p += 32 * layout.channel, w += 32 * 36) {
+    const int count = MIN_OF(32, channels - begin), first = begin == 0;
+    for (int k = 0; k < count; ++k, later += step)
+      for (int i = 0; i < step; i += 16) PREFETCH_SECOND(later + i);
+    add_taps(p, p + layout.view01, layout.channel, w, 8, 6, count, first, sum + 3);
+    add_taps(p + layout.view10, p + layout.view11, layout.channel, w, 2, 0, count, 0, sum + 3);
+    add_taps(p, p + layout.view01, layout.channel, w, 5, 3, count, first, sum + 1);
+    add_taps(p, p + layout.view10, layout.channel, w, 7, 1, count, first, sum + 2);
+    add_taps(p, p, layout.channel, w, 4, -1, count, first, sum);
+  }
+#else
   float16 s[16];  // in registers, whatever becomes of sum
 #pragma unroll
   for (int i = 0; i < 16; ++i) s[i] = (float16)0.0f;
@@ -168,6 +201,7 @@ __attribute__((noinline)) void multiply_panel(__global const float* restrict p, 
   }
 #pragma unroll
   for (int i = 0; i < 16; ++i) sum[i] = s[i];
+#endif
 }
 
 // Grid: ceil(panels / panels_per_task) by groups of `channels_per_task` (a multiple of 4) input channels.

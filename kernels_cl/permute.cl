@@ -52,11 +52,11 @@ inline void copy_block(__global const T* restrict from, __global T* restrict to,
         for (int ii = i; ii < MIN_OF(i + 4, width); ii++) to[jj * to1 + ii] = from[ii * from0 + jj];
 }
 #else
-#if E == 8
+#include "common/transpose16.clh"
 #include "common/transpose8.clh"
+#if E == 8
 #define L 8
 #else
-#include "common/transpose16.clh"
 #define L 16
 #endif
 #define V CAT(T, L)
