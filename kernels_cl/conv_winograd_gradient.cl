@@ -19,12 +19,21 @@
 inline void multiply_channels(int tiles, __global const float* restrict d, __global const float* restrict v, const long between,
                               __local float* restrict du, int pitch, int first, __global const float* next_d, __global const float* next_v,
                               int next_tiles) {
+#if NARROW_REGISTERS
+  __local float16* c[8];
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    c[i] = (__local float16*)(du + i * pitch);
+    if (first) c[i][0] = c[i][1] = (float16)0.0f;
+  }
+#else
   float16 c[8][2];
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
     c[i][0] = first ? (float16)0.0f : vload16(0, du + i * pitch);
     c[i][1] = first ? (float16)0.0f : vload16(0, du + i * pitch + 16);
   }
+#endif
 #define OF_BLOCK(p, y) vload16(0, (p) + ((y) ? between : 0))
   for (int t = 0; t < tiles; t += CHUNK) {
     const int steps = MIN_OF(CHUNK, tiles - t);
@@ -37,11 +46,13 @@ inline void multiply_channels(int tiles, __global const float* restrict d, __glo
     next_v += next_tiles * 16;
     REGISTER_TILE(float16, float16, c, steps, 2, d + t * 16, 16, NEXT_ELEMENT, v + t * 16, 16, OF_BLOCK, FUSED_MULTIPLY_ADD)
   }
+#if !NARROW_REGISTERS
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
     vstore16(c[i][0], 0, du + i * pitch);
     vstore16(c[i][1], 0, du + i * pitch + 16);
   }
+#endif
 }
 
 // 16 input channels of one output channel: u[point] = 16 channels, dw[channel * FILTER_TAPS + tap] in scratch.
