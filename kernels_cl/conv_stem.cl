@@ -194,6 +194,7 @@ FAT_KERNEL void stem_forward(TENSOR(const STORAGE(DTYPE), x), TENSOR(const float
     const int position = chunk_position(g, chunk), next = chunk + 1 < chunks ? chunk_position(g, chunk + 1) - position : 0;
 #pragma unroll
     for (int j = 0; j < CHUNKS; ++j) count[j] = j == 0 || next ? find_pieces(g, position + j * next, oy, rows, pieces[j]) : 0;
+    const int ahead = count[0] ? pieces[0][0].target + CHUNKS * 16 : 0;
     for (int block = 0; block < out_channels; block += CHANNEL_BLOCK) {
       const int o = MIN_OF(block, out_channels - CHANNEL_BLOCK);
       float16 sum[CHANNEL_BLOCK][CHUNKS];
@@ -208,7 +209,7 @@ FAT_KERNEL void stem_forward(TENSOR(const STORAGE(DTYPE), x), TENSOR(const float
 #pragma unroll
       for (int i = 0; i < CHANNEL_BLOCK; ++i)
 #pragma unroll
-        for (int j = 0; j < CHUNKS; ++j) PREFETCH_FIRST(out + i * out_plane + pieces[0][0].target + (CHUNKS + j) * 16);
+        for (int j = 0; j < CHUNKS; ++j) PREFETCH_FIRST(out + i * out_plane + ahead + j * 16);
       accumulate_taps(g, w + (long)o * TAPS, planes + position, next, sum);
 #pragma unroll
       for (int j = 0; j < CHUNKS; ++j)

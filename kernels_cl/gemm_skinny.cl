@@ -5,6 +5,7 @@
 //   gemm_finish adds the partial sums of dot and rows when k was cut into slices, in a fixed order.
 // Grids: (columns of c in blocks, slices of k, batch); outer: (rows of c in blocks, columns in blocks, batch).
 #include "common/gemm.clh"
+#include "common/horizontal_sum.clh"
 
 // defines: DTYPE, WIDE
 #define MAX_SMALL 32    // rows of dot and rows, k of outer
@@ -66,37 +67,6 @@ typedef struct {
   b += batch * p.b_batch;                   \
   c += batch * p.c_batch;                   \
   d += batch * p.d_batch
-
-inline T horizontal_sum(V v) {
-#if L == 16
-  const float8 u = v.lo + v.hi;
-#else
-  const double8 u = v;
-#endif
-  const CAT(T, 4) w = u.lo + u.hi;
-  const CAT(T, 2) x = w.lo + w.hi;
-  return x.x + x.y;
-}
-
-// The horizontal sums of L vectors at once, in their order: halves, quarters and so on of two vectors side by side are added. Each step takes
-// two shuffles of one instruction (sums of neighbours would, too, but compilers make slower horizontal additions of them).
-#if L == 16
-inline V add_halves(V a, V b) { return (V)(a.lo, b.lo) + (V)(a.hi, b.hi); }
-inline V add_quarters(V a, V b) { return (V)(a.s0123, a.s89ab, b.s0123, b.s89ab) + (V)(a.s4567, a.scdef, b.s4567, b.scdef); }
-inline V add_eighths(V a, V b) {
-  return (V)(a.s0, b.s0, a.s1, b.s1, a.s4, b.s4, a.s5, b.s5, a.s8, b.s8, a.s9, b.s9, a.sc, b.sc, a.sd, b.sd) +
-         (V)(a.s2, b.s2, a.s3, b.s3, a.s6, b.s6, a.s7, b.s7, a.sa, b.sa, a.sb, b.sb, a.se, b.se, a.sf, b.sf);
-}
-inline V add_rest(V a, V b) { return (V)(a.s01, b.s01, a.s45, b.s45, a.s89, b.s89, a.scd, b.scd) + (V)(a.s23, b.s23, a.s67, b.s67, a.sab, b.sab, a.sef, b.sef); }
-#define FOUR_SUMS(i) add_quarters(add_halves(v[i], v[(i) + 4]), add_halves(v[(i) + 8], v[(i) + 12]))
-inline V horizontal_sums(const V* v) { return add_rest(add_eighths(FOUR_SUMS(0), FOUR_SUMS(1)), add_eighths(FOUR_SUMS(2), FOUR_SUMS(3))); }
-#else
-inline V add_halves(V a, V b) { return (V)(a.lo, b.lo) + (V)(a.hi, b.hi); }
-inline V add_quarters(V a, V b) { return (V)(a.s01, a.s45, b.s01, b.s45) + (V)(a.s23, a.s67, b.s23, b.s67); }
-inline V add_rest(V a, V b) { return (V)(a.s0, b.s0, a.s2, b.s2, a.s4, b.s4, a.s6, b.s6) + (V)(a.s1, b.s1, a.s3, b.s3, a.s5, b.s5, a.s7, b.s7); }
-#define FOUR_SUMS(i) add_quarters(add_halves(v[i], v[(i) + 2]), add_halves(v[(i) + 4], v[(i) + 6]))
-inline V horizontal_sums(const V* v) { return add_rest(FOUR_SUMS(0), FOUR_SUMS(1)); }
-#endif
 
 // c[row, column] from its sum.
 #define FINISH_SCALAR(sum, row, column)                                                                               \
@@ -165,6 +135,57 @@ inline void dot_row(__global const storage_t* a, __global const storage_t* b, __
   }
 }
 
+// sum[i][j] += `steps` products of row i, and of column j from k0 on. Meanwhile as much of `ahead` (null: nothing) and, with four rows, of the
+// column behind it is brought to the second-level cache.
+inline __attribute__((always_inline)) void add_dots(__global const storage_t* const* row, __global const storage_t* const* column, long k0, int steps,
+                                                    __global const storage_t* ahead, long pitch, H sum[DOT_ROWS][DOT_COLUMNS]) {
+  const int whole = steps / L * L;
+  for (int k = 0; k < whole; k += L) {
+    if (ahead) {
+      PREFETCH_SECOND(ahead + k);
+      if (DOT_ROWS == 4) PREFETCH_SECOND(ahead + pitch + k);
+    }
+#pragma unroll
+    for (int h = k; h < k + L; h += HL) {
+#if NARROW_REGISTERS
+      const H x0 = LOADV(DTYPE, COMPUTE, HL, row[0], h), x1 = LOADV(DTYPE, COMPUTE, HL, row[1], h);
+#pragma unroll
+      for (int j = 0; j < DOT_COLUMNS; j++) {
+        const H w = LOADV(DTYPE, COMPUTE, HL, column[j], k0 + h);
+        sum[0][j] = fma(x0, w, sum[0][j]);
+        sum[1][j] = fma(x1, w, sum[1][j]);
+      }
+#else
+      V w[DOT_COLUMNS];
+#pragma unroll
+      for (int j = 0; j < DOT_COLUMNS; j++) w[j] = load_vector(column[j] + k0 + h);
+#pragma unroll
+      for (int i = 0; i < DOT_ROWS; i++) {
+        const V x = load_vector(row[i] + h);
+#pragma unroll
+        for (int j = 0; j < DOT_COLUMNS; j++) sum[i][j] = fma(x, w[j], sum[i][j]);
+      }
+#endif
+    }
+  }
+  if (whole == steps) return;
+  V w[DOT_COLUMNS];
+#pragma unroll
+  for (int j = 0; j < DOT_COLUMNS; j++) w[j] = load_first(column[j] + k0 + whole, steps - whole);
+#pragma unroll
+  for (int i = 0; i < DOT_ROWS; i++) {
+    const V x = load_first(row[i] + whole, steps - whole);
+#pragma unroll
+    for (int j = 0; j < DOT_COLUMNS; j++) {
+#if NARROW_REGISTERS
+      sum[i][j] = fma(x.lo, w[j].lo, fma(x.hi, w[j].hi, sum[i][j]));
+#else
+      sum[i][j] = fma(x, w[j], sum[i][j]);
+#endif
+    }
+  }
+}
+
 FAT_KERNEL void gemm_dot(ARGUMENTS) {
   OPEN_ALL;
   const long n0 = (long)get_group_id(0) * plan.columns, n1 = min(n0 + plan.columns, p.n);
@@ -182,7 +203,6 @@ FAT_KERNEL void gemm_dot(ARGUMENTS) {
     for (int j = 0; j < DOT_COLUMNS; j++) column[j] = b + min(n + j, n1 - 1) * p.b_column;
     long k0 = start;
     do {
-      const int steps = min((long)PARK_K, end - k0), whole = steps / L * L;
       for (int q = 0; q < m; q += DOT_ROWS) {
         __global const storage_t* row[DOT_ROWS];
         H sum[DOT_ROWS][DOT_COLUMNS];
@@ -195,52 +215,7 @@ FAT_KERNEL void gemm_dot(ARGUMENTS) {
         // For every two rows a column of the next steps, or of the next columns.
         __global const storage_t* ahead = k0 + PARK_K < end ? b + n * p.b_column + k0 + PARK_K : b + (n + DOT_COLUMNS) * p.b_column + start;
         ahead += q / 2 * p.b_column;
-        const int prefetch = q / 2 < DOT_COLUMNS;
-        for (int k = 0; k < whole; k += L) {
-          if (prefetch) {
-            PREFETCH_SECOND(ahead + k);
-            if (DOT_ROWS == 4) PREFETCH_SECOND(ahead + p.b_column + k);
-          }
-#pragma unroll
-          for (int h = k; h < k + L; h += HL) {
-#if NARROW_REGISTERS
-            const H x0 = LOADV(DTYPE, COMPUTE, HL, row[0], h), x1 = LOADV(DTYPE, COMPUTE, HL, row[1], h);
-#pragma unroll
-            for (int j = 0; j < DOT_COLUMNS; j++) {
-              const H w = LOADV(DTYPE, COMPUTE, HL, column[j], k0 + h);
-              sum[0][j] = fma(x0, w, sum[0][j]);
-              sum[1][j] = fma(x1, w, sum[1][j]);
-            }
-#else
-            V w[DOT_COLUMNS];
-#pragma unroll
-            for (int j = 0; j < DOT_COLUMNS; j++) w[j] = load_vector(column[j] + k0 + h);
-#pragma unroll
-            for (int i = 0; i < DOT_ROWS; i++) {
-              const V x = load_vector(row[i] + h);
-#pragma unroll
-              for (int j = 0; j < DOT_COLUMNS; j++) sum[i][j] = fma(x, w[j], sum[i][j]);
-            }
-#endif
-          }
-        }
-        if (whole < steps) {
-          V w[DOT_COLUMNS];
-#pragma unroll
-          for (int j = 0; j < DOT_COLUMNS; j++) w[j] = load_first(column[j] + k0 + whole, steps - whole);
-#pragma unroll
-          for (int i = 0; i < DOT_ROWS; i++) {
-            const V x = load_first(row[i] + whole, steps - whole);
-#pragma unroll
-            for (int j = 0; j < DOT_COLUMNS; j++) {
-#if NARROW_REGISTERS
-              sum[i][j] = fma(x.lo, w[j].lo, fma(x.hi, w[j].hi, sum[i][j]));
-#else
-              sum[i][j] = fma(x, w[j], sum[i][j]);
-#endif
-            }
-          }
-        }
+        add_dots(row, column, k0, min((long)PARK_K, end - k0), q / 2 < DOT_COLUMNS ? ahead : 0, p.b_column, sum);
 #pragma unroll
         for (int i = 0; i < DOT_ROWS; i++)
 #pragma unroll

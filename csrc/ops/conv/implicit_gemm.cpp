@@ -1,7 +1,6 @@
 #include "ops/conv/implicit_gemm.h"
 
 #include "opencl/prefetch.h"
-
 #include "ops/conv/combine.h"
 #include "ops/conv/gather.h"
 #include "ops/elementwise/elementwise.h"
