@@ -2,19 +2,25 @@
 
 import torch
 
+from .. import _core
+from . import _lifetime
+
+
+def _current_device():
+    _lifetime._lazy_init()
+    return _core.core().current_device()
+
 
 def _get_device_index(device=None, optional=True, allow_cpu=False):
     """Index of `device`: None or "ocl" (the current device), an int, "ocl:1", or a torch.device of this type."""
-    from .device import current_device
-
-    if isinstance(device, bool):
-        raise TypeError("a device is an index, a string or a torch.device, not a bool")
-    if isinstance(device, int):
-        return device if device >= 0 else current_device()
     if device is None:
         if not optional:
             raise ValueError("an ocl device is expected, not None")
-        return current_device()
+        return _current_device()
+    if isinstance(device, bool):
+        raise TypeError("a device is an index, a string or a torch.device, not a bool")
+    if isinstance(device, int):
+        return device if device >= 0 else _current_device()
     if isinstance(device, str):
         device = torch.device(device)
     if not isinstance(device, torch.device):
@@ -23,4 +29,4 @@ def _get_device_index(device=None, optional=True, allow_cpu=False):
         return -1
     if device.type != "ocl":
         raise ValueError(f"an ocl device is expected, not {device}")
-    return current_device() if device.index is None else device.index
+    return _current_device() if device.index is None else device.index

@@ -8,7 +8,7 @@ import torch
 
 from .. import _core
 from . import _lifetime
-from ._utils import _get_device_index
+from ._utils import _current_device, _get_device_index
 
 
 def device_count():
@@ -33,7 +33,7 @@ def _ready():
 
 def current_device():
     """Index of this thread's current device."""
-    return _ready().current_device()
+    return _current_device()
 
 
 def set_device(device):
