@@ -2,7 +2,7 @@
 #define ELEMENT uint
 #include "common/copy_run.clh"
 
-__kernel void copy_words(TENSOR(const uint, x), TENSOR(uint, y), long words, long share) {
+TASK_KERNEL void copy_words(TENSOR(const uint, x), TENSOR(uint, y), long words, long share) {
   OPEN(const uint, x);
   OPEN(uint, y);
   const long begin = (long)get_global_id(0) * share;

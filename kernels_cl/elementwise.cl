@@ -153,7 +153,7 @@
 #define N3
 #endif
 
-__kernel void elementwise_flat(PARAMETERS, long n, int steps, long share) {
+TASK_KERNEL void elementwise_flat(PARAMETERS, long n, int steps, long share) {
   OPEN_ALL
   K0 K1 K2 K3
 #if DEVICE_FAT
@@ -304,7 +304,7 @@ inline int rows_are_dense(const Geometry* g) {
   return dense;
 }
 
-__kernel void elementwise_strided(PARAMETERS, Geometry g, long row_share, long column_share, long rows) {
+TASK_KERNEL void elementwise_strided(PARAMETERS, Geometry g, long row_share, long column_share, long rows) {
   OPEN_ALL
   const long n = g.sizes[0];
 #if DEVICE_FAT

@@ -109,7 +109,7 @@ LANES_KERNEL void unscale(MULTI_TENSOR_ARGUMENTS) {
     const REALS product = factor == 1 ? v : v * (REAL)factor;
     // v - v is NaN unless v is finite; lanes past the end do not count
 #if LANES == 16
-    if (i + 16 <= end) bad |= any(v - v != (REALS)0);
+    if (i + 16 <= end) bad |= any_lane(v - v != (REALS)0);
     else
       for (long k = i; k < end; ++k) {
         const REAL one = LOAD(X_DTYPE, C_DTYPE, x, k);

@@ -12,7 +12,7 @@
 #define BY_VALUE 0
 #endif
 
-__kernel void histogram(TENSOR(const STORAGE(IN), x), TENSOR(const STORAGE(COUNT), weights), TENSOR(STORAGE(COUNT), partial), long n, long bins,
+TASK_KERNEL void histogram(TENSOR(const STORAGE(IN), x), TENSOR(const STORAGE(COUNT), weights), TENSOR(STORAGE(COUNT), partial), long n, long bins,
                         long chunk, long copies, VALUE(PARAM) low, VALUE(PARAM) high) {
   OPEN(const STORAGE(IN), x);
   OPEN(const STORAGE(COUNT), weights);

@@ -17,7 +17,7 @@ typedef struct {
   long sizes[WALK_DIMS], strides[SLOTS][WALK_DIMS], limits[SLOTS], steps[SLOTS];
 } CombineWalk;
 
-__kernel void combine_indices(TENSOR(long, out), TENSOR(const STORAGE(INDEX_DTYPE), i0), TENSOR(const STORAGE(INDEX_DTYPE), i1),
+TASK_KERNEL void combine_indices(TENSOR(long, out), TENSOR(const STORAGE(INDEX_DTYPE), i0), TENSOR(const STORAGE(INDEX_DTYPE), i1),
                               TENSOR(const STORAGE(INDEX_DTYPE), i2), TENSOR(const STORAGE(INDEX_DTYPE), i3), TENSOR(int, error), CombineWalk walk,
                               int code, int accumulate, long block) {
   OPEN(long, out);

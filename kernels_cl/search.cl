@@ -12,64 +12,78 @@ typedef struct {
 
 #define READ(p, i) LOAD(IN, IN, p, i)
 
-// Searches that a work-item of a CPU does side by side: each waits for memory at every step.
+// Searches that a work-item of a CPU does side by side: each waits for memory at every step. LANE: one element of a vector of so many; EACH: a vector.
 #if DEVICE_FAT
 #define TOGETHER 8
+#define POSITIONS long8
+#define LANE(vector, number) vector.s##number
+#define EACH(type, f) (type)(f(0), f(1), f(2), f(3), f(4), f(5), f(6), f(7))
+#define STORE_POSITIONS(v, p) vstore8(v, 0, p)
+#define UNLESS(condition, count) (~convert_long8(condition) & (long8)(count))
 #else
 #define TOGETHER 1
+#define POSITIONS long
+#define LANE(vector, number) vector
+#define EACH(type, f) f(0)
+#define STORE_POSITIONS(v, p) *(p) = (v)
+#define UNLESS(condition, count) ((condition) ? 0 : (count))
 #endif
+#define VALUES VALUE_V(IN, TOGETHER)
 
-// A NaN value goes to the end, comparisons with it being false.
-inline bool is_before(VALUE(IN) b, VALUE(IN) v, bool right) { return right ? !(b > v) : !(b >= v); }
-
-// at[s]: first position of boundaries[start[s] ...], m of them, that is not before v[s]; for `count` searches, 1 or TOGETHER.
-inline void positions_of(const VALUE(IN)* v, __global const STORAGE(IN)* boundaries, __global const long* sorter, const long* start, long m, bool right,
-                         int count, long* at) {
-  for (int s = 0; s < count; ++s) at[s] = 0;
-  for (long left = m; left > 0;) {  // `left` positions from at[s] on may be it, and the one behind them
-    const long half_ = left > 1 ? left / 2 : 1;
-    for (int s = 0; s < count; ++s) {
-      const long middle = at[s] + half_ - 1;
-      at[s] += is_before(READ(boundaries + start[s], sorter ? sorter[start[s] + middle] : middle), v[s], right) ? half_ : 0;
-    }
-    left -= half_;
+// First positions of boundaries[start[s] ...], m of them, that are not before v. A NaN value goes to the end, comparisons with it being false.
+inline POSITIONS positions_of(VALUES v, __global const STORAGE(IN)* boundaries, __global const long* sorter, const long* start, long m, bool right) {
+#define PLAIN(s) READ(boundaries + start[s], LANE(middle, s))
+#define BY_SORTER(s) READ(boundaries + start[s], sorter[start[s] + LANE(middle, s)])
+#define SEARCH(BOUNDARY, NOT_BEFORE)                                                                           \
+  for (long left = m; left > 0;) { /* `left` positions from `at` on may be it, and the one behind them */     \
+    const long half_ = left > 1 ? left / 2 : 1;                                                                \
+    const POSITIONS middle = at + half_ - 1;                                                                   \
+    const VALUES boundary = EACH(VALUES, BOUNDARY);                                                            \
+    at += UNLESS(boundary NOT_BEFORE v, half_);                                                                \
+    left -= half_;                                                                                             \
   }
+  POSITIONS at = 0;
+  if (sorter) {
+    if (right) SEARCH(BY_SORTER, >) else SEARCH(BY_SORTER, >=)
+  } else {
+    if (right) SEARCH(PLAIN, >) else SEARCH(PLAIN, >=)
+  }
+  return at;
 }
 
-__kernel void search_sorted(TENSOR(const STORAGE(IN), boundaries), TENSOR(const STORAGE(IN), values), TENSOR(const long, sorter),
-                            TENSOR(STORAGE(OUT), result), Shape shape) {
+// Values i .. i + TOGETHER - 1, the last one again where there are fewer before `end`.
+inline VALUES values_at(__global const STORAGE(IN)* values, long i, long end) {
+#define VALUE_AT(s) READ(values, MIN_OF(i + s, end - 1))
+  return EACH(VALUES, VALUE_AT);
+}
+
+TASK_KERNEL void search_sorted(TENSOR(const STORAGE(IN), boundaries), TENSOR(const STORAGE(IN), values), TENSOR(const long, sorter),
+                               TENSOR(STORAGE(OUT), result), Shape shape) {
   OPEN(const STORAGE(IN), boundaries);
   OPEN(const STORAGE(IN), values);
   OPEN(const long, sorter);
   OPEN(STORAGE(OUT), result);
   const long begin = get_global_id(0) * shape.per_item, end = MIN_OF(begin + shape.per_item, shape.total);
-  for (long i = begin; i < end;) {
-    const int count = end - i < TOGETHER ? 1 : TOGETHER;
-    VALUE(IN) v[TOGETHER];
+  for (long i = begin; i < end; i += TOGETHER) {
     long start[TOGETHER], at[TOGETHER];
-    for (int s = 0; s < count; ++s) {
-      v[s] = READ(values, i + s);
-      start[s] = shape.shared ? 0 : (i + s) / shape.n * shape.m;
-    }
-    if (count == TOGETHER)
-      positions_of(v, boundaries, shape.has_sorter ? sorter : 0, start, shape.m, shape.right, TOGETHER, at);
-    else
-      positions_of(v, boundaries, shape.has_sorter ? sorter : 0, start, shape.m, shape.right, 1, at);
-    for (int s = 0; s < count; ++s, ++i) STORE(OUT, int64, result, i, at[s]);
+    for (int s = 0; s < TOGETHER; ++s) start[s] = shape.shared ? 0 : MIN_OF(i + s, end - 1) / shape.n * shape.m;
+    STORE_POSITIONS(positions_of(values_at(values, i, end), boundaries, shape.has_sorter ? sorter : 0, start, shape.m, shape.right), at);
+    for (int s = 0; s < TOGETHER && i + s < end; ++s) STORE(OUT, int64, result, i + s, at[s]);
   }
 }
 
-__kernel void is_in_sorted(TENSOR(const STORAGE(IN), boundaries), TENSOR(const STORAGE(IN), values), TENSOR(STORAGE(OUT), result), Shape shape) {
+TASK_KERNEL void is_in_sorted(TENSOR(const STORAGE(IN), boundaries), TENSOR(const STORAGE(IN), values), TENSOR(STORAGE(OUT), result), Shape shape) {
   OPEN(const STORAGE(IN), boundaries);
   OPEN(const STORAGE(IN), values);
   OPEN(STORAGE(OUT), result);
   const long begin = get_global_id(0) * shape.per_item, end = MIN_OF(begin + shape.per_item, shape.total);
-  for (long i = begin; i < end; ++i) {
-    const VALUE(IN) v = READ(values, i);
-    const long start = 0;
-    long at;
-    positions_of(&v, boundaries, 0, &start, shape.m, false, 1, &at);
-    const bool found = at < shape.m && READ(boundaries, at) == v;
-    STORE(OUT, int32, result, i, found != (bool)shape.invert);
+  const long start[TOGETHER] = {0};
+  for (long i = begin; i < end; i += TOGETHER) {
+    long at[TOGETHER];
+    STORE_POSITIONS(positions_of(values_at(values, i, end), boundaries, 0, start, shape.m, false), at);
+    for (int s = 0; s < TOGETHER && i + s < end; ++s) {
+      const bool found = at[s] < shape.m && READ(boundaries, at[s]) == READ(values, i + s);
+      STORE(OUT, int32, result, i + s, found != (bool)shape.invert);
+    }
   }
 }

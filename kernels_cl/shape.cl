@@ -38,7 +38,7 @@ typedef struct {
   OPEN(const ELEMENT, i4); OPEN(const ELEMENT, i5); OPEN(const ELEMENT, i6); OPEN(const ELEMENT, i7);           \
   __global const ELEMENT* inputs[SLOTS] = {i0, i1, i2, i3, i4, i5, i6, i7};
 
-__kernel void concatenate(TENSOR(ELEMENT, out), PIECES, ConcatenateShape shape) {
+TASK_KERNEL void concatenate(TENSOR(ELEMENT, out), PIECES, ConcatenateShape shape) {
   OPEN(ELEMENT, out);
   OPEN_PIECES
   long at = (long)get_global_id(0) * shape.block;
@@ -66,7 +66,7 @@ __kernel void concatenate(TENSOR(ELEMENT, out), PIECES, ConcatenateShape shape) 
 #define ROWS 128
 #define JOINED(a, b, S) \
   __builtin_shufflevector(a, b, S, 16 + S, S + 1, 17 + S, S + 2, 18 + S, S + 3, 19 + S, S + 4, 20 + S, S + 5, 21 + S, S + 6, 22 + S, S + 7, 23 + S)
-__kernel void concatenate_narrow(TENSOR(ELEMENT, out), PIECES, ConcatenateShape shape, int slots) {
+FAT_KERNEL void concatenate_narrow(TENSOR(ELEMENT, out), PIECES, ConcatenateShape shape, int slots) {
   OPEN(ELEMENT, out);
   OPEN_PIECES
   const long begin = get_global_id(0) * shape.block, end = MIN_OF(begin + shape.block, shape.total / shape.width), pitch = shape.pitch;
@@ -133,7 +133,7 @@ inline void triangle_row(__global ELEMENT* out, __global const ELEMENT* in, cons
 }
 
 // fat: a work-item does `block` rows; SIMT: one element
-__kernel void triangle(TENSOR(ELEMENT, out), TENSOR(const ELEMENT, in), TriangleShape shape, long block) {
+TASK_KERNEL void triangle(TENSOR(ELEMENT, out), TENSOR(const ELEMENT, in), TriangleShape shape, long block) {
   OPEN(ELEMENT, out);
   OPEN(const ELEMENT, in);
   const long item = get_global_id(0);
@@ -146,7 +146,7 @@ __kernel void triangle(TENSOR(ELEMENT, out), TENSOR(const ELEMENT, in), Triangle
 #endif
 }
 
-__kernel void eye(TENSOR(ELEMENT, out), long rows, long columns, long row_stride, long column_stride, ulong low, ulong high, long block) {
+TASK_KERNEL void eye(TENSOR(ELEMENT, out), long rows, long columns, long row_stride, long column_stride, ulong low, ulong high, long block) {
   OPEN(ELEMENT, out);
   union {
     ulong bits[2];
@@ -158,7 +158,12 @@ __kernel void eye(TENSOR(ELEMENT, out), long rows, long columns, long row_stride
   for (long at = from; at < to;) {
     const long row = divide(at, columns), column = at - row * columns, n = MIN_OF(columns - column, to - at);
     __global ELEMENT* p = out + row * row_stride;
-    for (long c = column; c < column + n; ++c) p[c * column_stride] = c == row ? one.element : no_element();
+    long c = column;
+#if DEVICE_FAT && BYTES < 16
+    for (; column_stride == 1 && c + 16 <= column + n; c += 16) STORE_VECTOR(ELEMENT, 16, (CAT(ELEMENT, 16))0, p + c);
+#endif
+    for (; c < column + n; ++c) p[c * column_stride] = no_element();
+    if (column <= row && row < column + n) p[row * column_stride] = one.element;
     at += n;
   }
 }
@@ -170,7 +175,7 @@ __kernel void eye(TENSOR(ELEMENT, out), long rows, long columns, long row_stride
 #define INTEGER CAT(INTEGER_, BYTES)
 
 // out[j] = i where cumulative[i - 1] <= j < cumulative[i]; `cumulative` has INTEGER elements too
-__kernel void repeat_indices(TENSOR(INTEGER, out), TENSOR(const INTEGER, cumulative), long count, long total, long block) {
+TASK_KERNEL void repeat_indices(TENSOR(INTEGER, out), TENSOR(const INTEGER, cumulative), long count, long total, long block) {
   OPEN(INTEGER, out);
   OPEN(const INTEGER, cumulative);
   const long from = (long)get_global_id(0) * block, to = MIN_OF(from + block, total);
@@ -195,7 +200,7 @@ inline long triangle_start(long row, long k, long columns) {
   return (full - from) * k + (full * (full - 1) - from * (from - 1)) / 2 + (row - full) * columns;
 }
 
-__kernel void triangle_indices(TENSOR(INTEGER, out), long rows, long columns, long diagonal, long total, int upper, long block) {
+TASK_KERNEL void triangle_indices(TENSOR(INTEGER, out), long rows, long columns, long diagonal, long total, int upper, long block) {
   OPEN(INTEGER, out);
   const long from = (long)get_global_id(0) * block, to = MIN_OF(from + block, rows);
   for (long r = from; r < to; ++r) {

@@ -226,7 +226,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void sort_blocks(TEN
 #endif
 
 // Merges neighbouring runs of `width` elements of every row of a into b. A work-item writes `part` elements of one pair of runs.
-__kernel void sort_merge(TENSOR(const ELEMENT, a), TENSOR(ELEMENT, b), long n, long width, long part, long parts, long pairs, long items) {
+TASK_KERNEL void sort_merge(TENSOR(const ELEMENT, a), TENSOR(ELEMENT, b), long n, long width, long part, long parts, long pairs, long items) {
   OPEN(const ELEMENT, a);
   OPEN(ELEMENT, b);
   const long id = get_global_id(0);
@@ -256,7 +256,7 @@ __kernel void sort_merge(TENSOR(const ELEMENT, a), TENSOR(ELEMENT, b), long n, l
 }
 
 // values[row, i] = x[row, index], indices[row, i] = index for the first `keep` sorted elements.
-__kernel void sort_write(TENSOR(const RAW, x), TENSOR(const ELEMENT, a), TENSOR(RAW, values), TENSOR(long, indices), Shape shape,
+TASK_KERNEL void sort_write(TENSOR(const RAW, x), TENSOR(const ELEMENT, a), TENSOR(RAW, values), TENSOR(long, indices), Shape shape,
                          long per_item) {
   OPEN(const RAW, x);
   OPEN(const ELEMENT, a);
@@ -320,14 +320,14 @@ __kernel void sort_select(TENSOR(const RAW, x), TENSOR(const ELEMENT, a), TENSOR
 }
 
 // flags[i] = 1 where v[i] differs from v[i - 1]
-__kernel void group_flags(TENSOR(const STORAGE(IN), v), TENSOR(long, flags), long n, long per_item) {
+TASK_KERNEL void group_flags(TENSOR(const STORAGE(IN), v), TENSOR(long, flags), long n, long per_item) {
   OPEN(const STORAGE(IN), v);
   OPEN(long, flags);
   const long begin = get_global_id(0) * per_item, end = MIN_OF(begin + per_item, n);
   for (long i = begin; i < end; ++i) flags[i] = i > 0 && READ(IN, v, i) != READ(IN, v, i - 1);
 }
 
-__kernel void group_write(TENSOR(const RAW, v), TENSOR(const long, group), TENSOR(const long, order), TENSOR(RAW, values),
+TASK_KERNEL void group_write(TENSOR(const RAW, v), TENSOR(const long, group), TENSOR(const long, order), TENSOR(RAW, values),
                           TENSOR(long, inverse), TENSOR(long, starts), long n, int has_order, int has_inverse, long per_item) {
   OPEN(const RAW, v);
   OPEN(const long, group);

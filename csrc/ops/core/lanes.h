@@ -44,4 +44,7 @@ inline Range simt_range(int64_t elements, int64_t group = 256) {
   return Range(static_cast<size_t>(round_up(std::min<int64_t>(std::max<int64_t>(elements, 1), int64_t{1} << 22), group)));
 }
 
+// The group of a launch whose items are tasks, blocks of elements on fat devices: one there, as a group stays on one thread; else the driver's choice.
+inline Range task_group(const Device& device) { return device.fat() ? Range(1) : Range(); }
+
 }  // namespace ocl::ops

@@ -1,5 +1,6 @@
 #include "ops/histogram/histogram.h"
 
+#include "ops/core/lanes.h"
 #include "ops/reduce/reduce.h"
 
 #include <algorithm>
@@ -38,7 +39,7 @@ void count(Queue& queue, const TensorView& x, const TensorView& weights, bool by
   });
   const size_t items = ceil_div(n, chunk);
   const auto run = [&](auto from, auto to) {
-    launch(queue, kernel, Range(items), Range(), x.data, weights.data, partial.data(), n, bins, chunk, copies, from, to);
+    launch(queue, kernel, Range(items), task_group(device), x.data, weights.data, partial.data(), n, bins, chunk, copies, from, to);
   };
   if (whole) run(static_cast<int64_t>(low), static_cast<int64_t>(high));
   else wide ? run(low, high) : run(static_cast<float>(low), static_cast<float>(high));

@@ -1,5 +1,7 @@
 #include "ops/reduce/engine.h"
 
+#include "ops/core/lanes.h"
+
 namespace ocl::ops {
 
 namespace {
@@ -107,7 +109,7 @@ void ReduceEngine::finish(const ReducePlan& plan, const void* partial, const voi
   shape.per_task = device.fat() ? 256 : 1;
   const size_t tasks = ceil_div(shape.outputs, shape.per_task);
   with_parameter(parameter, [&](auto value) {
-    launch(queue_, kernel, Range(tasks), Range(), partial, partial_index, data.y, data.index, shape, plan.shape.splits, value);
+    launch(queue_, kernel, Range(tasks), task_group(device), partial, partial_index, data.y, data.index, shape, plan.shape.splits, value);
   });
 }
 

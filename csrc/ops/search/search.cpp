@@ -1,5 +1,7 @@
 #include "ops/search/search.h"
 
+#include "ops/core/lanes.h"
+
 #include <algorithm>
 #include <stdexcept>
 
@@ -40,7 +42,7 @@ void search_sorted(Queue& queue, const TensorView& boundaries, const TensorView&
   if (total == 0) return;
   const int64_t n = values.dims ? std::max<int64_t>(values.size(-1), 1) : 1;
   const SearchShape shape{total, n, boundaries.size(-1), boundaries.dims == 1, sorter.data != nullptr, right, 0, per_item(device, total)};
-  launch(queue, kernel(site, device, values.dtype, result.dtype), Range(ceil_div(total, shape.per_item)), Range(), boundaries.data, values.data,
+  launch(queue, kernel(site, device, values.dtype, result.dtype), Range(ceil_div(total, shape.per_item)), task_group(device), boundaries.data, values.data,
          sorter.data, result.data, shape);
 }
 
@@ -51,7 +53,7 @@ void is_in_sorted(Queue& queue, const TensorView& elements, const TensorView& so
   const int64_t total = elements.numel();
   if (total == 0) return;
   const SearchShape shape{total, total, sorted.numel(), 1, 0, 0, invert, per_item(device, total)};
-  launch(queue, kernel(site, device, elements.dtype, result.dtype), Range(ceil_div(total, shape.per_item)), Range(), sorted.data, elements.data,
+  launch(queue, kernel(site, device, elements.dtype, result.dtype), Range(ceil_div(total, shape.per_item)), task_group(device), sorted.data, elements.data,
          result.data, shape);
 }
 

@@ -1,5 +1,6 @@
 #include "ops/sort/sort.h"
 
+#include "ops/core/lanes.h"
 #include "ops/scan/scan.h"
 
 #include <algorithm>
@@ -120,7 +121,7 @@ void sort(Queue& queue, const TensorView& x, int dim, bool descending, const Ten
   if (shape.keep > shape.n) throw std::invalid_argument("sort: more elements wanted than there are");
   const SortedRows sorted(queue, x, shape, descending);
   const auto [per_item, items] = items_of(queue.device(), shape.rows * shape.keep);
-  launch(queue, kernel(sites().write, queue.device(), x.dtype, descending), Range(items), Range(), x.data, sorted.data(), values.data, indices.data,
+  launch(queue, kernel(sites().write, queue.device(), x.dtype, descending), Range(items), task_group(queue.device()), x.data, sorted.data(), values.data, indices.data,
          shape, per_item);
 }
 
@@ -138,7 +139,7 @@ int64_t group_equal(Queue& queue, const TensorView& v, void* group) {
   const int64_t n = v.numel();
   if (n == 0) return 0;
   const auto [per_item, items] = items_of(queue.device(), n);
-  launch(queue, kernel(sites().flags, queue.device(), v.dtype, false), Range(items), Range(), v.data, group, n, per_item);
+  launch(queue, kernel(sites().flags, queue.device(), v.dtype, false), Range(items), task_group(queue.device()), v.data, group, n, per_item);
   const TensorView flags = TensorView::contiguous(group, DType::int64, {n});
   scan(queue, Scan::cumsum, flags, 0, flags);
   int64_t last = 0;
@@ -151,7 +152,7 @@ void write_groups(Queue& queue, const TensorView& v, const void* group, const vo
   if (n == 0) return;
   Workspace starts(queue, groups * sizeof(int64_t));
   const auto [per_item, items] = items_of(queue.device(), n);
-  launch(queue, kernel(sites().groups, queue.device(), v.dtype, false), Range(items), Range(), v.data, group, order, values, inverse, starts.data(), n,
+  launch(queue, kernel(sites().groups, queue.device(), v.dtype, false), Range(items), task_group(queue.device()), v.data, group, order, values, inverse, starts.data(), n,
          int32_t{order != nullptr}, int32_t{inverse != nullptr}, per_item);
   if (counts)
     launch(queue, kernel(sites().counts, queue.device(), v.dtype, false), Range(groups), Range(), starts.data(), counts, groups, n);
