@@ -19,7 +19,12 @@
 #include "common/types.clh"
 
 #define R VALUE(REAL)
+// float32: registers of 32 bytes would have to hold twice as many vectors of 16 lanes as there are
+#if NARROW_REGISTERS
+#define LANES_float32 8
+#else
 #define LANES_float32 16
+#endif
 #define LANES_float64 8
 #define LANES CAT(LANES_, REAL)
 #define V VALUE_V(REAL, LANES)
@@ -29,9 +34,7 @@
 
 #include "common/transpose16.clh"
 #include "common/transpose8.clh"
-#define TRANSPOSE(r) CAT(TRANSPOSE_, REAL)(r)
-#define TRANSPOSE_float32(r) TRANSPOSE16(V, r)
-#define TRANSPOSE_float64(r) TRANSPOSE8(V, r)
+#define TRANSPOSE(r) CAT(TRANSPOSE, LANES)(V, r)
 
 // Mirrors Lines in csrc/ops/fft/lines.cpp. Strides in reals.
 typedef struct {
@@ -48,18 +51,19 @@ typedef struct {
 } Lines;
 
 // ---- cos and sin of 2 pi i / n, 0 <= i < n, by Taylor's series on an eighth of a turn
+#define INTEGER_float32 int
+#define INTEGER_float64 long
+#define INTEGER CAT(INTEGER_, REAL)
+#define I CAT(INTEGER, LANES)
+#define TO_I(v) CAT(convert_, I)(v)
+#define TO_R(v) CAT(convert_, V)(v)
+#define TERMS CAT(TERMS_, REAL)
+#define TERMS_float32 5
+#define TERMS_float64 9
 #if LANES == 16
-#define I int16
-#define TO_I(v) convert_int16(v)
-#define TO_R(v) convert_float16(v)
-#define IOTA (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
-#define TERMS 5
+#define IOTA (I)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
 #else
-#define I long8
-#define TO_I(v) convert_long8(v)
-#define TO_R(v) convert_double8(v)
-#define IOTA (long8)(0, 1, 2, 3, 4, 5, 6, 7)
-#define TERMS 9
+#define IOTA (I)(0, 1, 2, 3, 4, 5, 6, 7)
 #endif
 inline void turn(I i, long n, V* cosine, V* sine) {
   // quarters of a turn, to the nearest; the rest exactly, in units of 1 / 4n

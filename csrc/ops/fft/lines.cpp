@@ -24,7 +24,7 @@ class Transform {
   Transform(Queue& queue, DType dtype)
       : queue_(queue),
         real_(dtype == DType::complex128 ? DType::float64 : DType::float32),
-        lanes_(real_ == DType::float64 ? 8 : 16),
+        lanes_(real_ == DType::float64 || queue.device().capabilities().vector_floats < 16 ? 8 : 16),
         pair_(static_cast<int64_t>(size_of(dtype))) {}
 
   int64_t lanes() const { return lanes_; }
