@@ -233,6 +233,32 @@ FAT_KERNEL void gemm_dot(ARGUMENTS) {
   }
 }
 
+// `rows` rows of sums, `pitch` apart, by TILE_VECTORS vectors: += factors (MAX_SMALL for every step) times `steps` rows of b. first: sums begin at 0.
+// 16 registers take 6 rows, which keep the multiply-adds busy where 4 do not quite.
+inline __attribute__((always_inline)) void add_rows(const int rows, __local const T* factors, __global const storage_t* b, long b_row, int steps,
+                                                    __local T* sums, int pitch, int first) {
+  V sum[6][TILE_VECTORS];
+#pragma unroll
+  for (int i = 0; i < rows; i++)
+#pragma unroll
+    for (int j = 0; j < TILE_VECTORS; j++) sum[i][j] = first ? (V)0 : *(__local V*)(sums + i * pitch + j * L);
+  for (int k = 0; k < steps; k++) {
+    V w[TILE_VECTORS];
+#pragma unroll
+    for (int j = 0; j < TILE_VECTORS; j++) w[j] = load_vector(b + k * b_row + j * L);
+#pragma unroll
+    for (int i = 0; i < rows; i++) {
+      const V s = (V)(factors[k * MAX_SMALL + i]);
+#pragma unroll
+      for (int j = 0; j < TILE_VECTORS; j++) sum[i][j] = fma(s, w[j], sum[i][j]);
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < rows; i++)
+#pragma unroll
+    for (int j = 0; j < TILE_VECTORS; j++) *(__local V*)(sums + i * pitch + j * L) = sum[i][j];
+}
+
 FAT_KERNEL void gemm_rows(ARGUMENTS) {
   OPEN_ALL;
   __local T tile[ROWS_TILE] __attribute__((aligned(64)));
@@ -253,30 +279,19 @@ FAT_KERNEL void gemm_rows(ARGUMENTS) {
       // Rows are multiplied four at a time: rubbish in the missing ones may be denormal, which slows multiply-adds a hundredfold.
       for (int q = m; q % 4 != 0; q++) factors[k * MAX_SMALL + q] = 0;
     }
-    for (int x = 0; x < columns; x += TILE_VECTORS * L)
-      for (int q = 0; q < m; q += 4) {
-        V sum[4][TILE_VECTORS];
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-#pragma unroll
-          for (int j = 0; j < TILE_VECTORS; j++) sum[i][j] = k0 == start ? (V)0 : *(__local V*)(tile + (q + i) * pitch + x + j * L);
-        for (int k = 0; k < steps; k++) {
-          __global const storage_t* row = b + (k0 + k) * p.b_row + x;
-          V w[TILE_VECTORS];
-#pragma unroll
-          for (int j = 0; j < TILE_VECTORS; j++) w[j] = load_vector(row + j * L);
-#pragma unroll
-          for (int i = 0; i < 4; i++) {
-            const V s = (V)(factors[k * MAX_SMALL + q + i]);
-#pragma unroll
-            for (int j = 0; j < TILE_VECTORS; j++) sum[i][j] = fma(s, w[j], sum[i][j]);
-          }
+    for (int x = 0; x < columns; x += TILE_VECTORS * L) {
+      const int padded = (m + 3) / 4 * 4;
+      for (int q = 0; q < padded;) {
+        __local T *sums = tile + q * pitch + x, *row_factors = factors + q;
+        if (NARROW_REGISTERS && (padded - q >= 12 || padded - q == 6)) {
+          add_rows(6, row_factors, b + k0 * p.b_row + x, p.b_row, steps, sums, pitch, k0 == start);
+          q += 6;
+        } else {
+          add_rows(4, row_factors, b + k0 * p.b_row + x, p.b_row, steps, sums, pitch, k0 == start);
+          q += 4;
         }
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-#pragma unroll
-          for (int j = 0; j < TILE_VECTORS; j++) *(__local V*)(tile + (q + i) * pitch + x + j * L) = sum[i][j];
       }
+    }
     k0 += BLOCK_K;
   } while (k0 < end);
   for (int q = 0; q < m; q++)

@@ -52,7 +52,7 @@ __kernel void pool_forward(TENSOR(const X, x), TENSOR(X, y), TENSOR(long, index)
     acc best = -INFINITY;
     long at = ((long)wd.first * s.in[1] + wh.first) * s.in[2] + ww.first;
 #else
-    acc sum = 0;
+    acc sum = 0, sum1 = 0, sum2 = 0, sum3 = 0;  // chains of additions that do not wait for each other
 #if DEVICE_FAT && !CHANNELS_LAST
     accv sums = (accv)0;  // wide windows, such as the whole plane
 #endif
@@ -63,6 +63,14 @@ __kernel void pool_forward(TENSOR(const X, x), TENSOR(X, y), TENSOR(long, index)
         int w = 0;
 #if !POOL_MAX && DEVICE_FAT && !CHANNELS_LAST
         for (; w + LANES <= ww.count; w += LANES) sums += LOADXV(X_DTYPE, in, row + w);
+#endif
+#if !POOL_MAX
+        for (; w + 4 <= ww.count; w += 4) {
+          sum += LOADX(X_DTYPE, in, (row + w * ww.step) * o.step);
+          sum1 += LOADX(X_DTYPE, in, (row + (w + 1) * ww.step) * o.step);
+          sum2 += LOADX(X_DTYPE, in, (row + (w + 2) * ww.step) * o.step);
+          sum3 += LOADX(X_DTYPE, in, (row + (w + 3) * ww.step) * o.step);
+        }
 #endif
         for (; w < ww.count; ++w) {
           const acc v = LOADX(X_DTYPE, in, (row + w * ww.step) * o.step);
@@ -77,6 +85,7 @@ __kernel void pool_forward(TENSOR(const X, x), TENSOR(X, y), TENSOR(long, index)
     STOREX(X_DTYPE, y, i, best);
     index[i] = at;
 #else
+    sum = (sum + sum1) + (sum2 + sum3);
 #if DEVICE_FAT && !CHANNELS_LAST
     sum += sum_lanes(sums);
 #endif

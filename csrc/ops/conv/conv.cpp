@@ -69,6 +69,15 @@ bool order_matters(const ConvProblem& p) {
   return (p.in_channels > 1 && p.in_pixels() > 1) || (p.out_channels > 1 && p.out_pixels() > 1);
 }
 
+// A filter as large as its unpadded input sees it once: its taps are channels of a single pixel, and the convolution a product of matrices.
+ConvProblem taps_as_channels(ConvProblem p) {
+  constexpr std::array<int64_t, 3> one{1, 1, 1}, none{0, 0, 0};
+  if (p.output != one || p.padding != none || p.kernel != p.input || p.channels_last) return p;
+  p.in_channels *= p.taps();
+  p.input = p.kernel = p.stride = p.dilation = one;
+  return p;
+}
+
 void run_direct(const ConvAlgorithm& algorithm, Queue& queue, const ConvProblem& problem, const ConvOperands& operands) {
   Workspace workspace(queue, algorithm.workspace(problem, queue.device()));
   algorithm.run(queue, problem, operands, workspace.data());
@@ -181,6 +190,7 @@ void convolution(Queue& queue, ConvPass pass, const ConvProblem& problem, const 
   if (results == 0) return;
   ConvProblem p = problem;
   p.channels_last = problem.channels_last && order_matters(problem);
+  p = taps_as_channels(p);
   // Nothing to sum over: only the reference is required to handle it.
   const bool empty = p.x_numel() == 0 || p.y_numel() == 0 || p.w_numel() == 0;
   run_conv(empty ? conv_algorithms(pass).back() : choose(queue, pass, p, operands), queue, p, operands);
