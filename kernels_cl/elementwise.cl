@@ -187,6 +187,11 @@ typedef struct {
 } Geometry;
 
 #if W > 1
+#if COMPLEX_VECTORS
+#define EVEN_LANES(v, w) EVEN_PAIRS(v, w)
+#else
+#define EVEN_LANES(v, w) (T)((v).even, (w).even)
+#endif
 // W elements from offset o with inner stride s; at most `lanes` of them exist. Contiguous rows may be read past their end.
 #define GATHER_0(D, x, k, name)                                                       \
   T name;                                                                             \
@@ -194,9 +199,11 @@ typedef struct {
     const long s = g.strides[k][0], o = o##k + j * s;                                 \
     if (s == 1) name = LOAD_T(D, x, o);                                               \
     else if (s == 0) name = SPREAD(LOAD(D, COMPUTE, x, o));                           \
+    else if (s == 2) name = EVEN_LANES(LOAD_T(D, x, o), LOAD_T(D, x, o + W));         \
     else {                                                                            \
       S lane[W];                                                                      \
-      for (int l = 0; l < W; l++) lane[l] = l < lanes ? LOAD(D, COMPUTE, x, o + l * s) : (S)0; \
+      if (lanes == W) for (int l = 0; l < W; l++) lane[l] = LOAD(D, COMPUTE, x, o + l * s); \
+      else for (int l = 0; l < W; l++) lane[l] = l < lanes ? LOAD(D, COMPUTE, x, o + l * s) : (S)0; \
       name = FROM_LANES(lane);                                                        \
     }                                                                                 \
   }

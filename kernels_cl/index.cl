@@ -23,11 +23,6 @@
 #include "common/copy_run.clh"
 #define UPDATE_ROW(d, s, n) copy_run(d, s, n)
 #define UPDATE_REVERSED(d, s, n) copy_reversed(d, s, n)
-inline void copy_reversed(__global ELEMENT* d, __global const ELEMENT* s, long n) {
-  long j = 0;
-  for (; j + 16 <= n; j += 16) STORE_VECTOR(ELEMENT, 16, vload16(0, s - j - 15).sfedcba9876543210, d + j);
-  for (; j < n; ++j) d[j] = s[-j];
-}
 #endif
 
 #include "common/indexed.clh"

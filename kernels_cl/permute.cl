@@ -1,7 +1,7 @@
 // to = from in another order of dimensions: `to` is contiguous along dimension 0, `from` along dimension 1, the rest are counted off as
 // batches. Elements are bits of E bytes; whole tiles are transposed in registers, so that both sides move whole vectors.
 //   permute_fat   grid: blocks along 0, blocks along 1, shares of the batches
-//   permute_rows  fat: runs of size0 elements that stay together, counted along dimension 1 and the batches; grid: shares of the runs
+//   permute_rows  fat: runs of size0 elements that stay together, in the same order or reversed, counted along dimension 1 and the batches; grid: shares of the runs
 //   permute_simt  grid: tiles along 0, tiles along 1, batches; the tile in local memory is padded against bank conflicts
 // defines: E (element bytes), FAT
 #include "common/memory.clh"
@@ -124,14 +124,16 @@ FAT_KERNEL void permute_fat(TENSOR(const T, from), TENSOR(T, to), permute_geomet
 #define ELEMENT T
 #include "common/copy_run.clh"
 
-FAT_KERNEL void permute_rows(TENSOR(const T, from), TENSOR(T, to), permute_geometry g, long share, long rows) {
+FAT_KERNEL void permute_rows(TENSOR(const T, from), TENSOR(T, to), permute_geometry g, long share, long rows, int reversed) {
   OPEN_RESTRICT(const T, from); OPEN_RESTRICT(T, to);
   const long last = MIN_OF((get_group_id(0) + 1) * share, rows);
   for (long row = get_group_id(0) * share; row < last;) {
     const long batch = row / g.size1, first = row - batch * g.size1, end = MIN_OF(g.size1, first + last - row);
     long f, t;
     batch_offsets(&g, batch, &f, &t);
-    for (long r = first; r < end; r++) copy_run(to + t + r * g.to1, from + f + r * g.from1, g.size0);
+    for (long r = first; r < end; r++)
+      if (reversed) copy_reversed(to + t + r * g.to1, from + f + r * g.from1, g.size0);
+      else copy_run(to + t + r * g.to1, from + f + r * g.from1, g.size0);
     row += end - first;
   }
 }

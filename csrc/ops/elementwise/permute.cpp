@@ -22,6 +22,7 @@ struct Plan {
   Geometry geometry;
   int64_t batches;
   bool rows = false;  // dimension 0 is contiguous on both sides
+  bool reversed() const { return rows && geometry.from0 < 0; }
 };
 
 // Short runs that stay together become one wider element.
@@ -73,10 +74,10 @@ bool make_plan(size_t element_bytes, const void* from, const void* to, std::span
     return true;
   };
   PermuteDimension result, source;
-  const bool rows = take([](const PermuteDimension& d) { return d.to == 1 && d.from == 1; }, result);
+  const bool rows = take([](const PermuteDimension& d) { return d.to == 1 && std::abs(d.from) == 1; }, result);
   if (rows) {
-    if (dimensions.empty()) return false;
-    widen_runs(element_bytes, result, dimensions, addresses);
+    if (dimensions.empty() || (result.from < 0 && element_bytes > 8)) return false;
+    if (result.from > 0) widen_runs(element_bytes, result, dimensions, addresses);
     const auto nearest = std::min_element(dimensions.begin(), dimensions.end(), nearer);
     source = *nearest;
     dimensions.erase(nearest);
@@ -109,7 +110,7 @@ void launch_rows(Queue& queue, const Plan& plan, const void* from, void* to) {
       site.get(device, plan.element_bytes, [&] { return Defines().add("E", static_cast<int64_t>(plan.element_bytes)).add("FAT", true); });
   const int64_t rows = g.size1 * plan.batches;
   const int64_t share = ceil_div(rows, fat_tasks(device, rows * g.size0));
-  launch(queue, kernel, Range(ceil_div(rows, share)), Range(1), from, to, g, share, rows);
+  launch(queue, kernel, Range(ceil_div(rows, share)), Range(1), from, to, g, share, rows, int32_t{plan.reversed()});
 }
 
 void launch_plan(Queue& queue, const Plan& plan, const void* from, void* to) {
