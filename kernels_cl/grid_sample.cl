@@ -140,6 +140,23 @@ inline V pixel_slope(const PointGroup* g, int k, int i, int along) {
   _Pragma("unroll") for (int a = 0; a < DIMS; ++a) product *= a == along ? g->slope[a][TAP(a, k)][i] : g->factor[a][TAP(a, k)][i];
   return product;
 }
+// The points of `channels` planes, so many at a time that an offset and a weight serve while they are in registers.
+#define CHANNELS 4
+inline __attribute__((always_inline)) void sample_channels(const PointGroup* g, __global const ELEMENT* restrict from, long plane,
+                                                           __global ELEMENT* restrict to, long points, const int channels) {
+  for (int i = 0; i < g->count; ++i) {
+    V sum[CHANNELS];
+    _Pragma("unroll") for (int j = 0; j < channels; ++j) sum[j] = g->outside[i];
+    EACH_PIXEL(k) {
+      const long offset = g->offset[k][i];
+      const V weight = g->weight[k][i];
+      if (g->all_valid || g->valid[k][i]) {
+        _Pragma("unroll") for (int j = 0; j < channels; ++j) sum[j] += weight * LOAD(D, A, from, j * plane + offset);
+      }
+    }
+    _Pragma("unroll") for (int j = 0; j < channels; ++j) STORE(D, A, to, j * points + i, sum[j]);
+  }
+}
 // Calls of points [from, to) that lie in one image, GROUP of them at most at a time: `at` of image n.
 #define FOR_GROUPS(from, to, n, at, count)                                                                        \
   for (long i_ = from, count = 0; i_ < (to); i_ += count)                                                         \
@@ -159,26 +176,10 @@ POINT_KERNEL void grid_sample(TENSOR(ELEMENT, output), TENSOR(const ELEMENT, inp
   PointGroup g;
   FOR_GROUPS(first, last, n, at, count) {
     point_group(&g, grid, n * s.points + at, count, &s);
-    for (long c = n * s.channels; c < (n + 1) * s.channels; ++c) {
-      __global const ELEMENT* restrict from = input + c * plane;
-      __global ELEMENT* restrict to = output + c * s.points + at;
-      if (g.all_valid) {
-        for (int i = 0; i < g.count; ++i) {
-          V sum = 0;
-          EACH_PIXEL(k) sum += g.weight[k][i] * LOAD(D, A, from, g.offset[k][i]);
-          STORE(D, A, to, i, sum);
-        }
-      } else {
-        for (int i = 0; i < g.count; ++i) {
-          V sum = g.outside[i];
-          EACH_PIXEL(k) {
-            const V pixel = LOAD(D, A, from, g.offset[k][i]);
-            sum += g.weight[k][i] * (g.valid[k][i] ? pixel : (V)0);
-          }
-          STORE(D, A, to, i, sum);
-        }
-      }
-    }
+    long c = n * s.channels;
+    const long end = c + s.channels;
+    for (; c + CHANNELS <= end; c += CHANNELS) sample_channels(&g, input + c * plane, plane, output + c * s.points + at, s.points, CHANNELS);
+    for (; c < end; ++c) sample_channels(&g, input + c * plane, plane, output + c * s.points + at, s.points, 1);
   }
 #else
   FOR_POINTS(i) {
