@@ -19,10 +19,13 @@ CASES = {
     "groups": ((2, 12, 11, 13), 20, (3, 3), dict(padding=1, groups=4)),
     "depthwise": ((2, 7, 17, 19), 7, (3, 3), dict(padding=1, groups=7)),
     "depthwise_stride": ((2, 7, 17, 19), 7, (5, 5), dict(padding=2, stride=2, groups=7)),
+    "whole_input": ((3, 11, 6, 5), 13, (6, 5), dict(stride=2)),
+    "whole_input_groups": ((3, 12, 4, 4), 8, (4, 4), dict(groups=2)),
     "multiplier": ((2, 3, 11, 13), 6, (3, 3), dict(padding=1, groups=3)),
 }
 TRANSPOSED = {
     "plain": ((2, 5, 7, 9), 7, (3, 3), {}),
+    "from_one_pixel": ((5, 20, 1, 1), 12, (4, 4), {}),
     "double": ((2, 6, 7, 9), 4, (4, 4), dict(stride=2, padding=1)),
     "output_padding": ((2, 5, 7, 9), 3, (3, 3), dict(stride=2, padding=1, output_padding=1)),
     "groups": ((2, 6, 7, 9), 8, (3, 2), dict(stride=(1, 2), groups=2)),

@@ -12,7 +12,7 @@ MODES = list(itertools.product(["bilinear", "nearest", "bicubic"], ["zeros", "bo
 
 @pytest.mark.parametrize("mode,padding,align", MODES)
 def test_two_dimensions(mode, padding, align, device):
-    x, grid = torch.randn(2, 3, 7, 11), torch.rand(2, 5, 6, 2) * 3 - 1.5
+    x, grid = torch.randn(2, 6, 7, 11), torch.rand(2, 5, 6, 2) * 3 - 1.5  # channels: four together, then single ones
     check(lambda x, g: F.grid_sample(x, g, mode, padding, align), x, grid, factor=5)
 
 

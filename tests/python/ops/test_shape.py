@@ -48,8 +48,10 @@ def test_pieces_of_few_elements(count, dtype, device, no_fallback):
 def test_flips(dtype, device, no_fallback):
     for shape in [(3, 5), (7, 100), (2, 3, 37), (1, 16), (4, 17, 1)]:
         x = torch.randint(0, 100, shape).to(dtype)
+        y = x.to(device)
         for dims in [(0,), (1,), (0, 1), (-1,)]:
-            assert torch.equal(x.to(device).flip(dims).cpu(), x.flip(dims))
+            for on_cpu, on_device in ((x, y), (x.transpose(0, -1), y.transpose(0, -1)), (x[..., ::2], y[..., ::2])):
+                assert torch.equal(on_device.flip(dims).cpu(), on_cpu.flip(dims))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int8, torch.complex128])

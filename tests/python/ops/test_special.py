@@ -121,6 +121,12 @@ ACCURATE = {
     "log10": (2, "positive"),
     "expm1": (2, "small"),
     "exp": (1, "small"),
+    "exp2": (1, "small"),
+    "log1p": (1, "small"),
+    "asinh": (2, "small"),
+    "acosh": (2, "above 1"),
+    "atanh": (2, "unit"),
+    "lgamma": (3, "positive"),
     "tanh": (2, "small"),
     "tan": (4, "small"),
     "erfc": (4, "small"),
@@ -135,6 +141,8 @@ def test_float32_functions_are_accurate(name, device, no_fallback):
     if where == "positive":  # all exponents, denormal numbers too, and the neighbourhood of 1
         bits = torch.randint(1, 0x7F800000, (1 << 17,), generator=generator, dtype=torch.int32)
         x = torch.cat([bits.view(torch.float32), 1 + (torch.rand(1 << 14, generator=generator) - 0.5) * 0.01])
+    elif where == "above 1":
+        x = 1 + torch.exp2(torch.rand(1 << 18, generator=generator) * 150 - 24)
     else:
         x = torch.rand(1 << 17, generator=generator) * 2 - 1
         x = torch.cat([x, x * 1e-20, 1 - x.abs() ** 8 * 1e-3] if where == "unit" else [x, x * 1e-20, x * 80])
