@@ -21,11 +21,17 @@ constexpr Case cases[] = {
     {{2, 3, 10, 21, 61, 3, 3}, 7, 2}, {{1, 2, 8, 9, 16, 1, 1}, 3, 1},  // rows in whole vectors
 };
 
+std::vector<ConvAlgorithm> algorithms() {
+  std::vector<ConvAlgorithm> all(stem_algorithms().begin(), stem_algorithms().end());
+  all.insert(all.end(), stem_backward_data_algorithms().begin(), stem_backward_data_algorithms().end());
+  return all;
+}
+
 }  // namespace
 
 TEST(ConvStem, MatchesDirectSums) {
   if (!device().fat()) GTEST_SKIP() << "needs a CPU device";
-  for (const ConvAlgorithm& algorithm : stem_algorithms())
+  for (const ConvAlgorithm& algorithm : algorithms())
     for (const Case& each : cases) {
       const ConvProblem p = problem_of(each.shape, each.kernel, each.stride);
       ASSERT_EQ(algorithm.refuses(p, device()), nullptr) << describe(algorithm, p);
@@ -35,7 +41,7 @@ TEST(ConvStem, MatchesDirectSums) {
 
 TEST(ConvStem, HalfStorageRoundsOnce) {
   if (!device().fat()) GTEST_SKIP() << "needs a CPU device";
-  for (const ConvAlgorithm& algorithm : stem_algorithms())
+  for (const ConvAlgorithm& algorithm : algorithms())
     for (const Case& each : {cases[0], cases[5]}) {
       const ConvProblem p = problem_of(each.shape, each.kernel, each.stride, DType::bfloat16);
       EXPECT_LE(bfloat16_error_of(algorithm, p, 3e-5), 1) << describe(algorithm, p);
@@ -43,7 +49,7 @@ TEST(ConvStem, HalfStorageRoundsOnce) {
 }
 
 TEST(ConvStem, RefusesWithAReason) {
-  for (const ConvAlgorithm& algorithm : stem_algorithms()) {
+  for (const ConvAlgorithm& algorithm : algorithms()) {
     const auto reason = [&](const ConvShape& shape, int64_t kernel, int64_t stride) {
       return algorithm.refuses(problem_of(shape, kernel, stride), device());
     };
@@ -56,8 +62,8 @@ TEST(ConvStem, RefusesWithAReason) {
 
 TEST(ConvStem, NewShapesBuildNothing) {
   if (!device().fat()) GTEST_SKIP() << "needs a CPU device";
-  for (const ConvAlgorithm& algorithm : stem_algorithms()) error_of(algorithm, problem_of({1, 3, 8, 20, 20, 1, 1}, 3, 2));
+  for (const ConvAlgorithm& algorithm : algorithms()) error_of(algorithm, problem_of({1, 3, 8, 20, 20, 1, 1}, 3, 2));
   const BuildCounts before = build_counts();
-  for (const ConvAlgorithm& algorithm : stem_algorithms()) error_of(algorithm, problem_of({2, 3, 24, 31, 17, 0, 2}, 3, 2));
+  for (const ConvAlgorithm& algorithm : algorithms()) error_of(algorithm, problem_of({2, 3, 24, 31, 17, 0, 2}, 3, 2));
   EXPECT_EQ(before.built + before.loaded, build_counts().built + build_counts().loaded);
 }

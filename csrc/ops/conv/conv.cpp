@@ -31,6 +31,7 @@ std::vector<ConvAlgorithm> collect(ConvPass pass) {
            rows_algorithms(),
            bfloat16_pairs_algorithms(),
            stem_algorithms(),
+           stem_backward_data_algorithms(),
            strided_backward_data_algorithms(),
            depthwise_algorithms(),
            depthwise_simt_algorithms(),

@@ -69,42 +69,21 @@ Plan make_plan(ConvPass pass, const ConvProblem& p, const Device& device) {
 }
 
 const char* refuse(ConvPass pass, const ConvProblem& p, const Device& device) {
-  if (!device.fat()) return "written for CPU devices";
-  if (p.channels_last) return "needs the contiguous memory format";
-  if (p.dtype != DType::float32 && !is_half(p.dtype)) return "computes in float32";
-  if (p.input[0] != 1 || p.kernel[0] != 1 || p.padding[0] != 0) return "two-dimensional only";
-  if (p.groups != 1) return "needs one group";
-  if (p.in_channels > 4) return "written for at most 4 input channels";
-  if (p.out_channels < 8) return "needs at least 8 output channels";
-  if (p.kernel[1] != p.kernel[2] || p.kernel[1] > 16 || p.kernel[1] < 2) return "needs a square kernel of 2 to 16";
-  if (p.stride[1] != p.stride[2] || (p.stride[1] != 1 && p.stride[1] != 2 && p.stride[1] != 4)) return "needs stride 1, 2 or 4";
-  if (p.dilation[1] != 1 || p.dilation[2] != 1) return "needs dilation 1";
-  if (p.in_pixels() > INT32_MAX / 16 || p.out_pixels() > INT32_MAX / 16) return "image too large";
-  if (!make_plan(pass, p, device).local_bytes) return "rows too long for local memory";
-  return nullptr;
-}
-
-Variant variant(const ConvProblem& p) { return Variant().add(p.in_channels, 4).add(p.kernel[1], 8).add(p.stride[1], 4).add(p.dtype); }
-
-Defines defines(const ConvProblem& p, const Device& device) {
-  Defines result;
-  add_prefetch_define(result, device);
-  result.add("CHANNELS", p.in_channels).add("KERNEL", p.kernel[1]).add("STRIDE", p.stride[1]);
-  dtype(result, "DTYPE", p.dtype);
-  return result;
+  if (const char* reason = stem_refusal(p, device)) return reason;
+  return make_plan(pass, p, device).local_bytes ? nullptr : "rows too long for local memory";
 }
 
 void run_forward(Queue& queue, const ConvProblem& p, const ConvOperands& operands, void* workspace) {
   static KernelSite site("conv_stem.cl", "stem_forward"), widen_site("conv_stem.cl", "stem_widen");
   const Plan plan = make_plan(ConvPass::forward, p, queue.device());
-  const auto make_defines = [&] { return defines(p, queue.device()); };
+  const auto make_defines = [&] { return stem_defines(p, queue.device()); };
   const void* w = operands.w;
   if (p.dtype != DType::float32) {
-    launch(queue, widen_site.get(queue.device(), variant(p), make_defines), Range(ceil_div(p.w_numel(), 1024)), Range(1), w, workspace,
+    launch(queue, widen_site.get(queue.device(), stem_variant(p), make_defines), Range(ceil_div(p.w_numel(), 1024)), Range(1), w, workspace,
            static_cast<int32_t>(p.w_numel()));
     w = workspace;
   }
-  launch(queue, site.get(queue.device(), variant(p), make_defines), Range(p.batch, ceil_div(p.output[1], plan.geometry.band)), Range(1, 1),
+  launch(queue, site.get(queue.device(), stem_variant(p), make_defines), Range(p.batch, ceil_div(p.output[1], plan.geometry.band)), Range(1, 1),
          operands.x, w, operands.bias ? operands.bias : operands.y, operands.y, plan.geometry, static_cast<int32_t>(p.out_channels),
          int32_t{operands.bias != nullptr}, LocalMemory{plan.local_bytes});
 }
@@ -112,11 +91,11 @@ void run_forward(Queue& queue, const ConvProblem& p, const ConvOperands& operand
 void run_weight_gradient(Queue& queue, const ConvProblem& p, const ConvOperands& operands, void* workspace) {
   static KernelSite site("conv_stem.cl", "stem_weight_gradient"), sum_site("conv_stem.cl", "stem_sum_partials");
   const Plan plan = make_plan(ConvPass::backward_weight, p, queue.device());
-  const auto make_defines = [&] { return defines(p, queue.device()); };
-  launch(queue, site.get(queue.device(), variant(p), make_defines), Range(plan.parts, ceil_div(p.out_channels, out_block)), Range(1, 1), operands.x,
+  const auto make_defines = [&] { return stem_defines(p, queue.device()); };
+  launch(queue, site.get(queue.device(), stem_variant(p), make_defines), Range(plan.parts, ceil_div(p.out_channels, out_block)), Range(1, 1), operands.x,
          operands.y, workspace, plan.geometry, static_cast<int32_t>(p.out_channels), static_cast<int32_t>(plan.bands_per_part),
          static_cast<int32_t>(plan.bands), LocalMemory{plan.local_bytes});
-  launch(queue, sum_site.get(queue.device(), variant(p), make_defines), Range(ceil_div(p.w_numel(), 1024)), Range(1), workspace, operands.w,
+  launch(queue, sum_site.get(queue.device(), stem_variant(p), make_defines), Range(ceil_div(p.w_numel(), 1024)), Range(1), workspace, operands.w,
          static_cast<int32_t>(p.w_numel()), static_cast<int32_t>(plan.parts));
 }
 
@@ -129,6 +108,31 @@ constexpr ConvAlgorithm algorithm(void (*run)(Queue&, const ConvProblem&, const 
 constexpr ConvAlgorithm algorithms[] = {algorithm<ConvPass::forward>(run_forward), algorithm<ConvPass::backward_weight>(run_weight_gradient)};
 
 }  // namespace
+
+const char* stem_refusal(const ConvProblem& p, const Device& device) {
+  if (!device.fat()) return "written for CPU devices";
+  if (p.channels_last) return "needs the contiguous memory format";
+  if (p.dtype != DType::float32 && !is_half(p.dtype)) return "computes in float32";
+  if (p.input[0] != 1 || p.kernel[0] != 1 || p.padding[0] != 0) return "two-dimensional only";
+  if (p.groups != 1) return "needs one group";
+  if (p.in_channels > 4) return "written for at most 4 input channels";
+  if (p.out_channels < 8) return "needs at least 8 output channels";
+  if (p.kernel[1] != p.kernel[2] || p.kernel[1] > 16 || p.kernel[1] < 2) return "needs a square kernel of 2 to 16";
+  if (p.stride[1] != p.stride[2] || (p.stride[1] != 1 && p.stride[1] != 2 && p.stride[1] != 4)) return "needs stride 1, 2 or 4";
+  if (p.dilation[1] != 1 || p.dilation[2] != 1) return "needs dilation 1";
+  if (p.in_pixels() > INT32_MAX / 16 || p.out_pixels() > INT32_MAX / 16) return "image too large";
+  return nullptr;
+}
+
+Variant stem_variant(const ConvProblem& p) { return Variant().add(p.in_channels, 4).add(p.kernel[1], 8).add(p.stride[1], 4).add(p.dtype); }
+
+Defines stem_defines(const ConvProblem& p, const Device& device) {
+  Defines result;
+  add_prefetch_define(result, device);
+  result.add("CHANNELS", p.in_channels).add("KERNEL", p.kernel[1]).add("STRIDE", p.stride[1]);
+  dtype(result, "DTYPE", p.dtype);
+  return result;
+}
 
 std::span<const ConvAlgorithm> stem_algorithms() { return algorithms; }
 

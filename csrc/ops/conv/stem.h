@@ -1,5 +1,6 @@
-// Convolutions of images with at most 4 channels (first layers): direct sums over phase planes, forward and gradient of the weights, for 2d
-// square kernels up to 16, stride 1, 2 or 4, any padding, one group. Layout and formulas: kernels_cl/conv_stem.cl. Fat kernels only.
+// Convolutions of images with at most 4 channels (first layers): direct sums over phase planes, for 2d square kernels up to 16, stride 1, 2 or 4,
+// any padding (the gradient of the image: below the kernel's size), one group. Layouts and formulas: kernels_cl/conv_stem.cl (forward and gradient of
+// the weights), kernels_cl/conv_stem_backward_data.cl. Fat kernels only.
 #pragma once
 
 #include "ops/conv/conv.h"
@@ -7,5 +8,11 @@
 namespace ocl::ops {
 
 std::span<const ConvAlgorithm> stem_algorithms();
+std::span<const ConvAlgorithm> stem_backward_data_algorithms();
+
+// What both have in common: why a problem is none of theirs (else nullptr), and the kernels' variants and defines.
+const char* stem_refusal(const ConvProblem& p, const Device& device);
+Variant stem_variant(const ConvProblem& p);
+Defines stem_defines(const ConvProblem& p, const Device& device);
 
 }  // namespace ocl::ops

@@ -87,7 +87,7 @@ const char* declines(const GemmProblem& p, const Device& device) {
   if (form == Form::outer && (bytes_of_c(p) < least_outer_bytes || p.n < 512)) return "packed panels are quicker while the result stays in the caches";
   if (form == Form::dot && small >= 16 && p.k <= 256) return "sums are too short";
   if (form == Form::rows && small >= 8 && large <= 32 && p.k <= 2048) return "all matrices are little";
-  // A tile of four rows leaves a fifth of the multiply-adds of 16 registers idle, which reading the large matrix once makes up for.
+  // With 16 registers packed panels multiply faster; reading a matrix that is larger than the caches only once makes up for it.
   const bool narrow = device.capabilities().vector_floats < 16;
   if (form == Form::rows && narrow && small >= 16 && p.k * large * static_cast<int64_t>(size_of(p.dtype)) < small * small * (int64_t{32} << 10))
     return "packed panels are quicker while the large matrix stays in the caches";

@@ -181,7 +181,10 @@ void copy_strided(Queue& queue, const TensorView& destination, const TensorView&
     ++view.dims;
     return view;
   };
-  if (destination.dims == max_dims && size_of(destination.dtype) > 8) throw std::invalid_argument("copy: too many dimensions");
+  if (destination.dims == max_dims && size_of(destination.dtype) > 8) {  // no place for another dimension
+    static const ErrorSite site("copy");
+    return indexed(queue, {destination, source, {}}, Combine::assign, false, site);
+  }
   TensorView to = bits(destination), from = bits(source);
   // In ascending order of the destination.
   for (int d = 0; d < to.dims; ++d) {

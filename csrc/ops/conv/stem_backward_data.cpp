@@ -1,0 +1,92 @@
+// Gradient of images with at most 4 channels (kernels_cl/conv_stem_backward_data.cl). Fat kernels.
+#include "ops/conv/stem.h"
+
+#include <algorithm>
+
+namespace ocl::ops {
+
+namespace {
+
+// As in kernels_cl/conv_stem_backward_data.cl.
+struct Geometry {
+  int32_t height, width, out_height, out_width, pad_h, pad_w, first_a, last_a, first_b, band, columns, pitch, plane;
+  int64_t rows() const { return last_a - first_a + 1; }
+};
+
+constexpr int64_t largest_band = 8;
+
+// Columns of a register tile there.
+int64_t tile_columns(const ConvProblem& p, const Device& device) {
+  const bool narrow = device.capabilities().vector_floats < 16;
+  return narrow ? (p.in_channels == 4 ? 16 : 32) : 64;
+}
+
+Geometry geometry_of(const ConvProblem& p, const Device& device, int64_t band) {
+  const int64_t stride = p.stride[2], reach = (p.kernel[2] - 1) / stride, first_b = p.padding[2] / stride;
+  const int64_t columns = round_up((p.padding[2] + p.input[2] - 1) / stride - first_b + 1, tile_columns(p, device));
+  // Packing writes vectors of 16, the last one beyond the row.
+  const int64_t pitch = round_up(reach + std::max(columns, p.output[2] + 16), 16);
+  const auto narrow = [](int64_t value) { return static_cast<int32_t>(value); };
+  return {.height = narrow(p.input[1]),
+          .width = narrow(p.input[2]),
+          .out_height = narrow(p.output[1]),
+          .out_width = narrow(p.output[2]),
+          .pad_h = narrow(p.padding[1]),
+          .pad_w = narrow(p.padding[2]),
+          .first_a = narrow(p.padding[1] / stride),
+          .last_a = narrow((p.padding[1] + p.input[1] - 1) / stride),
+          .first_b = narrow(first_b),
+          .band = narrow(band),
+          .columns = narrow(columns),
+          .pitch = narrow(pitch),
+          .plane = narrow(((band + reach) * pitch / 16 | 1) * 16)};  // an odd number of cache lines
+}
+
+size_t local_bytes(const ConvProblem& p, const Geometry& g) {
+  return static_cast<size_t>(p.out_channels * g.plane + 2 * p.stride[2] * p.in_channels * g.columns + 64) * sizeof(float);
+}
+
+struct Plan {
+  Geometry geometry;
+  size_t local_bytes;  // 0: does not fit
+};
+
+// Bands as high as local memory and an even load of the compute units allow.
+Plan make_plan(const ConvProblem& p, const Device& device) {
+  const uint64_t local_memory = device.capabilities().local_memory, budget = std::min<uint64_t>(local_memory - std::min<uint64_t>(local_memory, 8192), 400 << 10);
+  Geometry g = geometry_of(p, device, largest_band);
+  const int64_t tasks = 4 * int64_t{device.capabilities().compute_units};
+  for (int64_t band = std::min(largest_band, g.rows()); band > 1; --band) {
+    g = geometry_of(p, device, band);
+    if (local_bytes(p, g) <= budget && p.batch * ceil_div(g.rows(), band) >= std::min(tasks, p.batch * g.rows())) return {g, local_bytes(p, g)};
+  }
+  g = geometry_of(p, device, 1);
+  return {g, local_bytes(p, g) <= budget ? local_bytes(p, g) : 0};
+}
+
+const char* refuses(const ConvProblem& p, const Device& device) {
+  if (const char* reason = stem_refusal(p, device)) return reason;
+  if (p.padding[1] >= p.kernel[1] || p.padding[2] >= p.kernel[2]) return "needs a padding below the kernel's size";
+  return make_plan(p, device).local_bytes ? nullptr : "rows too long for local memory";
+}
+
+size_t workspace(const ConvProblem& p, const Device&) { return static_cast<size_t>(p.w_numel()) * sizeof(float); }
+
+void run(Queue& queue, const ConvProblem& p, const ConvOperands& operands, void* weights) {
+  static KernelSite weights_site("conv_stem_backward_data.cl", "stem_phase_weights"), site("conv_stem_backward_data.cl", "stem_data_gradient");
+  Device& device = queue.device();
+  const auto kernel = [&](KernelSite& of) -> Kernel& { return of.get(device, stem_variant(p), [&] { return stem_defines(p, device); }); };
+  const auto [geometry, bytes] = make_plan(p, device);
+  const auto out_channels = static_cast<int32_t>(p.out_channels);
+  launch(queue, kernel(weights_site), Range(p.stride[1] * p.stride[2]), Range(1), operands.w, weights, out_channels);
+  launch(queue, kernel(site), Range(p.batch, ceil_div(geometry.rows(), geometry.band)), Range(1, 1), operands.y, weights, operands.x, geometry, out_channels,
+         LocalMemory{bytes});
+}
+
+constexpr ConvAlgorithm algorithms[] = {{"stem", ConvPass::backward_data, refuses, workspace, run}};
+
+}  // namespace
+
+std::span<const ConvAlgorithm> stem_backward_data_algorithms() { return algorithms; }
+
+}  // namespace ocl::ops
