@@ -8,22 +8,10 @@
 //   stem_widen            weights of half types to float32
 // Defines: CHANNELS = C, KERNEL = K (square), STRIDE = S (1, 2 or 4), DTYPE. The caller gives the local memory (csrc/ops/conv/stem.cpp).
 // In the weight gradient a zero of the gaps multiplies an image value: an infinity in x may reach a tap that does not touch it.
-#include "common/types.clh"
+#include "common/stem.clh"
 #include "common/transpose16.clh"
 #include "common/transpose8.clh"
 
-#ifndef CHANNELS
-#define CHANNELS 3
-#endif
-#ifndef KERNEL
-#define KERNEL 7
-#endif
-#ifndef STRIDE
-#define STRIDE 2
-#endif
-#ifndef DTYPE
-#define DTYPE float32
-#endif
 #define TAPS (CHANNELS * KERNEL * KERNEL)
 
 // Register tiles, for 32 registers of 64 bytes or 16 of 32. Forward: CHANNEL_BLOCK output channels by CHUNKS vectors of 16 positions; gradient

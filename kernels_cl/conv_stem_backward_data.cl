@@ -5,20 +5,9 @@
 //   stem_phase_weights  w as [ph][pw][o][t][u][c], float32; grid: S * S
 //   stem_data_gradient  dx; grid: (images, bands)
 // Defines: CHANNELS = C, KERNEL = K (square), STRIDE = S (1, 2 or 4), DTYPE. The caller gives the local memory (csrc/ops/conv/stem_backward_data.cpp).
-#include "common/types.clh"
+// Zeros around dy are multiplied too: an infinity in w may reach a pixel at the border that its tap does not touch.
+#include "common/stem.clh"
 
-#ifndef CHANNELS
-#define CHANNELS 3
-#endif
-#ifndef KERNEL
-#define KERNEL 7
-#endif
-#ifndef STRIDE
-#define STRIDE 2
-#endif
-#ifndef DTYPE
-#define DTYPE float32
-#endif
 #define REACH ((KERNEL - 1) / STRIDE)
 #define TAPS_OF(phase) ((KERNEL - (phase) + STRIDE - 1) / STRIDE)
 
@@ -128,8 +117,8 @@ FAT_KERNEL void stem_data_gradient(TENSOR(const STORAGE(DTYPE), dy), TENSOR(cons
 #if STRIDE == 2
         for (int i = 0; i < g.columns; i += 16) {
           const float16 even = vload16(0, from + i), odd = vload16(0, from + phases + i);
-          vstore16((float16)(__builtin_shufflevector(even, odd, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)), 0, row + 2 * i);
-          vstore16((float16)(__builtin_shufflevector(even, odd, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)), 0, row + 2 * i + 16);
+          vstore16(__builtin_shufflevector(even, odd, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23), 0, row + 2 * i);
+          vstore16(__builtin_shufflevector(even, odd, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31), 0, row + 2 * i + 16);
         }
 #else
         for (int i = 0; i < g.columns; ++i)

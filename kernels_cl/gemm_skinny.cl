@@ -276,7 +276,7 @@ FAT_KERNEL void gemm_rows(ARGUMENTS) {
     for (int k = 0; k < steps; k++) {
       for (int q = 0; q < MAX_SMALL; q++)
         if (q < m) factors[k * MAX_SMALL + q] = LOAD(DTYPE, COMPUTE, a, q * p.a_row + (k0 + k) * p.a_column);
-      // Rows are multiplied four at a time: rubbish in the missing ones may be denormal, which slows multiply-adds a hundredfold.
+      // Rows are multiplied four or six at a time: rubbish in the missing ones may be denormal, which slows multiply-adds a hundredfold.
       for (int q = m; q % 4 != 0; q++) factors[k * MAX_SMALL + q] = 0;
     }
     for (int x = 0; x < columns; x += TILE_VECTORS * L) {
