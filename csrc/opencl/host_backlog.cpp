@@ -4,6 +4,7 @@
 #include "opencl/platform.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <thread>
@@ -17,6 +18,7 @@ using Clock = std::chrono::steady_clock;
 // A caller that is far ahead takes part in the work: in nanoseconds of one thread's time, what is needed for preparing this many more commands,
 // within these bounds. Not later than necessary: what one processor does alone meanwhile, it does with the data of the others' caches.
 constexpr float commands_ahead = 8, least_ahead = 40'000, most_ahead = 200'000;
+constexpr HostBacklog::Ticket joined_ahead = 8;
 
 // How long the calling thread takes to prepare a command: the longest of the recent times, waiting and taking part not counted.
 class Pace {
@@ -66,7 +68,8 @@ HostBacklog::HostBacklog() : team_(HostThreads::instance()), slots_(capacity) {
   platform::around_forks([] { instance().hold(); }, [] { instance().let_go(); });
 }
 
-HostBacklog::Ticket HostBacklog::issue(float expected, Run run, const void* command, size_t command_bytes, const void* data, size_t data_bytes) {
+HostBacklog::Ticket HostBacklog::issue(float expected, Run run, const void* command, size_t command_bytes, const void* data, size_t data_bytes,
+                                       const Joint& joint) {
   std::unique_lock lock(issuing_);
   const Ticket ticket = issued_.load(std::memory_order_relaxed) + 1;
   while (ticket - done_.load(std::memory_order_acquire) > capacity) help();
@@ -75,6 +78,8 @@ HostBacklog::Ticket HostBacklog::issue(float expected, Run run, const void* comm
   slot.expected = expected;
   store(slot.command, command, command_bytes);
   store(slot.data, data, data_bytes);
+  slot.run_joined = joint.run;
+  if (joint.run) store(slot.joint, joint.data, joint.bytes);
   expected_.fetch_add(static_cast<int64_t>(expected), std::memory_order_relaxed);
   issued_.store(ticket);
   lock.unlock();
@@ -86,19 +91,42 @@ HostBacklog::Ticket HostBacklog::issue(float expected, Run run, const void* comm
   team_.make_room_for_first();
   pace.issued();
   bool assisted = false;
-  while (expected_.load(std::memory_order_relaxed) > pace.far_ahead() && team_.assist()) assisted = true;
+  // Commands that may be joined are left to wait for each other.
+  const Ticket few = joint.run ? joined_ahead : 0;
+  const auto far_ahead = [&] {
+    return ticket - done_.load(std::memory_order_relaxed) > few && expected_.load(std::memory_order_relaxed) > pace.far_ahead();
+  };
+  while (far_ahead() && team_.assist()) assisted = true;
   if (assisted) pace.resume();
   return ticket;
+}
+
+// The number of commands, `first` and those behind it, that were run together; 0: none.
+size_t HostBacklog::run_joined(Ticket first) {
+  const auto run = slots_[first % capacity].run_joined;
+  if (!run) return 0;
+  std::array<const void*, most_joined> data;
+  size_t count = 0;
+  for (const Ticket issued = issued_.load(); count < most_joined && first + count <= issued; ++count) {
+    const Slot& slot = slots_[(first + count) % capacity];
+    if (slot.run_joined != run) break;
+    data[count] = slot.joint.data();
+  }
+  return count < 2 ? 0 : run(data.data(), count);
 }
 
 // The caller holds running_.
 bool HostBacklog::run_next() {
   const Ticket next = done_.load(std::memory_order_relaxed) + 1;
   if (next > issued_.load()) return false;
-  Slot& slot = slots_[next % capacity];
-  slot.run(slot.command.data(), slot.data.data());
-  expected_.fetch_sub(static_cast<int64_t>(slot.expected), std::memory_order_relaxed);
-  done_.store(next, std::memory_order_release);
+  size_t count = run_joined(next);
+  if (count == 0) {
+    Slot& slot = slots_[next % capacity];
+    slot.run(slot.command.data(), slot.data.data());
+    count = 1;
+  }
+  for (size_t i = 0; i < count; ++i) expected_.fetch_sub(static_cast<int64_t>(slots_[(next + i) % capacity].expected), std::memory_order_relaxed);
+  done_.store(next + count - 1, std::memory_order_release);
   return true;
 }
 

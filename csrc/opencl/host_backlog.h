@@ -3,6 +3,8 @@
 // They are run by the first thread of the team (host_threads.h) while the caller prepares the next ones. A caller that waits for a command
 // takes part: it runs the commands ahead of it itself when nobody does, or joins the launch that is being run. So does a caller that is
 // far enough ahead. Where the team has one member a command is run when it is issued.
+//
+// Commands that wait one behind another can be run together, where they say how (Joint).
 #pragma once
 
 #include <atomic>
@@ -22,15 +24,26 @@ class HostBacklog {
   // Counts commands; all with a number up to done() have ended. 0: no command.
   using Ticket = uint64_t;
 
+  // How a command is run together with those behind it that have the same `run`.
+  struct Joint {
+    // Runs the first of `count` (at least two) commands, given what each left as `data`, and as many of those behind it as go with it. Returns
+    // their number; 0: nothing was done, the first is to be run by itself. Must not throw.
+    size_t (*run)(const void* const* data, size_t count) = nullptr;
+    const void* data = nullptr;  // copied
+    size_t bytes = 0;
+  };
+  static constexpr size_t most_joined = 12;
+
   // The backlog of this process; lives until the process ends, and is empty when its static objects are destroyed.
   static HostBacklog& instance();
 
   // Issues `command(data)`, a trivially copyable function object, and a copy of `data` for it. `expected`: nanoseconds of one thread's time
   // that it will take; 0: unknown. Must not throw, nor be called by a command.
   template <class Command>
-  Ticket issue(float expected, const Command& command, const void* data = nullptr, size_t bytes = 0) {
+  Ticket issue(float expected, const Command& command, const void* data = nullptr, size_t bytes = 0, const Joint& joint = {}) {
     static_assert(std::is_trivially_copyable_v<Command> && alignof(Command) <= alignof(std::max_align_t));
-    return issue(expected, [](void* object, const void* data) { (*static_cast<const Command*>(object))(data); }, &command, sizeof(Command), data, bytes);
+    const auto run = [](void* object, const void* data) { (*static_cast<const Command*>(object))(data); };
+    return issue(expected, run, &command, sizeof(Command), data, bytes, joint);
   }
 
   bool done(Ticket ticket) const { return done_.load(std::memory_order_acquire) >= ticket; }
@@ -43,11 +56,13 @@ class HostBacklog {
   struct Slot {
     Run run = nullptr;
     float expected = 0;
-    std::vector<std::max_align_t> command, data;  // their capacity stays
+    size_t (*run_joined)(const void* const* data, size_t count) = nullptr;
+    std::vector<std::max_align_t> command, data, joint;  // their capacity stays
   };
 
   HostBacklog();
-  Ticket issue(float expected, Run run, const void* command, size_t command_bytes, const void* data, size_t data_bytes);
+  Ticket issue(float expected, Run run, const void* command, size_t command_bytes, const void* data, size_t data_bytes, const Joint& joint);
+  size_t run_joined(Ticket first);
   bool run_next();
   bool run_until(Ticket ticket);
   void run_all();

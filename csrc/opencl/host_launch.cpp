@@ -89,8 +89,7 @@ cl_command_queue HostLaunch::queue_of(unsigned member) {
   return queue;
 }
 
-void HostLaunch::issue(Queue& queue, const Arguments& arguments, const Range& global, const Range& local_range) {
-  Kernel& kernel = arguments.kernel();
+HostLaunch::Launch HostLaunch::launch_of(const Kernel& kernel, const Range& global, const Range& local_range) const {
   const std::array<size_t, 3> local = local_range.dimensions ? local_range.size : chosen_local(global);
   std::array<size_t, 3> groups;
   bool fits = local[0] * local[1] * local[2] <= kernel.device().capabilities().max_work_group;
@@ -100,25 +99,44 @@ void HostLaunch::issue(Queue& queue, const Arguments& arguments, const Range& gl
   }
   if (!fits) [[unlikely]]
     throw_error(CL_INVALID_WORK_GROUP_SIZE, ("clEnqueueNDRangeKernel(" + kernel.name() + ")").c_str());
-  const Launch launch{local, std::max(global.size[0], global.size[1]), HostGrid(driver_, groups, team_.members())};
+  return {local, std::max(global.size[0], global.size[1]), HostGrid(driver_, groups, team_.members())};
+}
+
+void HostLaunch::issue(Queue& queue, const Arguments& arguments, const Range& global, const Range& local, const HostBacklog::Joint& joint) {
+  Kernel& kernel = arguments.kernel();
+  const Launch launch = launch_of(kernel, global, local);
   queue.host_command(
       {Command::Kind::kernel, kernel.name().c_str()}, "clEnqueueNDRangeKernel", kernel.group_time() * static_cast<float>(launch.grid.units()),
-      [this, &queue, &kernel, launch, groups = group_count(global, local_range), bytes = arguments.bytes()](const void* data) -> cl_int {
-        std::lock_guard lock(kernel.mutex());
-        unsigned index;
-        if (const cl_int code = Arguments::set(kernel, data, bytes, index); code != CL_SUCCESS) [[unlikely]] {
-          queue.fail_later(code, argument_text(kernel, index));
-          return CL_SUCCESS;
-        }
+      [this, &queue, &kernel, launch, groups = group_count(global, local), bytes = arguments.bytes()](const void* data) -> cl_int {
         const uint64_t begin = host_time();
-        const cl_int code = run(kernel, launch);
+        const cl_int code = set_and_run(queue, kernel, data, bytes, launch, kernel.group_time());
         kernel.short_times().took(groups, static_cast<float>(host_time() - begin));
         return code;
       },
-      arguments.data(), arguments.bytes());
+      arguments.data(), arguments.bytes(), joint);
 }
 
-cl_int HostLaunch::run(Kernel& kernel, const Launch& launch) {
+void HostLaunch::run_joined(Queue& queue, const Arguments& arguments, const Range& global, const Range& local, size_t joined) {
+  Kernel& kernel = arguments.kernel();
+  std::atomic<float> group_time{kernel.group_time() * static_cast<float>(joined)};
+  const cl_int code = set_and_run(queue, kernel, arguments.data(), arguments.bytes(), launch_of(kernel, global, local), group_time);
+  if (code != CL_SUCCESS) [[unlikely]]
+    queue.fail_later(code, "clEnqueueNDRangeKernel(" + kernel.name() + ")");
+  kernel.group_time() = group_time / static_cast<float>(joined);
+}
+
+// Errors of the arguments are kept for the queue here, with a text of their own.
+cl_int HostLaunch::set_and_run(Queue& queue, Kernel& kernel, const void* data, size_t bytes, const Launch& launch, std::atomic<float>& group_time) {
+  std::lock_guard lock(kernel.mutex());
+  unsigned index;
+  if (const cl_int code = Arguments::set(kernel, data, bytes, index); code != CL_SUCCESS) [[unlikely]] {
+    queue.fail_later(code, argument_text(kernel, index));
+    return CL_SUCCESS;
+  }
+  return run(kernel, launch, group_time);
+}
+
+cl_int HostLaunch::run(Kernel& kernel, const Launch& launch, std::atomic<float>& group_time) {
   const bool loaded = driver_ != HostDriver::basic || loaded_kernels().find(kernel, launch.local, launch.grid.divisible(), launch.width);
   struct Context {
     HostLaunch* self;
@@ -135,7 +153,7 @@ cl_int HostLaunch::run(Kernel& kernel, const Launch& launch) {
     if (!loaded) platform::touch_constants(kernel.name() + ".so");  // what PoCL's loaded code is called
     return code;
   }
-  return team_.run(static_cast<uint32_t>(launch.grid.units()), kernel.group_time(), piece, &context);
+  return team_.run(static_cast<uint32_t>(launch.grid.units()), group_time, piece, &context);
 }
 
 namespace {

@@ -22,7 +22,11 @@ class HostLaunch {
 
   // Issues a launch (host_backlog.h). Errors: ocl::Error for ranges that do not fit; those of the arguments and of the execution come with the
   // queue's next finish().
-  void issue(Queue& queue, const Arguments& arguments, const Range& global, const Range& local);
+  void issue(Queue& queue, const Arguments& arguments, const Range& global, const Range& local, const HostBacklog::Joint& joint = {});
+
+  // Executes a launch that does the work of `joined` commands of `queue`, ended on return. Errors as those of issue(), all with the queue's next
+  // finish(). From HostBacklog::Joint::run only.
+  void run_joined(Queue& queue, const Arguments& arguments, const Range& global, const Range& local, size_t joined);
 
   // Copies (the ranges may overlap) and fills with whole patterns, ended on return. As commands of the backlog only.
   void copy(void* destination, const void* source, size_t bytes);
@@ -39,7 +43,9 @@ class HostLaunch {
 
  private:
   struct Launch;
-  cl_int run(Kernel& kernel, const Launch& launch);
+  Launch launch_of(const Kernel& kernel, const Range& global, const Range& local) const;
+  cl_int set_and_run(Queue& queue, Kernel& kernel, const void* data, size_t bytes, const Launch& launch, std::atomic<float>& group_time);
+  cl_int run(Kernel& kernel, const Launch& launch, std::atomic<float>& group_time);
   cl_command_queue queue_of(unsigned member);
 
   HostDriver driver_;

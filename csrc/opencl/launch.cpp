@@ -103,14 +103,14 @@ static std::unique_lock<std::mutex> hold_for_short(Queue& queue, Kernel& kernel,
   return ordered;
 }
 
-void enqueue(Queue& queue, const Arguments& arguments, const Range& global, const Range& local) {
+void enqueue(Queue& queue, const Arguments& arguments, const Range& global, const Range& local, const HostBacklog::Joint& joint) {
   static const bool synchronous = environment::flag("TORCH_OCL_SYNC");
   queue.issue_held_back();
   Kernel& kernel = arguments.kernel();
   if (HostLaunch* host = queue.device().host_launch()) {
-    host->issue(queue, arguments, global, local);
+    host->issue(queue, arguments, global, local, joint);
   } else if (const auto ordered = hold_for_short(queue, kernel, group_count(global, local))) {
-    queue.device().short_launch()->issue(queue, arguments, global, local);
+    queue.device().short_launch()->issue(queue, arguments, global, local, joint);
   } else {
     queue.command({Command::Kind::kernel, kernel.name().c_str()}, "clEnqueueNDRangeKernel", [&](cl_event* event) {
       std::lock_guard lock(kernel.mutex());

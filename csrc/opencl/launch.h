@@ -77,7 +77,8 @@ class Arguments {
 // What an error of an argument's is reported as.
 std::string argument_text(const Kernel& kernel, unsigned index);
 
-void enqueue(Queue& queue, const Arguments& arguments, const Range& global, const Range& local);
+// `joint`: how this launch is run together with others that wait behind it, on devices whose kernels run on threads of this process.
+void enqueue(Queue& queue, const Arguments& arguments, const Range& global, const Range& local, const HostBacklog::Joint& joint = {});
 
 // Enqueues the kernel with these arguments (Arguments::add): numbers must have exactly the width of the kernel's parameter (int32_t for int,
 // int64_t for long). A range with a zero size does nothing. `global` must be a multiple of `local`.

@@ -152,9 +152,10 @@ class Queue {
   }
 
   // The same for devices with host_launch(): `run(data)`, a trivially copyable function object, is called later on another thread with a copy
-  // of `data` and returns an error code, which finish() raises. `expected`: see HostBacklog.
+  // of `data` and returns an error code, which finish() raises. `expected`, `joint`: see HostBacklog; watched commands are not joined.
   template <class Run>
-  void host_command(const Command& command, const char* call, float expected, const Run& run, const void* data = nullptr, size_t bytes = 0) {
+  void host_command(const Command& command, const char* call, float expected, const Run& run, const void* data = nullptr, size_t bytes = 0,
+                    const HostBacklog::Joint& joint = {}) {
     const CommandObserver observer = observer_.load(std::memory_order_relaxed);
     const int64_t before = observer ? epoch_time() : 0;
     HostTimes* const times = observer ? new HostTimes : nullptr;
@@ -166,7 +167,7 @@ class Queue {
             fail_later(code, command_text(call, command));
           if (times) times->end(), times->release();
         },
-        data, bytes);
+        data, bytes, observer ? HostBacklog::Joint{} : joint);
     issued_on_host(ticket);
     if (observer) observer(*this, command, before, Event(ticket, times));
   }

@@ -172,6 +172,49 @@ TEST(HostBacklog, RunsWithoutAnybodyWaiting) {
   }
 }
 
+// Commands that wait behind one that takes long are offered to their joint run, which takes as many as it likes, in order.
+TEST(HostBacklog, RunsWaitingCommandsTogether) {
+  HostBacklog& backlog = HostBacklog::instance();
+  if (HostThreads::instance().members() == 1) GTEST_SKIP() << "commands never wait";
+  static std::vector<int> singly, together;
+  static std::vector<size_t> offered;
+  static size_t taken;
+  struct Number {
+    static HostBacklog::Ticket issue(int number, bool joins, float expected) {
+      const HostBacklog::Joint joint = joins ? HostBacklog::Joint{&Number::run, &number, sizeof number} : HostBacklog::Joint{};
+      return HostBacklog::instance().issue(expected, [number](const void*) { singly.push_back(number); }, nullptr, 0, joint);
+    }
+    static size_t run(const void* const* data, size_t count) {
+      offered.push_back(count);
+      const size_t ran = std::min(taken, count);
+      for (size_t i = 0; i < ran; ++i) together.push_back(*static_cast<const int*>(data[i]));
+      return ran;
+    }
+  };
+  for (const float expected : {0.0f, 1e6f})
+    for (const size_t wanted : {0, 2, 3, 100}) {
+      singly.clear(), together.clear(), offered.clear();
+      taken = wanted;
+      std::atomic<bool> go{false};
+      backlog.issue(0, [&go = go](const void*) {
+        while (!go) std::this_thread::yield();
+      });
+      HostBacklog::Ticket last = 0;
+      for (int i = 0; i < 20; ++i) last = Number::issue(i, i != 15, expected);
+      go = true;
+      backlog.wait(last);
+      EXPECT_EQ(singly.size() + together.size(), 20u);
+      EXPECT_TRUE(std::is_sorted(singly.begin(), singly.end()));
+      EXPECT_TRUE(std::is_sorted(together.begin(), together.end()));
+      EXPECT_EQ(std::count(singly.begin(), singly.end(), 15), 1);
+      if (wanted == 0) EXPECT_TRUE(together.empty());
+      // 0 to 14 wait together, then 15, then four more
+      if (wanted == 2) EXPECT_EQ(offered, (std::vector<size_t>{12, 12, 11, 9, 7, 5, 3, 4, 2}));
+      if (wanted == 3) EXPECT_EQ(offered, (std::vector<size_t>{12, 12, 9, 6, 3, 4}));
+      if (wanted == 100) EXPECT_EQ(offered, (std::vector<size_t>{12, 3, 4}));
+    }
+}
+
 TEST(HostBacklog, ForksInsideOfCommandsAndBesideThem) {
   HostBacklog& backlog = HostBacklog::instance();
   const auto fork_once = [] {

@@ -1,6 +1,7 @@
 #include "ops/elementwise/elementwise.h"
 
 #include "ops/elementwise/permute.h"
+#include "ops/elementwise/sequence.h"
 
 #include <algorithm>
 #include <cstring>
@@ -146,7 +147,7 @@ void launch_flat(Queue& queue, const ElementwiseRow& row, const ElementwiseCall&
   if (device.fat()) {
     const int64_t tasks = fat_tasks(device, n);
     arguments.add(round_up(ceil_div(n, tasks), 64));
-    enqueue(queue, arguments, Range(static_cast<size_t>(tasks)), Range(1));
+    enqueue(queue, arguments, Range(static_cast<size_t>(tasks)), Range(1), ElementwiseStep(queue, row, call).joint());
   } else {
     arguments.add(int64_t{0});
     const int64_t groups = std::min<int64_t>(ceil_div(n, 256 * width), 65536);

@@ -1,0 +1,180 @@
+#include "ops/elementwise/sequence.h"
+
+#include "opencl/environment.h"
+#include "opencl/host_launch.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ocl::ops {
+
+namespace {
+
+constexpr size_t most_steps = HostBacklog::most_joined;
+
+// So many sequences are run step by step before the program for joined ones is built.
+constexpr int sequences_before_program = 32;
+
+// What scripts write out in sequences; the program would take long to build with all rows.
+constexpr std::string_view joined_rows[] = {
+    "copy",       "fill",     "add",      "add_alpha", "sub",     "mul",       "div",     "pow_2",   "pow_3", "addcmul",
+    "addcdiv",    "maximum",  "minimum",  "abs",       "neg",     "sqrt",      "rsqrt",   "exp",     "tanh",  "reciprocal",
+    "sigmoid",    "silu",     "relu",     "clamp",     "clamp_min", "clamp_max", "lerp_scalar", "threshold_backward",
+    "sigmoid_backward", "tanh_backward",
+};
+
+// The number by which the program knows a row; -1: it does not.
+int operator_of(const ElementwiseRow& row) {
+  static const auto operators = [] {
+    std::vector<int> found;
+    for (const ElementwiseRow& each : elementwise_table()) {
+      const auto* at = std::find(std::begin(joined_rows), std::end(joined_rows), each.name);
+      found.push_back(at == std::end(joined_rows) ? -1 : static_cast<int>(at - std::begin(joined_rows)));
+    }
+    return found;
+  }();
+  return operators[static_cast<size_t>(&row - elementwise_table().data())];
+}
+
+// The program, built by a thread that issues calls once sequences have been seen.
+class Program {
+ public:
+  static constexpr int most_devices = 64;
+  static Program& of(const Device& device) {
+    static auto* all = new std::array<Program, most_devices>;
+    return (*all)[static_cast<size_t>(device.index())];
+  }
+
+  Kernel* find(const Device& device) {
+    if (Kernel* kernel = site().find(device.index(), 0)) return kernel;
+    seen_.fetch_add(1, std::memory_order_relaxed);
+    return nullptr;
+  }
+
+  void build_when_worthwhile(Device& device) {
+    if (seen_.load(std::memory_order_relaxed) < sequences_before_program || asked_.load(std::memory_order_relaxed) || asked_.exchange(true)) [[likely]]
+      return;
+    try {
+      site().get(device, 0, [] {
+        std::string operators;
+        for (size_t i = 0; i < std::size(joined_rows); ++i) {
+          const ElementwiseRow& row = elementwise_row(joined_rows[i].data());
+          const bool uses[] = {uses_scalar(row, "s0"), uses_scalar(row, "s1"), uses_scalar(row, "s2")};
+          operators += "EACH(" + std::to_string(i) + ", " + std::to_string(row.inputs) + ", " + std::to_string(uses[2] ? 3 : uses[1] ? 2 : uses[0] ? 1 : 0) +
+                       ", (" + row.real + ")) ";
+        }
+        return Defines().add("STEPS", static_cast<int64_t>(most_steps)).add("OPERATORS", operators);
+      });
+    } catch (const Error&) {  // the steps are run one by one as before
+    }
+  }
+
+ private:
+  static bool uses_scalar(const ElementwiseRow& row, const char* name) { return std::string_view(row.real).find(name) != std::string_view::npos; }
+  static KernelSite& site() {
+    static KernelSite kernel("elementwise_sequence.cl", "elementwise_sequence");
+    return kernel;
+  }
+
+  std::atomic<int> seen_{0};
+  std::atomic<bool> asked_{false};
+};
+
+HostLaunch* launch_of(const Device& device) { return device.host_launch() ? device.host_launch() : device.short_launch(); }
+
+bool device_joins(const Device& device) {
+  static const bool wanted = environment::flag("TORCH_OCL_JOIN", true) && !environment::flag("TORCH_OCL_SYNC");
+  return wanted && device.index() < Program::most_devices && device.fat() && launch_of(device) && device.capabilities().unified_memory;
+}
+
+// Addresses that steps touch.
+struct Touched {
+  uint64_t begin, end;
+  bool written, single;
+
+  bool overlaps(const Touched& other) const { return begin < other.end && other.begin < end; }
+  bool same_elements(const Touched& other) const { return begin == other.begin && end == other.end && single == other.single; }
+};
+
+std::atomic<uint64_t> calls_joined{0};
+
+size_t run_joined(const void* const* data, size_t count) {
+  const auto* steps = reinterpret_cast<const ElementwiseStep::Data* const*>(data);
+  count = ElementwiseStep::joinable(steps, count);
+  if (count < 2) return 0;
+  Queue& queue = *steps[0]->queue;
+  Device& device = queue.device();
+  Kernel* kernel = Program::of(device).find(device);
+  if (!kernel) return 0;
+  std::array<ElementwiseStep::Step, most_steps> passed{};
+  for (size_t i = 0; i < count; ++i) passed[i] = steps[i]->step;
+  const int64_t n = steps[0]->n, tasks = fat_tasks(device, n);
+  Arguments arguments(*kernel);
+  arguments.add(passed);
+  arguments.add(static_cast<int32_t>(count));
+  arguments.add(n);
+  arguments.add(round_up(ceil_div(n, tasks), 64));
+  launch_of(device)->run_joined(queue, arguments, Range(static_cast<size_t>(tasks)), Range(1), count);
+  calls_joined.fetch_add(count, std::memory_order_relaxed);
+  return count;
+}
+
+}  // namespace
+
+ElementwiseStep::ElementwiseStep(Queue& queue, const ElementwiseRow& row, const ElementwiseCall& call) {
+  const int op = operator_of(row);
+  if (op < 0 || call.compute != DType::float32 || call.output.dtype != DType::float32 || !device_joins(queue.device())) return;
+  data_ = {&queue, call.sizes[0], {}};
+  Step& step = data_.step;
+  step.op = op;
+  step.y = std::bit_cast<uint64_t>(call.output.data);
+  for (int i = 0; i < row.inputs; ++i) {
+    const ElementwiseCall::Operand& input = call.inputs[i];
+    if (input.is_scalar) {
+      step.value[i] = static_cast<float>(input.scalar.floating.real());
+    } else {
+      if (input.dtype != DType::float32) return;
+      step.x[i] = std::bit_cast<uint64_t>(input.data);
+      step.advances |= static_cast<int32_t>(input.strides[0] == 1) << i;
+    }
+  }
+  for (int i = 0; i < call.scalars; ++i) step.scalar[i] = static_cast<float>(call.scalar[i].floating.real());
+  Program::of(queue.device()).build_when_worthwhile(queue.device());
+  joins_ = true;
+}
+
+HostBacklog::Joint ElementwiseStep::joint() const { return joins_ ? HostBacklog::Joint{run_joined, &data_, sizeof data_} : HostBacklog::Joint{}; }
+
+uint64_t ElementwiseStep::joined_calls() { return calls_joined.load(std::memory_order_relaxed); }
+
+size_t ElementwiseStep::joinable(const Data* const* steps, size_t count) {
+  const int64_t n = steps[0]->n;
+  std::array<Touched, most_steps * 4> touched;
+  size_t ranges = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const Data& data = *steps[i];
+    if (data.queue != steps[0]->queue || data.n != n) return i;
+    const size_t before = ranges;
+    const auto touch = [&](uint64_t address, bool written, bool single) {
+      const Touched own{address, address + sizeof(float) * static_cast<uint64_t>(single ? 1 : n), written, single};
+      for (size_t k = 0; k < before; ++k) {
+        Touched& other = touched[k];
+        if (!own.overlaps(other) || (own.same_elements(other) && !single)) continue;
+        if (own.written || other.written) return false;
+      }
+      touched[ranges++] = own;
+      return true;
+    };
+    if (!touch(data.step.y, true, false)) return i;
+    for (int k = 0; k < 3; ++k)
+      if (data.step.x[k] && !touch(data.step.x[k], false, n > 1 && !(data.step.advances >> k & 1))) return i;
+  }
+  return count;
+}
+
+}  // namespace ocl::ops

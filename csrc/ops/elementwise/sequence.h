@@ -1,0 +1,43 @@
+// Elementwise operators that wait one behind another are run together: each part of the elements goes through all of them while it is in the cache,
+// and one launch does the work of several. For contiguous float32 operands of one size, on devices whose kernels run on threads of this process
+// (host_backlog.h), where the backlog knows what waits. The results are those of single launches, bit by bit.
+#pragma once
+
+#include "ops/elementwise/elementwise.h"
+
+namespace ocl::ops {
+
+// What a flat call leaves with its launch for being joined with others.
+class ElementwiseStep {
+ public:
+  // `call`: coalesced to one dimension of neighbouring or single elements.
+  ElementwiseStep(Queue& queue, const ElementwiseRow& row, const ElementwiseCall& call);
+  ElementwiseStep(const ElementwiseStep&) = delete;
+
+  // Without a function where the call cannot be joined. Valid as long as the step.
+  HostBacklog::Joint joint() const;
+
+  // As the kernel has it.
+  struct Step {
+    uint64_t y, x[3];
+    float value[3], scalar[3];
+    int32_t op, advances;
+  };
+  struct Data {
+    Queue* queue;
+    int64_t n;
+    Step step;
+  };
+
+  // Calls of this process that were run together with others; tests use it.
+  static uint64_t joined_calls();
+
+  // How many of `steps` can be run together, from the first on: what one of them writes, others read and write at the same elements or not at all.
+  static size_t joinable(const Data* const* steps, size_t count);
+
+ private:
+  bool joins_ = false;
+  Data data_;
+};
+
+}  // namespace ocl::ops

@@ -1,0 +1,153 @@
+// Elementwise operators that wait one behind another and are run together (ops/elementwise/sequence.h).
+#include "support.h"
+
+#include "opencl/host_backlog.h"
+#include "opencl/host_launch.h"
+#include "ops/elementwise/sequence.h"
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+using namespace ocl;
+using namespace ocl::ops;
+using namespace ocl::testing;
+
+namespace {
+
+constexpr uint64_t base = 1 << 20;
+
+ElementwiseStep::Data step(int64_t n, uint64_t y, std::initializer_list<uint64_t> inputs, std::initializer_list<uint64_t> single = {}) {
+  ElementwiseStep::Data data{&queue(), n, {}};
+  data.step.y = base + y;
+  int k = 0;
+  for (const uint64_t x : inputs) {
+    data.step.x[k] = base + x;
+    data.step.advances |= 1 << k++;
+  }
+  for (const uint64_t x : single) data.step.x[k++] = base + x;
+  return data;
+}
+
+size_t joinable(const std::vector<ElementwiseStep::Data>& steps) {
+  std::vector<const ElementwiseStep::Data*> pointers;
+  for (const auto& each : steps) pointers.push_back(&each);
+  return ElementwiseStep::joinable(pointers.data(), pointers.size());
+}
+
+// While it lives, commands that are issued to the backlog wait; not for ever, should something be enqueued on the driver, which waits for them.
+class Held {
+ public:
+  Held() {
+    HostBacklog::instance().issue(0, [this](const void*) {
+      const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+      while (!go_ && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
+      ended_ = true;
+    });
+  }
+  ~Held() {
+    go_ = true;
+    while (!ended_) std::this_thread::yield();
+  }
+
+ private:
+  std::atomic<bool> go_{false}, ended_{false};
+};
+
+bool device_joins() {
+  return device().fat() && (device().host_launch() || device().short_launch()) && device().capabilities().unified_memory && HostThreads::instance().members() > 1;
+}
+
+}  // namespace
+
+TEST(ElementwiseSequence, JoinsWhatTouchesTheSameElements) {
+  // 16 elements are 64 bytes
+  EXPECT_EQ(joinable({step(16, 0, {64}), step(16, 128, {0, 64}), step(16, 0, {0})}), 3u);      // read what was written, write again
+  EXPECT_EQ(joinable({step(16, 0, {64}), step(16, 256, {68}), step(16, 320, {60 + 64})}), 3u);  // inputs may overlap as they like
+  EXPECT_EQ(joinable({step(16, 0, {64}), step(16, 128, {4})}), 1u);                            // reads the neighbours of what is written
+  EXPECT_EQ(joinable({step(16, 0, {64}), step(16, 68, {128})}), 1u);                           // writes the neighbours of what is read
+  EXPECT_EQ(joinable({step(16, 0, {64}), step(16, 60, {128})}), 1u);                           // writes the neighbours of what is written
+  EXPECT_EQ(joinable({step(16, 0, {64}), step(17, 128, {256})}), 1u);                          // another number of elements
+  EXPECT_EQ(joinable({step(16, 0, {64}), step(16, 128, {64}, {0})}), 1u);                      // every element reads one that is written
+  EXPECT_EQ(joinable({step(16, 0, {64}, {128}), step(16, 128, {64})}), 1u);                    // writes what every element has to read
+  EXPECT_EQ(joinable({step(16, 0, {64}, {128}), step(16, 256, {0}, {128}), step(16, 320, {0}, {192})}), 3u);
+  EXPECT_EQ(joinable({step(1, 0, {}, {0}), step(1, 4, {}, {0}), step(1, 0, {}, {4})}), 3u);  // single elements are their own
+  auto other = step(16, 0, {64});
+  const auto first = other;
+  other.queue = &device().pooled_queue();
+  EXPECT_EQ(joinable({first, other}), 1u);
+}
+
+// Random operators over a few arrays, whole, shifted, and single elements of them: the bits are those of running each by itself.
+TEST(ElementwiseSequence, GivesTheBitsOfSingleLaunches) {
+  struct Row {
+    const char* name;
+    int scalars;
+  };
+  const Row rows[] = {{"copy", 0},  {"fill", 1},    {"add", 0},     {"add_alpha", 1}, {"sub", 0},         {"mul", 0},       {"div", 0},         {"pow_2", 0},
+                      {"pow_3", 0}, {"addcmul", 1}, {"addcdiv", 1}, {"maximum", 0},   {"minimum", 0},     {"abs", 0},       {"neg", 0},         {"sqrt", 0},
+                      {"rsqrt", 0}, {"exp", 0},     {"tanh", 0},    {"sigmoid", 0},   {"reciprocal", 0},  {"relu", 0},      {"clamp", 2},       {"silu", 0},
+                      {"lerp_scalar", 1}, {"clamp_min", 1}, {"clamp_max", 1}, {"threshold_backward", 1}, {"sigmoid_backward", 0}, {"tanh_backward", 0}, {"floor", 0}};
+  constexpr size_t arrays = 5;
+  const uint64_t joined_before = ElementwiseStep::joined_calls();
+  for (const int64_t n : {1, 7, 16, 1000, 1024, 1031, 40000, 100003})
+    for (unsigned seed = 1; seed <= 12; ++seed) {
+      const size_t room = static_cast<size_t>(n) + 64;
+      const auto start = random_values<float>(arrays * room, seed, -2, 2);
+      Array<float> together(start), singly(start);
+      for (const bool wait : {true, false}) {
+        std::mt19937 engine(seed);
+        float* memory = (wait ? singly : together).data();
+        const auto any = [&](int count) { return static_cast<int>(engine() % static_cast<unsigned>(count)); };
+        const auto operand = [&](bool may_be_single) {
+          ElementwiseCall::Operand result{memory + any(arrays) * static_cast<int64_t>(room) + (any(8) ? 0 : 16 * any(3)), DType::float32, {1}, false, {}};
+          if (may_be_single && any(6) == 0) result.strides[0] = 0;
+          if (may_be_single && any(6) == 0) result.is_scalar = true, result.scalar = any(100) * 0.03;
+          return result;
+        };
+        for (int part = 0; part < 3; ++part) {
+          std::optional<Held> held;
+          if (!wait && device_joins()) held.emplace();
+          for (int i = 0; i < 9; ++i) {
+            const Row& picked = rows[any(std::size(rows))];
+            const ElementwiseRow& row = elementwise_row(picked.name);
+            ElementwiseCall call;
+            call.dims = 1;
+            call.sizes[0] = n;
+            call.output = operand(false);
+            for (int k = 0; k < row.inputs; ++k) {
+              do call.inputs[k] = operand(true);
+              // an input is the output exactly or not at all
+              while (!call.inputs[k].is_scalar && call.inputs[k].data != call.output.data &&
+                     std::abs(static_cast<float*>(call.inputs[k].data) - static_cast<float*>(call.output.data)) < static_cast<int64_t>(room));
+              if (call.inputs[k].data == call.output.data) call.inputs[k].strides[0] = 1;
+            }
+            call.scalars = picked.scalars;
+            for (int k = 0; k < picked.scalars; ++k) call.scalar[k] = any(100) * 0.02 - 1;
+            elementwise(queue(), row, call);
+            if (wait) queue().finish();
+          }
+          held.reset();
+          queue().finish();
+        }
+      }
+      const auto a = together.host(), b = singly.host();
+      for (size_t i = 0; i < a.size(); ++i)
+        ASSERT_TRUE(std::memcmp(&a[i], &b[i], sizeof(float)) == 0 || (std::isnan(a[i]) && std::isnan(b[i]))) << "n " << n << " seed " << seed << " at " << i << ": " << a[i] << " " << b[i];
+    }
+  if (device_joins()) EXPECT_GT(ElementwiseStep::joined_calls() - joined_before, 500u);
+}
+
+TEST(ElementwiseSequence, WatchedCommandsAreSeenOneByOne) {
+  Array<float> x(random_values<float>(4096));
+  static std::atomic<int> seen;
+  seen = 0;
+  const uint64_t before = ElementwiseStep::joined_calls();
+  set_command_observer([](Queue&, const Command& command, int64_t, Event) { seen += std::string(command.name) == "elementwise_flat"; });
+  const TensorView view = TensorView::contiguous(x.data(), DType::float32, {4096});
+  for (int i = 0; i < 50; ++i) elementwise(queue(), elementwise_row("neg"), DType::float32, view, {view});
+  set_command_observer(nullptr);
+  queue().finish();
+  EXPECT_EQ(seen, 50);
+  EXPECT_EQ(ElementwiseStep::joined_calls(), before);
+}
