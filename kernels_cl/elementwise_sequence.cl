@@ -1,7 +1,8 @@
-// Elementwise operators one after another over the same n elements of float32, PART of them at a time, which stay in the cache meanwhile
+// Elementwise operators one after another over the same n elements, PART of them at a time, which stay in the cache meanwhile
 // (ops/elementwise/sequence.h). Fat devices whose kernels run on threads of this process only: addresses are the host's.
-// Defines: STEPS, the most steps; OPERATORS: EACH(operator, inputs, scalars, expression) of all, expressions as in elementwise.cl.
+// Defines: X_DTYPE, what is stored, computed as float32; STEPS, the most steps; OPERATORS: EACH(operator, inputs, scalars, expression) of all, expressions as in elementwise.cl.
 #ifndef OPERATORS
+#define X_DTYPE float32
 #define STEPS 12
 #define OPERATORS EACH(0, 2, 0, a + b) EACH(1, 1, 1, a * s0)
 #endif
@@ -27,9 +28,9 @@ typedef struct {
   Step step[STEPS];
 } Steps;
 
-#define FLOATS(address) ((__global const float*)(size_t)(address))
-#define KEPT(k) (T)(step.x[k] != 0 && !(step.advances >> k & 1) ? FLOATS(step.x[k])[0] : step.value[k])
-#define INPUT(k, inputs, kept) ((inputs) > k && (step.advances >> k & 1) ? LOADV(float32, float32, W, FLOATS(step.x[k]), i) : kept)
+#define STORED(k) ((__global const STORAGE(X_DTYPE)*)(size_t)step.x[k])
+#define KEPT(k) (T)(step.x[k] != 0 && !(step.advances >> k & 1) ? LOAD(X_DTYPE, COMPUTE, STORED(k), 0) : step.value[k])
+#define INPUT(k, inputs, kept) ((inputs) > k && (step.advances >> k & 1) ? LOADV(X_DTYPE, COMPUTE, W, STORED(k), i) : kept)
 #define SCALAR(k, scalars) (T)((scalars) > k ? step.scalar[k] : 0)
 // Inputs may be read past their end, the output is not written there.
 #define EACH(which, inputs, scalars, expression)                     \
@@ -43,16 +44,16 @@ typedef struct {
       const T b = INPUT(1, inputs, b_kept);                          \
       const T c = INPUT(2, inputs, c_kept);                          \
       const T r = expression;                                        \
-      if (i + W <= part_end) STOREV(float32, float32, W, y, i, r);   \
+      if (i + W <= part_end) STOREV(X_DTYPE, COMPUTE, W, y, i, r);   \
       else store_first(r, y + i, part_end - i);                      \
     }                                                                \
     break;                                                           \
   }
 
-static void __attribute__((noinline)) store_first(T r, __global float* y, long count) {
-  float lane[W];
+static void __attribute__((noinline)) store_first(T r, __global STORAGE(X_DTYPE)* y, long count) {
+  S lane[W];
   vstore16(r, 0, lane);
-  for (long l = 0; l < count; l++) y[l] = lane[l];
+  for (long l = 0; l < count; l++) STORE(X_DTYPE, COMPUTE, y, l, lane[l]);
 }
 
 FAT_KERNEL void elementwise_sequence(Steps steps, int count, long n, long share) {
@@ -61,7 +62,7 @@ FAT_KERNEL void elementwise_sequence(Steps steps, int count, long n, long share)
     const long part_end = MIN_OF(part + PART, end);
     for (int k = 0; k < count; k++) {
       const Step step = steps.step[k];
-      __global float* y = (__global float*)(size_t)step.y;
+      __global STORAGE(X_DTYPE)* y = (__global STORAGE(X_DTYPE)*)(size_t)step.y;
       switch (step.operator) { OPERATORS }
     }
   }

@@ -41,26 +41,28 @@ int operator_of(const ElementwiseRow& row) {
   return operators[static_cast<size_t>(&row - elementwise_table().data())];
 }
 
-// The program, built by a thread that issues calls once sequences have been seen.
+bool joins(DType dtype) { return dtype == DType::float32 || dtype == DType::bfloat16 || dtype == DType::float16; }
+
+// The program for a device and type, built by a thread that issues calls once sequences have been seen.
 class Program {
  public:
-  static constexpr int most_devices = 64;
-  static Program& of(const Device& device) {
-    static auto* all = new std::array<Program, most_devices>;
-    return (*all)[static_cast<size_t>(device.index())];
+  static constexpr size_t most_devices = 64;
+  static Program& of(const Device& device, DType dtype) {
+    static auto* all = new std::array<std::array<Program, 3>, most_devices>;
+    return (*all)[static_cast<size_t>(device.index())][dtype == DType::float32 ? 0 : dtype == DType::bfloat16 ? 1 : 2];
   }
 
-  Kernel* find(const Device& device) {
-    if (Kernel* kernel = site().find(device.index(), 0)) return kernel;
+  Kernel* find(const Device& device, DType dtype) {
+    if (Kernel* kernel = site().find(device.index(), Variant().add(dtype))) return kernel;
     seen_.fetch_add(1, std::memory_order_relaxed);
     return nullptr;
   }
 
-  void build_when_worthwhile(Device& device) {
+  void build_when_worthwhile(Device& device, DType stored) {
     if (seen_.load(std::memory_order_relaxed) < sequences_before_program || asked_.load(std::memory_order_relaxed) || asked_.exchange(true)) [[likely]]
       return;
     try {
-      site().get(device, 0, [] {
+      site().get(device, Variant().add(stored), [&] {
         std::string operators;
         for (size_t i = 0; i < std::size(joined_rows); ++i) {
           const ElementwiseRow& row = elementwise_row(joined_rows[i].data());
@@ -68,7 +70,8 @@ class Program {
           operators += "EACH(" + std::to_string(i) + ", " + std::to_string(row.inputs) + ", " + std::to_string(uses[2] ? 3 : uses[1] ? 2 : uses[0] ? 1 : 0) +
                        ", (" + row.real + ")) ";
         }
-        return Defines().add("STEPS", static_cast<int64_t>(most_steps)).add("OPERATORS", operators);
+        Defines defines;
+        return dtype(defines, "X_DTYPE", stored).add("STEPS", static_cast<int64_t>(most_steps)).add("OPERATORS", operators);
       });
     } catch (const Error&) {  // the steps are run one by one as before
     }
@@ -89,7 +92,7 @@ HostLaunch* launch_of(const Device& device) { return device.host_launch() ? devi
 
 bool device_joins(const Device& device) {
   static const bool wanted = environment::flag("TORCH_OCL_JOIN", true) && !environment::flag("TORCH_OCL_SYNC");
-  return wanted && device.index() < Program::most_devices && device.fat() && launch_of(device) && device.capabilities().unified_memory;
+  return wanted && static_cast<size_t>(device.index()) < Program::most_devices && device.fat() && launch_of(device) && device.capabilities().unified_memory;
 }
 
 // Addresses that steps touch.
@@ -109,7 +112,7 @@ size_t run_joined(const void* const* data, size_t count) {
   if (count < 2) return 0;
   Queue& queue = *steps[0]->queue;
   Device& device = queue.device();
-  Kernel* kernel = Program::of(device).find(device);
+  Kernel* kernel = Program::of(device, steps[0]->dtype).find(device, steps[0]->dtype);
   if (!kernel) return 0;
   std::array<ElementwiseStep::Step, most_steps> passed{};
   for (size_t i = 0; i < count; ++i) passed[i] = steps[i]->step;
@@ -128,8 +131,9 @@ size_t run_joined(const void* const* data, size_t count) {
 
 ElementwiseStep::ElementwiseStep(Queue& queue, const ElementwiseRow& row, const ElementwiseCall& call) {
   const int op = operator_of(row);
-  if (op < 0 || call.compute != DType::float32 || call.output.dtype != DType::float32 || !device_joins(queue.device())) return;
-  data_ = {&queue, call.sizes[0], {}};
+  const DType dtype = call.output.dtype;
+  if (op < 0 || call.compute != DType::float32 || !joins(dtype) || !device_joins(queue.device())) return;
+  data_ = {&queue, call.sizes[0], dtype, {}};
   Step& step = data_.step;
   step.op = op;
   step.y = std::bit_cast<uint64_t>(call.output.data);
@@ -138,13 +142,13 @@ ElementwiseStep::ElementwiseStep(Queue& queue, const ElementwiseRow& row, const 
     if (input.is_scalar) {
       step.value[i] = static_cast<float>(input.scalar.floating.real());
     } else {
-      if (input.dtype != DType::float32) return;
+      if (input.dtype != dtype) return;
       step.x[i] = std::bit_cast<uint64_t>(input.data);
       step.advances |= static_cast<int32_t>(input.strides[0] == 1) << i;
     }
   }
   for (int i = 0; i < call.scalars; ++i) step.scalar[i] = static_cast<float>(call.scalar[i].floating.real());
-  Program::of(queue.device()).build_when_worthwhile(queue.device());
+  Program::of(queue.device(), dtype).build_when_worthwhile(queue.device(), dtype);
   joins_ = true;
 }
 
@@ -154,14 +158,15 @@ uint64_t ElementwiseStep::joined_calls() { return calls_joined.load(std::memory_
 
 size_t ElementwiseStep::joinable(const Data* const* steps, size_t count) {
   const int64_t n = steps[0]->n;
+  const DType dtype = steps[0]->dtype;
   std::array<Touched, most_steps * 4> touched;
   size_t ranges = 0;
   for (size_t i = 0; i < count; ++i) {
     const Data& data = *steps[i];
-    if (data.queue != steps[0]->queue || data.n != n) return i;
+    if (data.queue != steps[0]->queue || data.n != n || data.dtype != dtype) return i;
     const size_t before = ranges;
     const auto touch = [&](uint64_t address, bool written, bool single) {
-      const Touched own{address, address + sizeof(float) * static_cast<uint64_t>(single ? 1 : n), written, single};
+      const Touched own{address, address + size_of(dtype) * static_cast<uint64_t>(single ? 1 : n), written, single};
       for (size_t k = 0; k < before; ++k) {
         Touched& other = touched[k];
         if (!own.overlaps(other) || (own.same_elements(other) && !single)) continue;

@@ -1,5 +1,5 @@
 // Elementwise operators that wait one behind another are run together: each part of the elements goes through all of them while it is in the cache,
-// and one launch does the work of several. For contiguous float32 operands of one size, on devices whose kernels run on threads of this process
+// and one launch does the work of several. For contiguous operands of one size and one type (float32, or a half type), on devices whose kernels run on threads of this process
 // (host_backlog.h), where the backlog knows what waits. The results are those of single launches, bit by bit.
 #pragma once
 
@@ -26,6 +26,7 @@ class ElementwiseStep {
   struct Data {
     Queue* queue;
     int64_t n;
+    DType dtype;  // of everything stored
     Step step;
   };
 
