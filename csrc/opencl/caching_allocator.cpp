@@ -111,8 +111,6 @@ CachingAllocator::Block* CachingAllocator::find_free(size_t bytes, Queue& queue,
   auto it = pool.lower_bound(&key);
   if (it == pool.end() || (*it)->queue != &queue) return nullptr;
   Block* block = *it;
-  // A huge cached block is kept whole for huge requests rather than crumbled.
-  if (large && block->bytes >= bytes + large_segment && bytes >= medium_limit && block->bytes > 2 * bytes) return nullptr;
   pool.erase(it);
   if (block->split()) {
     change(statistics_.inactive_split, large, -1);

@@ -7,6 +7,7 @@
 #include <array>
 #include <atomic>
 #include <bit>
+#include <exception>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -73,7 +74,7 @@ class Program {
         Defines defines;
         return dtype(defines, "X_DTYPE", stored).add("STEPS", static_cast<int64_t>(most_steps)).add("OPERATORS", operators);
       });
-    } catch (const Error&) {  // the steps are run one by one as before
+    } catch (const std::exception&) {  // the steps are run one by one as before
     }
   }
 
