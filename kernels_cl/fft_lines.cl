@@ -1,7 +1,7 @@
 // Fourier transforms of whole lines in a task's cache, LANES lines at once, one in each lane of a vector: Stockham's passes over a scratch of
 // points (real parts of LANES lines, then the imaginary ones), any radix. Fat kernels.
 //   fft_lines    loads LANES lines, transforms them, stores them
-//   fft_tangle   KIND 1: spectra of real rows of length n from the transforms of rows of n / 2 complex numbers; KIND 2: the reverse. n is even.
+//   fft_tangle   KIND 1: spectra (`points` of them) of real rows of length n from the transforms of rows of n / 2 complex numbers; KIND 2: the reverse. n is even.
 //                grid: `per_row` pieces of `share` points for every row
 // Only the forward transform is computed: the inverse one is that of numbers with real and imaginary parts exchanged, on the way in and out.
 // Real rows of even length are complex ones of half of it, whose transform z holds the spectrum x, with w = exp(-2 pi i / n):
@@ -42,6 +42,7 @@ typedef struct {
 } Side;
 typedef struct {
   long n, m;               // length of the transform, of the complex one behind it (n / 2 for real rows of even length)
+  long points, room;       // of the spectra of real rows: n / 2 + 1, or n; of a task's scratch for one side
   long lines, groups;      // lines of one outer element, groups of LANES of them in all
   long share, scratch;     // groups and vectors of a task
   long inverse, turns;     // turns > 0: result k of line l is multiplied by exp(-2 pi i k l / turns)
@@ -227,7 +228,7 @@ FAT_KERNEL void fft_lines(TENSOR(const R, x), TENSOR(R, y), TENSOR(V, scratch), 
     turn((I)i + IOTA, p.n, &c, &s);
     STORE_V(c, cosines + i), STORE_V(s, sines + i);
   }
-  __global V *one = scratch + 2 * table, *other = one + 2 * (p.m + 1);
+  __global V *one = scratch + 2 * table, *other = one + 2 * p.room;
   for (long g = begin; g < end; ++g) {
     const long o = g / per_outer, first = (g - o * per_outer) * LANES;
     const int lines = (int)MIN_OF((long)LANES, p.lines - first);
@@ -244,7 +245,7 @@ FAT_KERNEL void fft_lines(TENSOR(const R, x), TENSOR(R, y), TENSOR(V, scratch), 
     else
       load_reals(in, p.x.line, lines, p.m, from);
 #else
-    load_rows(in, p.x.line, lines, p.n / 2 + 1, from, 0);
+    load_rows(in, p.x.line, lines, p.points, from, 0);
     from[1] = (V)0;
     if (unit == 2) {
       from[2 * p.m + 1] = (V)0;
@@ -309,10 +310,11 @@ FAT_KERNEL void fft_lines(TENSOR(const R, x), TENSOR(R, y), TENSOR(V, scratch), 
         V re, im;
         tangle(z[0], z[1], t[0], t[1], c, s, &re, &im);
         to[2 * k] = re, to[2 * k + 1] = im;
+        if (p.points == p.n && 0 < k && k < p.m) to[2 * (p.n - k)] = re, to[2 * (p.n - k) + 1] = -im;
       }
       from = to;
     }
-    store_rows(from, out, p.y.line, lines, p.n / 2 + 1, 0, scale);
+    store_rows(from, out, p.y.line, lines, p.points, 0, scale);
 #else
     if (unit == 2)
       store_rows(from, out, p.y.line, lines, p.m, 1, scale);
@@ -323,12 +325,12 @@ FAT_KERNEL void fft_lines(TENSOR(const R, x), TENSOR(R, y), TENSOR(V, scratch), 
 }
 
 #if KIND != 0
-FAT_KERNEL void fft_tangle(TENSOR(const R, x), TENSOR(R, y), long n, long share, long per_row) {
+FAT_KERNEL void fft_tangle(TENSOR(const R, x), TENSOR(R, y), long n, long points, long share, long per_row) {
   OPEN_RESTRICT(const R, x);
   OPEN_RESTRICT(R, y);
   const long m = n / 2, row = get_global_id(0) / per_row, begin = (get_global_id(0) - row * per_row) * share, end = MIN_OF(begin + share, m);
-  __global const R* in = x + 2 * row * (KIND == 1 ? m : m + 1);
-  __global R* out = y + 2 * row * (KIND == 1 ? m + 1 : m);
+  __global const R* in = x + 2 * row * (KIND == 1 ? m : points);
+  __global R* out = y + 2 * row * (KIND == 1 ? points : m);
   if (begin == 0) {
 #if KIND == 1
     out[0] = in[0] + in[1], out[1] = 0, out[2 * m] = in[0] - in[1], out[2 * m + 1] = 0;
@@ -348,6 +350,13 @@ FAT_KERNEL void fft_tangle(TENSOR(const R, x), TENSOR(R, y), long n, long share,
     JOIN(re, im, low, high)
     STORE_V(low, out + 2 * k);
     STORE_V(high, out + 2 * k + LANES);
+#if KIND == 1
+    if (points == n) {
+      JOIN(REVERSED(re), -REVERSED(im), low, high)
+      STORE_V(low, out + 2 * (n - k - LANES + 1));
+      STORE_V(high, out + 2 * (n - k - LANES + 1) + LANES);
+    }
+#endif
   }
 }
 #endif

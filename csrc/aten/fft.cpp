@@ -83,18 +83,18 @@ Tensor transform(const Tensor& self, IntArrayRef dims, bool inverse, double scal
   return x.permute(inverse_of(order));
 }
 
-// The transform of real numbers along one dimension, its first half only, or the reverse where `size` > 0 elements have such a half.
-Tensor transform_real(const Tensor& self, int64_t dim, int64_t size, double scale) {
+// The transform of real numbers along one dimension, its first half only unless `whole`, or the reverse where `size` > 0 elements have such a half.
+Tensor transform_real(const Tensor& self, int64_t dim, int64_t size, double scale, bool whole = false) {
   const at::DimVector order = layout_order(self, dim);
   const Tensor rows = contiguous_bits(self.permute(order));
   const bool to_real = size > 0;
   const int64_t n = to_real ? size : rows.size(-1);
   at::DimVector sizes(rows.sizes());
-  sizes.back() = to_real ? n : n / 2 + 1;
+  sizes.back() = to_real || whole ? n : n / 2 + 1;
   const at::ScalarType type = to_real ? c10::toRealValueType(self.scalar_type()) : c10::toComplexType(self.scalar_type());
   const Tensor result = at::empty(sizes, self.options().dtype(type));
   const int64_t count = result.numel() ? result.numel() / sizes.back() : 0;
-  run(to_real ? ops::FftKind::complex_to_real : ops::FftKind::real_to_complex, rows, result, {.outer = count, .n = n}, to_real, scale);
+  run(to_real ? ops::FftKind::complex_to_real : ops::FftKind::real_to_complex, rows, result, {.outer = count, .n = n, .whole = whole}, to_real, scale);
   return result.permute(inverse_of(order));
 }
 
@@ -113,8 +113,8 @@ Tensor fft_r2c(const Tensor& self, IntArrayRef dim, int64_t normalization, bool 
   const int64_t last = dim.back();
   const double scale = scale_of(self.sizes(), dim, normalization);
   Tensor x;
-  if (onesided && ops::fft_takes_any_kind(queue_for(self).device(), self.size(last))) {
-    x = transform_real(self, last, 0, scale);
+  if (ops::fft_takes_any_kind(queue_for(self).device(), self.size(last))) {
+    x = transform_real(self, last, 0, scale, !onesided);
   } else {
     x = transform(self.to(c10::toComplexType(self.scalar_type())), last, false, scale);
     if (onesided) x = x.narrow(last, 0, self.size(last) / 2 + 1);

@@ -102,6 +102,9 @@ TEST(Fft, RealRowsAndTheirSpectra) {
       Array<float> in(x), spectrum(std::vector<float>(2 * rows * half, -7.f));
       fft(queue(), FftKind::real_to_complex, DType::complex64, in.data(), spectrum.data(), {rows, n}, false, 0.5);
       expect_near(spectrum.host(), expected, n, "real to complex");
+      Array<float> all(std::vector<float>(2 * rows * n, -7.f));
+      fft(queue(), FftKind::real_to_complex, DType::complex64, in.data(), all.data(), {.outer = rows, .n = n, .whole = true}, false, 0.5);
+      expect_near(all.host(), whole, n, "real to complex, whole");
 
       // Back, with imaginary parts that do not count.
       std::vector<float> from = spectrum.host();

@@ -13,7 +13,7 @@ struct Side {
   int64_t outer, line, point;
 };
 struct Lines {
-  int64_t n, m, lines, groups, share, scratch, inverse, turns, passes;
+  int64_t n, m, points, room, lines, groups, share, scratch, inverse, turns, passes;
   Side x, y;
   int32_t radix[32];
 };
@@ -37,11 +37,11 @@ class Transform {
     lines(FftKind::complex_to_complex, rows, rows, rows ? 1 : s.outer, rows ? s.outer : s.inner, x, side, y, side, s.n, inverse, 0, scale);
   }
 
-  // Rows of real numbers from or to their spectra.
-  void run_real(FftKind kind, const void* x, void* y, int64_t rows, int64_t n, double scale) {
-    const int64_t half = 2 * (n / 2 + 1);
+  // Rows of real numbers from or to their spectra, of which the numbers' side has `points`.
+  void run_real(FftKind kind, const void* x, void* y, int64_t rows, int64_t n, int64_t points, double scale) {
     const bool to_complex = kind == FftKind::real_to_complex;
-    lines(kind, true, true, 1, rows, x, {0, to_complex ? n : half, 2}, y, {0, to_complex ? half : n, 2}, n, !to_complex, 0, scale);
+    const Side reals{0, n, 2}, spectra{0, 2 * points, 2};
+    lines(kind, true, true, 1, rows, x, to_complex ? reals : spectra, y, to_complex ? spectra : reals, n, !to_complex, 0, scale, points);
   }
 
   // Rows as matrices of n1 x n2: columns, a turn of every element, rows whose results lie side by side.
@@ -53,11 +53,12 @@ class Transform {
     lines(FftKind::complex_to_complex, true, false, rows, n1, between.data(), {2 * n, 2 * n2, 2}, y, {2 * n, 2, 2 * n1}, n2, inverse, 0, scale);
   }
 
-  // Between the transforms of n / 2 complex numbers and the spectra of n real ones.
-  void tangle(FftKind kind, const void* x, void* y, int64_t rows, int64_t n) {
+  // Between the transforms of n / 2 complex numbers and the spectra of n real ones, of `points` points.
+  void tangle(FftKind kind, const void* x, void* y, int64_t rows, int64_t n, int64_t points) {
     static KernelSite site("fft_lines.cl", "fft_tangle");
     const int64_t m = n / 2, per_row = ceil_div(m, int64_t{4096}), share = round_up(ceil_div(m, per_row), lanes_);
-    launch(queue_, kernel(site, kind, true, true, 0), Range(static_cast<size_t>(rows * ceil_div(m, share))), Range(1), x, y, n, share, ceil_div(m, share));
+    launch(queue_, kernel(site, kind, true, true, 0), Range(static_cast<size_t>(rows * ceil_div(m, share))), Range(1), x, y, n, points, share,
+           ceil_div(m, share));
   }
 
  private:
@@ -71,11 +72,11 @@ class Transform {
   }
 
   void lines(FftKind kind, bool x_rows, bool y_rows, int64_t outer, int64_t count, const void* x, const Side& x_side, void* y, const Side& y_side,
-             int64_t n, bool inverse, int64_t turns, double scale) {
+             int64_t n, bool inverse, int64_t turns, double scale, int64_t points = 0) {
     static KernelSite site("fft_lines.cl", "fft_lines");
     const bool halved = kind != FftKind::complex_to_complex && n % 2 == 0;
     Lines p{};
-    p.n = n, p.m = halved ? n / 2 : n, p.lines = count, p.groups = outer * ceil_div(count, lanes_);
+    p.n = n, p.m = halved ? n / 2 : n, p.points = points, p.room = std::max(p.m + 1, points), p.lines = count, p.groups = outer * ceil_div(count, lanes_);
     p.inverse = inverse, p.turns = turns, p.x = x_side, p.y = y_side;
     const std::vector<int64_t> factors = factors_of(p.m, true);
     p.passes = static_cast<int64_t>(factors.size());
@@ -87,7 +88,7 @@ class Transform {
     const int64_t wanted = std::min({p.groups, fat_tasks(queue_.device(), p.groups * lanes_ * n, 8192), 4 * units});
     p.share = ceil_div(p.groups, wanted);
     const int64_t tasks = ceil_div(p.groups, p.share);
-    p.scratch = 2 * ceil_div(n, lanes_) + 4 * (p.m + 1);
+    p.scratch = 2 * ceil_div(n, lanes_) + 4 * p.room;
     const Workspace scratch = complex_numbers(tasks * p.scratch * lanes_ / 2);
     const auto with = [&](auto factor) {
       launch(queue_, kernel(site, kind, x_rows, y_rows, radices), Range(static_cast<size_t>(tasks)), Range(1), x, y, scratch.data(), p, factor);
@@ -119,19 +120,19 @@ std::optional<std::pair<int64_t, int64_t>> split(int64_t n, int64_t lanes) {
 void lines(Queue& queue, FftKind kind, DType dtype, const void* x, void* y, const FftShape& s, bool inverse, double scale) {
   Transform transform(queue, dtype);
   const bool real = kind != FftKind::complex_to_complex;
-  const int64_t m = real && s.n % 2 == 0 ? s.n / 2 : s.n;
+  const int64_t m = real && s.n % 2 == 0 ? s.n / 2 : s.n, points = s.whole ? s.n : s.n / 2 + 1;
   // A row that leaves the cache, or rows too few for the lanes of a vector
   const bool long_or_few = s.inner == 1 && (m > 4096 || (m >= 256 && 4 * s.outer <= transform.lanes()));
   const auto pair = long_or_few && !(real && m == s.n) ? split(m, transform.lanes()) : std::nullopt;
-  if (!pair) return real ? transform.run_real(kind, x, y, s.outer, s.n, scale) : transform.run(x, y, s, inverse, scale);
+  if (!pair) return real ? transform.run_real(kind, x, y, s.outer, s.n, points, scale) : transform.run(x, y, s, inverse, scale);
   const auto [n1, n2] = *pair;
   if (!real) return transform.run_in_two(x, y, s.outer, n1, n2, inverse, scale);
   const Workspace halves = transform.complex_numbers(s.outer * m);
   if (kind == FftKind::real_to_complex) {
     transform.run_in_two(x, halves.data(), s.outer, n1, n2, false, scale);
-    transform.tangle(kind, halves.data(), y, s.outer, s.n);
+    transform.tangle(kind, halves.data(), y, s.outer, s.n, points);
   } else {
-    transform.tangle(kind, x, halves.data(), s.outer, s.n);
+    transform.tangle(kind, x, halves.data(), s.outer, s.n, points);
     transform.run_in_two(halves.data(), y, s.outer, n1, n2, true, scale);
   }
 }

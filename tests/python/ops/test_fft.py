@@ -20,8 +20,16 @@ def compare(function, x):
 def test_lengths(n, no_fallback):
     x = torch.randn(3, n)
     compare(torch.fft.rfft, x)
+    compare(torch.fft.fft, x)
     compare(torch.fft.ifft, torch.complex(x, x.flip(0)))
     compare(lambda z: torch.fft.irfft(z, n=n), torch.fft.rfft(x))
+
+
+def test_long_rows_of_real_numbers(no_fallback):
+    x = torch.randn(2, 18000)
+    for function in (torch.fft.fft, torch.fft.rfft, torch.fft.ihfft):
+        compare(function, x)
+    compare(lambda z: torch.fft.fft(z, dim=0), x[:, :600])
 
 
 def test_several_dimensions(no_fallback):
