@@ -18,6 +18,8 @@ using Clock = std::chrono::steady_clock;
 // A caller that is far ahead takes part in the work: in nanoseconds of one thread's time, what is needed for preparing this many more commands,
 // within these bounds. Not later than necessary: what one processor does alone meanwhile, it does with the data of the others' caches.
 constexpr float commands_ahead = 8, least_ahead = 40'000, most_ahead = 200'000;
+// So many commands that can be joined wait for each other before their caller takes part: fewer are joined in twos and threes, more leave the other
+// processors alone with the work for too long.
 constexpr HostBacklog::Ticket joined_ahead = 8;
 
 // How long the calling thread takes to prepare a command: the longest of the recent times, waiting and taking part not counted.
@@ -91,7 +93,6 @@ HostBacklog::Ticket HostBacklog::issue(float expected, Run run, const void* comm
   team_.make_room_for_first();
   pace.issued();
   bool assisted = false;
-  // Commands that may be joined are left to wait for each other.
   const Ticket few = joint.run ? joined_ahead : 0;
   const auto far_ahead = [&] {
     return ticket - done_.load(std::memory_order_relaxed) > few && expected_.load(std::memory_order_relaxed) > pace.far_ahead();

@@ -23,10 +23,9 @@ constexpr int sequences_before_program = 32;
 
 // What scripts write out in sequences; the program would take long to build with all rows.
 constexpr std::string_view joined_rows[] = {
-    "copy",       "fill",     "add",      "add_alpha", "sub",     "mul",       "div",     "pow_2",   "pow_3", "addcmul",
-    "addcdiv",    "maximum",  "minimum",  "abs",       "neg",     "sqrt",      "rsqrt",   "exp",     "tanh",  "reciprocal",
-    "sigmoid",    "silu",     "relu",     "clamp",     "clamp_min", "clamp_max", "lerp_scalar", "threshold_backward",
-    "sigmoid_backward", "tanh_backward",
+    "copy", "fill", "add", "add_alpha", "sub", "mul", "div", "pow_2", "pow_3", "addcmul", "addcdiv", "maximum", "minimum", "abs", "neg",
+    "sqrt", "rsqrt", "exp", "tanh", "reciprocal", "sigmoid", "silu", "relu", "clamp", "clamp_min", "clamp_max", "lerp_scalar",
+    "threshold_backward", "sigmoid_backward", "tanh_backward",
 };
 
 // The number by which the program knows a row; -1: it does not.
@@ -64,22 +63,25 @@ class Program {
       return;
     try {
       site().get(device, Variant().add(stored), [&] {
-        std::string operators;
-        for (size_t i = 0; i < std::size(joined_rows); ++i) {
-          const ElementwiseRow& row = elementwise_row(joined_rows[i].data());
-          const bool uses[] = {uses_scalar(row, "s0"), uses_scalar(row, "s1"), uses_scalar(row, "s2")};
-          operators += "EACH(" + std::to_string(i) + ", " + std::to_string(row.inputs) + ", " + std::to_string(uses[2] ? 3 : uses[1] ? 2 : uses[0] ? 1 : 0) +
-                       ", (" + row.real + ")) ";
-        }
         Defines defines;
-        return dtype(defines, "X_DTYPE", stored).add("STEPS", static_cast<int64_t>(most_steps)).add("OPERATORS", operators);
+        return dtype(defines, "X_DTYPE", stored).add("STEPS", static_cast<int64_t>(most_steps)).add("OPERATORS", operators());
       });
     } catch (const std::exception&) {  // the steps are run one by one as before
     }
   }
 
  private:
-  static bool uses_scalar(const ElementwiseRow& row, const char* name) { return std::string_view(row.real).find(name) != std::string_view::npos; }
+  static std::string operators() {
+    std::string all;
+    for (size_t i = 0; i < std::size(joined_rows); ++i) {
+      const ElementwiseRow& row = elementwise_row(joined_rows[i].data());
+      const std::string_view expression = row.real;
+      int scalars = 0;
+      for (const char* name : {"s0", "s1", "s2"}) scalars += expression.find(name) != std::string_view::npos;
+      all += "EACH(" + std::to_string(i) + ", " + std::to_string(row.inputs) + ", " + std::to_string(scalars) + ", (" + row.real + ")) ";
+    }
+    return all;
+  }
   static KernelSite& site() {
     static KernelSite kernel("elementwise_sequence.cl", "elementwise_sequence");
     return kernel;

@@ -37,7 +37,7 @@ class Transform {
     lines(FftKind::complex_to_complex, rows, rows, rows ? 1 : s.outer, rows ? s.outer : s.inner, x, side, y, side, s.n, inverse, 0, scale);
   }
 
-  // Rows of real numbers from or to their spectra, of which the numbers' side has `points`.
+  // Rows of real numbers from or to their spectra, which have `points` points.
   void run_real(FftKind kind, const void* x, void* y, int64_t rows, int64_t n, int64_t points, double scale) {
     const bool to_complex = kind == FftKind::real_to_complex;
     const Side reals{0, n, 2}, spectra{0, 2 * points, 2};
