@@ -41,7 +41,7 @@ class Held {
  public:
   Held() {
     HostBacklog::instance().issue(0, [this](const void*) {
-      const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+      const auto limit = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
       while (!go_ && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
       ended_ = true;
     });
