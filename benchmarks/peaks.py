@@ -59,3 +59,8 @@ def peaks(device):
         torch.accelerator.synchronize(device)
 
     return {"flops": max(map(flops, _WIDTHS)), "bytes": 3 * a.numel() * 4 / _seconds(stream)[0]}
+
+
+def larger(*measured):
+    """Of several results of peaks() the larger of each: virtual processors are slowed down for minutes at times."""
+    return {kind: max(peak[kind] for peak in measured) for kind in measured[0]}
