@@ -22,6 +22,11 @@ constexpr float commands_ahead = 8, least_ahead = 40'000, most_ahead = 200'000;
 // processors alone with the work for too long.
 constexpr HostBacklog::Ticket joined_ahead = 8;
 
+// A caller whose commands are run at once (HostThreads::borrows) goes on so for this many of them that it does not wait for. Then it gains more by
+// preparing commands meanwhile.
+constexpr unsigned most_unwaited = 8;
+thread_local unsigned unwaited = 0;
+
 // How long the calling thread takes to prepare a command: the longest of the recent times, waiting and taking part not counted.
 class Pace {
  public:
@@ -85,8 +90,8 @@ HostBacklog::Ticket HostBacklog::issue(float expected, Run run, const void* comm
   expected_.fetch_add(static_cast<int64_t>(expected), std::memory_order_relaxed);
   issued_.store(ticket);
   lock.unlock();
-  if (team_.members() == 1) {
-    wait(ticket);
+  if (runs_at_once()) {
+    finish(ticket);
     return ticket;
   }
   if (!running_.load()) team_.call_first();
@@ -167,7 +172,20 @@ void HostBacklog::help() {
   std::this_thread::yield();
 }
 
+bool HostBacklog::runs_at_once() {
+  if (team_.members() == 1) return true;
+  if (!team_.borrows()) return false;
+  if (++unwaited <= most_unwaited) return true;
+  team_.stop_borrowing();
+  return false;
+}
+
 void HostBacklog::wait(Ticket ticket) {
+  unwaited = 0;
+  finish(ticket);
+}
+
+void HostBacklog::finish(Ticket ticket) {
   for (int idle = 0; !done(ticket);) {
     if (run_until(ticket) || team_.assist()) {
       idle = 0;

@@ -63,6 +63,8 @@ class HostBacklog {
   HostBacklog();
   Ticket issue(float expected, Run run, const void* command, size_t command_bytes, const void* data, size_t data_bytes, const Joint& joint);
   size_t run_joined(Ticket first);
+  bool runs_at_once();
+  void finish(Ticket ticket);
   bool run_next();
   bool run_until(Ticket ticket);
   void run_all();

@@ -30,6 +30,17 @@ constexpr float share_time = 5e3f;
 constexpr float latest = 20e3f;
 // How long a member spins for the next launch before it sleeps.
 constexpr std::chrono::microseconds spin_time{150};
+// A launch that takes its leader this long should have been noticed by the others.
+constexpr float notice_time = 4e3f;
+// After so many launches in a row of which the first thread has not noticed anything, though it was awake, another library's threads are tried.
+constexpr int starved_launches = 2;
+// Those are asleep when they had nothing to do for this long. When they came too late this often in a row they are not tried for the first of these
+// times, twice as long every further time up to the last.
+constexpr int most_failures = 3;
+constexpr std::chrono::milliseconds borrowed_sleep{2}, least_distrust{10}, most_distrust{1000};
+// Borrowing keeps them awake. It ends after the first of these times and is not taken up for the second, in which they fall asleep when nobody else
+// uses them: the team's own are a little better.
+constexpr std::chrono::milliseconds borrowed_period{100}, falling_asleep{8};
 
 }  // namespace
 
@@ -72,10 +83,14 @@ struct alignas(64) Share {
 struct alignas(64) Member {
   std::atomic<int> launches{0};  // or calls of the first's own work
   std::atomic<int> thread{0}, processor{-1};
+  std::atomic<bool> asleep{false};  // until somebody calls
+  std::atomic<uint32_t> noticed{0};  // the number of the launch that it was seen in last
 
-  void call() {
+  // Returns whether the thread was awake.
+  bool call() {
     launches.fetch_add(1);
     launches.notify_one();
+    return !asleep.exchange(false, std::memory_order_relaxed);
   }
 
   // Sends the thread away from this processor, where it could not run before the calling thread is done.
@@ -89,8 +104,11 @@ struct alignas(64) Member {
 // The calling thread as a member: 0 for threads of the program.
 thread_local unsigned this_member = 0;
 thread_local bool in_piece = false;
+thread_local const bool is_main_thread = platform::thread_id() == platform::process_id();
 
 }  // namespace
+
+static std::atomic<HostThreads::Parallel> lender{nullptr};
 
 struct HostThreads::State {
   explicit State(unsigned members) : shares(std::make_unique<Share[]>(members)), others(std::make_unique<Member[]>(members)) {}
@@ -99,6 +117,7 @@ struct HostThreads::State {
   Piece piece = nullptr;
   void* context = nullptr;
   unsigned participants = 0, leader = 0;
+  uint32_t number = 0;
   std::atomic<float> unit_time{0};
   std::atomic<int32_t> error{0};
   std::unique_ptr<Share[]> shares;
@@ -108,6 +127,12 @@ struct HostThreads::State {
   float lateness = 0;
   std::atomic<Clock::rep> first_ended{0};  // member 0 its last piece of this launch, 0: it had none
   std::atomic<bool> first_in_vain{false};  // member 0 came to this launch and found nothing left
+
+  // Launches by the threads of another library.
+  std::atomic<bool> borrowing{false};
+  int starved = 0, failures = 0;
+  Clock::time_point borrowed_since{}, last_borrowed{}, distrusted{};  // distrusted: not to be tried before
+  Clock::duration distrust = least_distrust;
 
   alignas(64) std::atomic<bool> open{false};
   alignas(64) std::atomic<int> inside{0};  // members besides the leader that may be reading the launch
@@ -161,6 +186,18 @@ struct HostThreads::State {
     return any;
   }
 
+  // Whether the first thread, which was awake, did not get to see the launch of a thread of the program that took it so long.
+  void note_starvation(bool awake, float own_time) {
+    const bool missed = others[1].noticed.load(std::memory_order_relaxed) != number;
+    if (!missed || own_time >= notice_time) starved = missed && awake ? starved + 1 : 0;
+    if (starved < starved_launches || !is_main_thread) return;
+    starved = 0;
+    if (const auto now = Clock::now(); lender.load() && now >= distrusted) {
+      borrowed_since = last_borrowed = now;
+      borrowing.store(true, std::memory_order_relaxed);
+    }
+  }
+
   // Sends the other members away from the processor of the leader, who is the caller.
   void make_room() {
     const int here = platform::current_processor();
@@ -180,15 +217,20 @@ struct HostThreads::State {
         pause_thread();
         if (++i % 64) continue;
         self.processor.store(platform::current_processor(), std::memory_order_relaxed);
-        if (Clock::now() > until) {
+        if (Clock::now() > until || borrowing.load(std::memory_order_relaxed)) {
+          self.asleep.store(true);
           self.launches.wait(seen);
+          self.asleep.store(false, std::memory_order_relaxed);
           break;
         }
         std::this_thread::yield();
       }
       seen = self.launches.load(std::memory_order_acquire);
       inside.fetch_add(1);
-      if (open.load() && member < participants) work(member);
+      if (open.load() && member < participants) {
+        self.noticed.store(number, std::memory_order_relaxed);
+        work(member);
+      }
       inside.fetch_sub(1);
       if (member == 1)
         if (auto* mine = first_work.load(std::memory_order_acquire)) mine();
@@ -245,14 +287,22 @@ int32_t HostThreads::run(uint32_t units, std::atomic<float>& unit_time, Piece pi
   state.first_ended.store(0, std::memory_order_relaxed);
   state.first_in_vain.store(false, std::memory_order_relaxed);
   state.divide(units, expected);
+  if (borrows() && run_borrowed()) {
+    unit_time.store(state.unit_time.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    return state.error.load(std::memory_order_relaxed);
+  }
+  ++state.number;
+  bool first_awake = false;
+  const auto start = Clock::now();
   state.open.store(true);
   for (unsigned i = 1; i < state.participants; ++i)
-    if (i != state.leader) state.others[i].call();
+    if (i != state.leader && state.others[i].call()) first_awake |= i == 1;
   state.make_room();
   state.work(state.leader);
   // Nothing is left to take; what others have taken is waited for.
   state.open.store(false);
   const auto own_end = Clock::now();
+  if (!state.leader) state.note_starvation(first_awake, nanoseconds(own_end - start));
   for (int i = 1; state.inside.load() != 0; ++i) {
     pause_thread();
     if (i % 256 == 0) std::this_thread::yield();
@@ -265,6 +315,48 @@ int32_t HostThreads::run(uint32_t units, std::atomic<float>& unit_time, Piece pi
   }
   unit_time.store(state.unit_time.load(std::memory_order_relaxed), std::memory_order_relaxed);
   return state.error.load(std::memory_order_relaxed);
+}
+
+// The launch that is prepared, by the threads of another library. Returns false, with nothing done, where they are not to be had.
+bool HostThreads::run_borrowed() {
+  State& state = *state_;
+  struct Region {
+    State& state;
+    std::thread::id caller = std::this_thread::get_id();
+    std::atomic<unsigned> others{0};
+    std::atomic<bool> helped{false};
+  } region{state};
+  const bool fresh = Clock::now() - state.last_borrowed < borrowed_sleep;
+  const auto body = [](void* pointer) {
+    auto& [state, caller, others, helped] = *static_cast<Region*>(pointer);
+    const unsigned member = std::this_thread::get_id() == caller ? 0 : 1 + others.fetch_add(1);
+    if (member < state.participants && state.work(member) && member) helped.store(true, std::memory_order_relaxed);
+  };
+  const bool done = fresh && lender.load()(body, &region, state.participants);
+  const auto now = state.last_borrowed = Clock::now();
+  if (region.helped) {
+    state.failures = 0;
+    state.distrust = least_distrust;
+    if (now - state.borrowed_since > borrowed_period) stop_borrowing();
+    return true;
+  }
+  if (done && ++state.failures < most_failures) return true;
+  state.failures = 0;
+  state.borrowing.store(false, std::memory_order_relaxed);
+  if (fresh) {
+    state.distrusted = now + state.distrust;
+    state.distrust = std::min<Clock::duration>(2 * state.distrust, most_distrust);
+  }
+  return done;
+}
+
+void HostThreads::set_lender(Parallel parallel) { lender.store(parallel); }
+
+bool HostThreads::borrows() const { return state_->borrowing.load(std::memory_order_relaxed) && is_main_thread; }
+
+void HostThreads::stop_borrowing() {
+  state_->borrowing.store(false, std::memory_order_relaxed);
+  state_->distrusted = Clock::now() + falling_asleep;
 }
 
 bool HostThreads::assist() {

@@ -40,6 +40,16 @@ class HostThreads {
   // Whether the calling thread is inside of a piece.
   static bool executing();
 
+  // Threads of an OpenMP library spin for milliseconds after a parallel region, and those of the team do not get their processors then. Launches of
+  // the main thread are run by these threads instead as long as they do: by `parallel`, which calls body(context) on `members` threads at the same
+  // time, one of them the caller, and returns when all have ended. It may return false and do nothing.
+  using Parallel = bool (*)(void (*body)(void*), void* context, unsigned members);
+  static void set_lender(Parallel parallel);
+  // Whether that is so for the calling thread: its commands are then best run at once, by itself.
+  bool borrows() const;
+  // Has the team's own threads run launches again.
+  void stop_borrowing();
+
   // `work` is called on the first of the team's threads, soon after every call_first(), never twice at the same time. Needs two members.
   void set_first_work(void (*work)());
   void call_first();
@@ -51,6 +61,7 @@ class HostThreads {
  private:
   explicit HostThreads(unsigned members);
   struct State;
+  bool run_borrowed();
 
   unsigned members_;
   State* state_;

@@ -33,6 +33,9 @@ void set_environment(const char* name, const char* value);
 // vector code has many of, takes some hundred cycles each time and brings nothing in.
 void touch_constants(const std::string& library);
 
+// The address of a function in a loaded library, given by the beginning of its file name, or in one that it depends on; nullptr: there is none.
+void* function_of(const char* library, const char* function);
+
 int process_id();
 // OpenCL drivers do not survive fork(): watch_forks() is called before the first device is opened, in_forked_child() is true in
 // every process forked after that.

@@ -3,6 +3,7 @@
 // LockFileEx) implements platform.h in platform_windows.cpp.
 #include "opencl/platform.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #if defined(__linux__)
 #include <link.h>
@@ -21,6 +22,7 @@
 #include <filesystem>
 #include <fstream>
 #include <pthread.h>
+#include <string_view>
 #include <thread>
 
 namespace ocl::platform {
@@ -125,6 +127,29 @@ void touch_constants(const std::string& library) {
   dl_iterate_phdr(touch, const_cast<std::string*>(&library));
 #else
   (void)library;
+#endif
+}
+
+void* function_of(const char* library, const char* function) {
+#if defined(__linux__)
+  struct Search {
+    std::string_view library;
+    std::string path;
+  } search{library, {}};
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void* pointer) {
+        auto& [library, path] = *static_cast<Search*>(pointer);
+        const std::string_view whole = info->dlpi_name;
+        if (!whole.substr(whole.rfind('/') + 1).starts_with(library)) return 0;
+        path = whole;
+        return 1;
+      },
+      &search);
+  void* handle = search.path.empty() ? nullptr : dlopen(search.path.c_str(), RTLD_LAZY | RTLD_NOLOAD);
+  return handle ? dlsym(handle, function) : nullptr;  // the library stays loaded
+#else
+  (void)library, (void)function;
+  return nullptr;
 #endif
 }
 

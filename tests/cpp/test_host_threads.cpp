@@ -127,6 +127,121 @@ TEST(HostThreads, AThreadThatWasLateGetsShortLaunchesAgain) {
   EXPECT_GT(brief.by_caller, 0);
 }
 
+// Launches of the main thread by another library's threads: when the team's first thread was awake and did not come, until they do not come either or
+// the caller no longer waits for its commands.
+TEST(HostThreads, BorrowsThreadsWhileItsOwnAreKeptAway) {
+  HostThreads& team = HostThreads::instance();
+  HostBacklog& backlog = HostBacklog::instance();
+  if (team.members() < 2) GTEST_SKIP() << "needs two members";
+  static std::atomic<int> regions;
+  regions = 0;
+  HostThreads::set_lender([](void (*body)(void*), void* context, unsigned members) {
+    ++regions;
+    std::vector<std::thread> others;
+    for (unsigned i = 1; i < members; ++i) others.emplace_back(body, context);
+    body(context);
+    for (auto& other : others) other.join();
+    return true;
+  });
+  struct Work {
+    Counted counted{64};
+    std::atomic<int> by_caller{0}, by_others{0};
+    std::thread::id caller = std::this_thread::get_id();
+    bool together = true;
+    int32_t code = 0;
+    static int32_t piece(void* self, unsigned member, uint32_t begin, uint32_t end) {
+      auto& work = *static_cast<Work*>(self);
+      EXPECT_EQ(std::this_thread::get_id() == work.caller, member == 0);
+      ++(member ? work.by_others : work.by_caller);
+      // longer than it takes to notice a launch; in a borrowed one until both have come
+      const auto start = std::chrono::steady_clock::now();
+      while (std::chrono::steady_clock::now() - start < std::chrono::microseconds(100)) pause_thread();
+      while (work.together && work.by_others == 0 && regions && std::chrono::steady_clock::now() - start < std::chrono::seconds(60)) std::this_thread::yield();
+      Counted::piece(&work.counted, member, begin, end);
+      return work.code;
+    }
+    int32_t run() {
+      std::atomic<float> unit_time{1e6f};
+      return HostThreads::instance().run(64, unit_time, &Work::piece, this);
+    }
+  };
+  // The first thread is busy and does not notice any launch.
+  std::atomic<int> state{0};
+  const HostBacklog::Ticket busy = backlog.issue(0, [&state = state](const void*) {
+    state = 1;
+    while (state == 1) std::this_thread::yield();
+  });
+  while (state == 0) std::this_thread::yield();
+  for (int i = 0; i < 100 && !team.borrows(); ++i) {
+    Work work;
+    EXPECT_EQ(work.run(), 0);
+    EXPECT_TRUE(work.counted.each_once());
+  }
+  EXPECT_EQ(regions, 0);
+  ASSERT_TRUE(team.borrows());
+  std::thread([&] { EXPECT_FALSE(team.borrows()) << "only the main thread's launches"; }).join();
+  Work borrowed, failing;
+  EXPECT_EQ(borrowed.run(), 0);
+  EXPECT_EQ(regions, 1);
+  EXPECT_TRUE(borrowed.counted.each_once());
+  EXPECT_GT(borrowed.by_others, 0);
+  failing.code = -5;
+  EXPECT_EQ(failing.run(), -5);
+  EXPECT_TRUE(failing.counted.each_once());
+  EXPECT_EQ(regions, 2);
+  // Commands are run when they are issued, until eight were not waited for.
+  state = 2;
+  backlog.wait(busy);
+  for (int i = 0; i < 8; ++i) EXPECT_TRUE(backlog.done(backlog.issue(0, [](const void*) {}))) << i;
+  EXPECT_TRUE(team.borrows());
+  backlog.wait(backlog.issue(0, [](const void*) {}));
+  EXPECT_FALSE(team.borrows());
+  HostThreads::set_lender(nullptr);
+}
+
+// Threads that do not come are not asked again for a while.
+TEST(HostThreads, GivesUpThreadsThatDoNotCome) {
+  HostThreads& team = HostThreads::instance();
+  HostBacklog& backlog = HostBacklog::instance();
+  if (team.members() < 2) GTEST_SKIP() << "needs two members";
+  static std::atomic<int> regions;
+  regions = 0;
+  HostThreads::set_lender([](void (*body)(void*), void* context, unsigned) {
+    ++regions;
+    body(context);  // alone
+    return true;
+  });
+  std::atomic<int> state{0};
+  const HostBacklog::Ticket busy = backlog.issue(0, [&state = state](const void*) {
+    state = 1;
+    while (state == 1) std::this_thread::yield();
+  });
+  while (state == 0) std::this_thread::yield();
+  struct Slow : Counted {
+    using Counted::Counted;
+    static int32_t piece(void* self, unsigned member, uint32_t begin, uint32_t end) {
+      const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(20);
+      while (std::chrono::steady_clock::now() < until) pause_thread();
+      return Counted::piece(self, member, begin, end);
+    }
+  };
+  const auto begin = std::chrono::steady_clock::now();
+  int launches = 0;
+  for (; std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(300); ++launches) {
+    Slow counted(8);
+    std::atomic<float> unit_time{1e6f};
+    EXPECT_EQ(team.run(8, unit_time, &Slow::piece, &counted), 0);
+    EXPECT_TRUE(counted.each_once());
+  }
+  state = 2;
+  backlog.wait(busy);
+  team.stop_borrowing();
+  HostThreads::set_lender(nullptr);
+  EXPECT_GT(launches, 100);
+  EXPECT_GE(regions, 3);
+  EXPECT_LE(regions, 3 * 8);  // after 10, 20, 40, ... ms
+}
+
 TEST(HostBacklog, RunsInTheOrderOfIssueForAllCallers) {
   HostBacklog& backlog = HostBacklog::instance();
   constexpr int callers = 4, commands = 2000;
