@@ -22,10 +22,21 @@ constexpr float commands_ahead = 8, least_ahead = 40'000, most_ahead = 200'000;
 // processors alone with the work for too long.
 constexpr HostBacklog::Ticket joined_ahead = 8;
 
-// A caller whose commands are run at once (HostThreads::borrows) goes on so for this many of them that it does not wait for. Then it gains more by
-// preparing commands meanwhile.
-constexpr unsigned most_unwaited = 8;
-thread_local unsigned unwaited = 0;
+// A caller waits for nearly every command when there were at most so many before each of its last waits.
+constexpr unsigned most_unwaited = 2, patterns = 3;
+
+// How the calling thread waits for what it issues.
+struct Waits {
+  unsigned unwaited = 0, prompt = 0;  // commands since the last wait; waits in a row that were for few
+
+  bool issued() { return ++unwaited <= most_unwaited && prompt >= patterns; }
+  bool waited() {
+    if (unwaited) prompt = unwaited <= most_unwaited ? std::min(prompt + 1, patterns) : 0;
+    unwaited = 0;
+    return prompt >= patterns;
+  }
+};
+thread_local Waits waits;
 
 // How long the calling thread takes to prepare a command: the longest of the recent times, waiting and taking part not counted.
 class Pace {
@@ -174,14 +185,14 @@ void HostBacklog::help() {
 
 bool HostBacklog::runs_at_once() {
   if (team_.members() == 1) return true;
+  const bool prompt = waits.issued();
   if (!team_.borrows()) return false;
-  if (++unwaited <= most_unwaited) return true;
-  team_.stop_borrowing();
-  return false;
+  if (!prompt) team_.allow_borrowing(false);
+  return prompt;
 }
 
 void HostBacklog::wait(Ticket ticket) {
-  unwaited = 0;
+  if (const bool prompt = waits.waited(); HostThreads::in_main_thread()) team_.allow_borrowing(prompt);
   finish(ticket);
 }
 

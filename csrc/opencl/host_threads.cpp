@@ -129,7 +129,7 @@ struct HostThreads::State {
   std::atomic<bool> first_in_vain{false};  // member 0 came to this launch and found nothing left
 
   // Launches by the threads of another library.
-  std::atomic<bool> borrowing{false};
+  std::atomic<bool> allowed{false}, borrowing{false};
   int starved = 0, failures = 0;
   Clock::time_point borrowed_since{}, last_borrowed{}, distrusted{};  // distrusted: not to be tried before
   Clock::duration distrust = least_distrust;
@@ -190,12 +190,17 @@ struct HostThreads::State {
   void note_starvation(bool awake, float own_time) {
     const bool missed = others[1].noticed.load(std::memory_order_relaxed) != number;
     if (!missed || own_time >= notice_time) starved = missed && awake ? starved + 1 : 0;
-    if (starved < starved_launches || !is_main_thread) return;
+    if (starved < starved_launches || !is_main_thread || !allowed.load(std::memory_order_relaxed)) return;
     starved = 0;
     if (const auto now = Clock::now(); lender.load() && now >= distrusted) {
       borrowed_since = last_borrowed = now;
       borrowing.store(true, std::memory_order_relaxed);
     }
+  }
+
+  void stop_borrowing() {
+    borrowing.store(false, std::memory_order_relaxed);
+    distrusted = Clock::now() + falling_asleep;
   }
 
   // Sends the other members away from the processor of the leader, who is the caller.
@@ -337,7 +342,7 @@ bool HostThreads::run_borrowed() {
   if (region.helped) {
     state.failures = 0;
     state.distrust = least_distrust;
-    if (now - state.borrowed_since > borrowed_period) stop_borrowing();
+    if (now - state.borrowed_since > borrowed_period) state.stop_borrowing();
     return true;
   }
   if (done && ++state.failures < most_failures) return true;
@@ -354,9 +359,9 @@ void HostThreads::set_lender(Parallel parallel) { lender.store(parallel); }
 
 bool HostThreads::borrows() const { return state_->borrowing.load(std::memory_order_relaxed) && is_main_thread; }
 
-void HostThreads::stop_borrowing() {
-  state_->borrowing.store(false, std::memory_order_relaxed);
-  state_->distrusted = Clock::now() + falling_asleep;
+void HostThreads::allow_borrowing(bool allowed) {
+  state_->allowed.store(allowed, std::memory_order_relaxed);
+  if (!allowed && state_->borrowing.load(std::memory_order_relaxed)) state_->stop_borrowing();
 }
 
 bool HostThreads::assist() {
@@ -370,6 +375,8 @@ bool HostThreads::assist() {
   state.assisted.store(false);
   return any;
 }
+
+bool HostThreads::in_main_thread() { return is_main_thread; }
 
 bool HostThreads::executing() { return in_piece; }
 

@@ -37,6 +37,7 @@ class HostThreads {
   // anything to do.
   bool assist();
   bool assisted() const;  // whether a thread does at this moment
+  static bool in_main_thread();
   // Whether the calling thread is inside of a piece.
   static bool executing();
 
@@ -45,10 +46,11 @@ class HostThreads {
   // time, one of them the caller, and returns when all have ended. It may return false and do nothing.
   using Parallel = bool (*)(void (*body)(void*), void* context, unsigned members);
   static void set_lender(Parallel parallel);
+  // Whether that may be done, which keeps the other threads awake. Threads of the program say so that wait for nearly every command: others gain more by
+  // preparing commands while the team's first thread runs those before. For the main thread.
+  void allow_borrowing(bool allowed);
   // Whether that is so for the calling thread: its commands are then best run at once, by itself.
   bool borrows() const;
-  // Has the team's own threads run launches again.
-  void stop_borrowing();
 
   // `work` is called on the first of the team's threads, soon after every call_first(), never twice at the same time. Needs two members.
   void set_first_work(void (*work)());

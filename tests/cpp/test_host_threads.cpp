@@ -127,8 +127,8 @@ TEST(HostThreads, AThreadThatWasLateGetsShortLaunchesAgain) {
   EXPECT_GT(brief.by_caller, 0);
 }
 
-// Launches of the main thread by another library's threads: when the team's first thread was awake and did not come, until they do not come either or
-// the caller no longer waits for its commands.
+// Launches of the main thread by another library's threads: when the team's first thread was awake and did not come, until the caller no longer waits
+// for its commands.
 TEST(HostThreads, BorrowsThreadsWhileItsOwnAreKeptAway) {
   HostThreads& team = HostThreads::instance();
   HostBacklog& backlog = HostBacklog::instance();
@@ -165,6 +165,8 @@ TEST(HostThreads, BorrowsThreadsWhileItsOwnAreKeptAway) {
       return HostThreads::instance().run(64, unit_time, &Work::piece, this);
     }
   };
+  const auto issue = [&] { return backlog.issue(0, [](const void*) {}); };
+  for (int i = 0; i < 4; ++i) backlog.wait(issue());  // as threads do that wait for nearly every command
   // The first thread is busy and does not notice any launch.
   std::atomic<int> state{0};
   const HostBacklog::Ticket busy = backlog.issue(0, [&state = state](const void*) {
@@ -189,12 +191,18 @@ TEST(HostThreads, BorrowsThreadsWhileItsOwnAreKeptAway) {
   EXPECT_EQ(failing.run(), -5);
   EXPECT_TRUE(failing.counted.each_once());
   EXPECT_EQ(regions, 2);
-  // Commands are run when they are issued, until eight were not waited for.
+  // Commands are run when they are issued, as long as they are waited for.
   state = 2;
-  backlog.wait(busy);
-  for (int i = 0; i < 8; ++i) EXPECT_TRUE(backlog.done(backlog.issue(0, [](const void*) {}))) << i;
+  while (!backlog.done(busy)) std::this_thread::yield();
+  for (int i = 0; i < 8; ++i) {
+    const HostBacklog::Ticket ticket = issue();
+    EXPECT_TRUE(backlog.done(ticket)) << i;
+    backlog.wait(ticket);
+  }
   EXPECT_TRUE(team.borrows());
-  backlog.wait(backlog.issue(0, [](const void*) {}));
+  issue(), issue();
+  EXPECT_TRUE(team.borrows());
+  backlog.wait(issue());
   EXPECT_FALSE(team.borrows());
   HostThreads::set_lender(nullptr);
 }
@@ -225,6 +233,7 @@ TEST(HostThreads, GivesUpThreadsThatDoNotCome) {
       return Counted::piece(self, member, begin, end);
     }
   };
+  team.allow_borrowing(true);
   const auto begin = std::chrono::steady_clock::now();
   int launches = 0;
   for (; std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(300); ++launches) {
@@ -235,7 +244,7 @@ TEST(HostThreads, GivesUpThreadsThatDoNotCome) {
   }
   state = 2;
   backlog.wait(busy);
-  team.stop_borrowing();
+  team.allow_borrowing(false);
   HostThreads::set_lender(nullptr);
   EXPECT_GT(launches, 100);
   EXPECT_GE(regions, 3);
