@@ -4,6 +4,7 @@
 // fewer times, both come from the last-level cache.
 // When the batch is processed in parts, `partial` (float32, as w) carries the sum: w = G^T dU G (+ partial unless `first`); only the `last`
 // part writes w, the others write `partial`.
+// v may begin with a later slice of a volume, of whose v_tiles tiles it uses `tiles` (the slices that meet dy under one tap in depth).
 // Grid: ceil(O / out_block) by ceil(C / in_block).
 #ifndef MOST_FILTERS
 #define MOST_FILTERS 512  // the largest out_block * in_block
@@ -101,7 +102,7 @@ inline void store_filters(float* scratch, int n, int first, int last, __global f
 }
 
 FAT_KERNEL void weight_gradient(TENSOR(const float, d), TENSOR(const float, v), TENSOR(STORAGE(DTYPE), w), TENSOR(float, partial),
-                                int out_channels, int in_channels, int tiles, int out_block, int in_block, int first, int last) {
+                                int out_channels, int in_channels, int tiles, int v_tiles, int out_block, int in_block, int first, int last) {
   __local float du[PLANES * PLANE_PITCH(MOST_FILTERS)] __attribute__((aligned(64)));
   OPEN_RESTRICT(const float, d);
   OPEN_RESTRICT(const float, v);
@@ -109,20 +110,20 @@ FAT_KERNEL void weight_gradient(TENSOR(const float, d), TENSOR(const float, v), 
   OPEN_RESTRICT(float, partial);
   const int o = get_group_id(0) * out_block, c = get_group_id(1) * in_block;
   const int outs = MIN_OF(out_block, out_channels - o), ins = MIN_OF(in_block, in_channels - c), du_plane = PLANE_PITCH(out_block * in_block);
-  const long stride = (long)tiles * 16;
-  const long d_plane = PLANE_PITCH((out_channels + 15) / 16 * stride), v_plane = PLANE_PITCH((in_channels + 15) / 16 * stride);
-  const int rows_of_tiles = (outs + 7) / 8, v_tiles = (CHUNK + rows_of_tiles - 1) / rows_of_tiles;
+  const long d_stride = (long)tiles * 16, v_stride = (long)v_tiles * 16;
+  const long d_plane = PLANE_PITCH((out_channels + 15) / 16 * d_stride), v_plane = PLANE_PITCH((in_channels + 15) / 16 * v_stride);
+  const int rows_of_tiles = (outs + 7) / 8, ahead = (CHUNK + rows_of_tiles - 1) / rows_of_tiles;
   for (int point = 0; point < PLANES; ++point) {
-    __global const float* dp = d + point * d_plane + o / 16 * stride;
-    __global const float* vp = v + point * v_plane + c / 16 * stride;
+    __global const float* dp = d + point * d_plane + o / 16 * d_stride;
+    __global const float* vp = v + point * v_plane + c / 16 * v_stride;
     for (int t = 0; t < tiles; t += SLAB) {
-      const int steps = MIN_OF(SLAB, tiles - t), share = v_tiles * ((steps + CHUNK - 1) / CHUNK);
+      const int steps = MIN_OF(SLAB, tiles - t), share = ahead * ((steps + CHUNK - 1) / CHUNK);
       for (int h = 0; h < ins; h += 32) {
-        __global const float* vh = vp + h / 16 * stride + (long)t * 16;
+        __global const float* vh = vp + h / 16 * v_stride + (long)t * 16;
         for (int i = 0; i < outs; i += 8) {
-          __global const float* di = dp + i / 16 * stride + (long)t * 16;
-          multiply_channels(steps, di + (i & 8), vh, ins - h > 16 ? stride : 0, du + point * du_plane + i * in_block + h, in_block, t == 0,
-                            h == 0 ? di + d_plane + (i & 8 ? steps / 2 * 16 : 0) : 0, vh + v_plane + i / 8 * share * 16, v_tiles);
+          __global const float* di = dp + i / 16 * d_stride + (long)t * 16;
+          multiply_channels(steps, di + (i & 8), vh, ins - h > 16 ? v_stride : 0, du + point * du_plane + i * in_block + h, in_block, t == 0,
+                            h == 0 ? di + d_plane + (i & 8 ? steps / 2 * 16 : 0) : 0, vh + v_plane + i / 8 * share * 16, ahead);
         }
       }
     }

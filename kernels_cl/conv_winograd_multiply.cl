@@ -1,5 +1,6 @@
 // Winograd convolution, forward and gradient of the input: for every interpolation point a small matrix product over the channels,
 //   M[point][tile][o] = sum_c V[point][tile][c] * U[point][c][o],   then Y = A^T M A (+ bias) of every tile, stored to y [N, O, H, W].
+// In volumes c is a channel of one of depth_taps slices: the tiles of the next slice lie tap_tiles further, its weights weight_pitch elements.
 // A task owns TILE_BLOCK tiles x 32 output channels, keeps all its M in local memory and needs nothing from other tasks.
 // Micro-kernel: 8 tiles x 32 channels of accumulators; V is broadcast from scalars, U is loaded as vectors.
 //   TRANSFORM_WEIGHT == 0: U comes from transform_weight; slabs of 256 channels keep a plane of U in the first-level cache
@@ -14,11 +15,13 @@
 #endif
 #if TRANSFORM_WEIGHT
 #define WEIGHT_SPACE __local
+#define WEIGHTS __global const STORAGE(DTYPE)*
 #ifndef SLAB
 #define SLAB 16
 #endif
 #else
 #define WEIGHT_SPACE __global const
+#define WEIGHTS __global const float*
 #define SLAB 256
 #endif
 #include "common/register_tile.clh"
@@ -141,8 +144,8 @@ inline void store_tile_channels_last(const float16* pixels, __global STORAGE(DTY
 
 // Tiles tile .. tile + count - 1 of m[point][tile][32] to y for output channels o .. o+15.
 inline void restore_tiles(__local const float* m, int tile, int count, int o, int out_channels, int height, int width, int tiles_h, int tiles_w,
-                          int channels_last, float16 bias, __global STORAGE(DTYPE)* y) {
-  const long channel_stride = channels_last ? 1 : (long)height * width, pixel_stride = channels_last ? out_channels : 1;
+                          int channels_last, long image_stride, long channel_stride, float16 bias, __global STORAGE(DTYPE)* y) {
+  const long pixel_stride = channels_last ? out_channels : 1;
   for (int t = 0; t < count; t += TILES_AT_ONCE) {
     float16 pixels[16];
 #pragma unroll
@@ -154,7 +157,7 @@ inline void restore_tiles(__local const float* m, int tile, int count, int o, in
       const int index = tile + t + s, row = index / tiles_w, image = row / tiles_h, column = index - row * tiles_w;
       const int x = TILE * column, top = TILE * (row - image * tiles_h), channels = MIN_OF(16, out_channels - o);
       __global STORAGE(DTYPE)* out =
-          y + (long)image * out_channels * height * width + o * channel_stride + ((long)top * width + x) * pixel_stride;
+          y + image * image_stride + o * channel_stride + ((long)top * width + x) * pixel_stride;
       if (channels_last) {
         store_tile_channels_last(pixels + s * TILE * TILE, out, pixel_stride, width, MIN_OF(TILE, height - top), MIN_OF(TILE, width - x), channels);
         continue;
@@ -170,16 +173,17 @@ inline void restore_tiles(__local const float* m, int tile, int count, int o, in
   }
 }
 
-// weight: U of transform_weight, or w itself with TRANSFORM_WEIGHT. height, width: of y. tiles: images * tiles_h * tiles_w.
+// weight: U of transform_weight, or w itself with TRANSFORM_WEIGHT. height, width and strides: of y. tiles: images * tiles_h * tiles_w; v_tiles: those
+// that V has.
 FAT_KERNEL void multiply(TENSOR(const float, v), TENSOR(const void, weight), TENSOR(const STORAGE(DTYPE), bias), TENSOR(STORAGE(DTYPE), y),
                          int in_channels, int out_channels, int height, int width, int tiles_h, int tiles_w, int tiles, int flip, int has_bias,
-                         int channels_last) {
+                         int channels_last, long image_stride, long channel_stride, int v_tiles, int depth_taps, int tap_tiles, long weight_pitch) {
   __local float m[PLANES * PLANE_PITCH(TILE_BLOCK * 32)] __attribute__((aligned(64)));
   OPEN_RESTRICT(const float, v);
   OPEN_RESTRICT(STORAGE(DTYPE), y);
   const int tile = get_group_id(0) * TILE_BLOCK, count = MIN_OF(TILE_BLOCK, tiles - tile), o = get_group_id(1) * 32;
   const int blocks = (in_channels + 15) / 16;
-  const long stride = (long)tiles * 16, plane = PLANE_PITCH(blocks * stride);
+  const long stride = (long)v_tiles * 16, plane = PLANE_PITCH(blocks * stride);
 #if TRANSFORM_WEIGHT
   __local float u[PLANES * PLANE_PITCH(SLAB * 32)] __attribute__((aligned(64)));
   __local float staged[16 * FILTER_TAPS * 16] __attribute__((aligned(64)));
@@ -189,28 +193,32 @@ FAT_KERNEL void multiply(TENSOR(const float, v), TENSOR(const void, weight), TEN
   OPEN_RESTRICT(const float, weight);
   const long weight_plane = PLANE_PITCH((long)(out_channels + 31) / 32 * 32 * blocks * 16);
 #endif
-  for (int b = 0; b < blocks; b += SLAB / 16) {
-    const int depth = MIN_OF(SLAB / 16, blocks - b), groups = (count + 7) / 8;
+  for (int tap = 0; tap < depth_taps; ++tap) {
+    __global const float* tap_v = v + (long)tap * tap_tiles * 16;
+    WEIGHTS tap_weight = weight + tap * weight_pitch;
+    for (int b = 0; b < blocks; b += SLAB / 16) {
+      const int depth = MIN_OF(SLAB / 16, blocks - b), groups = (count + 7) / 8;
 #if TRANSFORM_WEIGHT
-    for (int i = 0; i < depth; ++i)
-      for (int h = 0; h < 32; h += 16) {
-        stage_weights(weight, out_channels, in_channels, flip, o + h, (b + i) * 16, staged);
-        transform_staged(staged, u + i * 16 * 32 + h, weight_plane);
-      }
+      for (int i = 0; i < depth; ++i)
+        for (int h = 0; h < 32; h += 16) {
+          stage_weights(tap_weight, out_channels, in_channels, flip, o + h, (b + i) * 16, staged);
+          transform_staged(staged, u + i * 16 * 32 + h, weight_plane);
+        }
 #else
-    __global const float* u = weight + (long)(o / 32 * blocks + b) * 16 * 32;
+      __global const float* u = tap_weight + (long)(o / 32 * blocks + b) * 16 * 32;
 #endif
-    const int piece = TRANSFORM_WEIGHT ? 0 : (16 * 32 / groups + 15) / 16 * 16;
-    for (int point = 0; point < PLANES; ++point)
-      for (int t = 0; t < count; t += 8)
-        multiply_tiles(depth, stride, v + point * plane + b * stride + (long)(tile + t) * 16, u + point * weight_plane,
-                       m + point * PLANE_PITCH(TILE_BLOCK * 32) + t * 32, b == 0, plane, u + (point + 1) * weight_plane + t / 8 * piece * depth,
-                       piece);
+      const int piece = TRANSFORM_WEIGHT ? 0 : (16 * 32 / groups + 15) / 16 * 16;
+      for (int point = 0; point < PLANES; ++point)
+        for (int t = 0; t < count; t += 8)
+          multiply_tiles(depth, stride, tap_v + point * plane + b * stride + (long)(tile + t) * 16, u + point * weight_plane,
+                         m + point * PLANE_PITCH(TILE_BLOCK * 32) + t * 32, tap == 0 && b == 0, plane, u + (point + 1) * weight_plane + t / 8 * piece * depth,
+                         piece);
+    }
   }
   OPEN_RESTRICT(const STORAGE(DTYPE), bias);
   for (int h = 0; h < 32 && o + h < out_channels; h += 16) {
     float16 offset = (float16)0.0f;
     if (has_bias) offset = LOADV(DTYPE, float32, 16, bias, o + h);
-    restore_tiles(m + h, tile, count, o + h, out_channels, height, width, tiles_h, tiles_w, channels_last, offset, y);
+    restore_tiles(m + h, tile, count, o + h, out_channels, height, width, tiles_h, tiles_w, channels_last, image_stride, channel_stride, offset, y);
   }
 }

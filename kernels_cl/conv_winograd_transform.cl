@@ -3,6 +3,7 @@
 // are in that order already.
 //   transform_input     x  [N, C, H, W]  -> V[point][C/16][tile][16],  V = B^T X B of the overlapping P x P tiles
 //   transform_gradient  dy [N, C, H, W]  -> V[point][C/16][tile][16],  V = A dY A^T of the disjoint M x M tiles (weight gradient)
+// Images are samples, or slices of one sample of a volume: number first_image + n of `existing` ones, zero where there is no such one.
 //   transform_weight    w  [O, C, R, R]  -> U[point][O/32][C][32],     U = G g G^T (conv_winograd_weight.clh)
 // tile = (n * tiles_h + ty) * tiles_w + tx; C and O are rounded up to 16 and 32, the added channels are zero. Planes of V are
 // C * tiles * 16 + 16 floats apart (an odd number of cache lines: no 4 KiB aliasing between the points of a tile).
@@ -70,19 +71,21 @@ inline void transform_row(const int span, __local const float* ring, int top, __
 }
 
 // span: rows and columns of a tile in the image, P (overlapping) or M (disjoint).
-inline void transform_image(const int span, __global const STORAGE(DTYPE)* x, __global float* v, int images, int channels, int height, int width,
-                            int tiles_h, int tiles_w, int pad_h, int pad_w, int channels_last, __local float* ring, __local float* columns) {
+inline void transform_image(const int span, __global const STORAGE(DTYPE)* x, __global float* v, int images, int first_image, int existing, int channels,
+                            int height, int width, int tiles_h, int tiles_w, int pad_h, int pad_w, int channels_last, long image_stride,
+                            long channel_stride, __local float* ring, __local float* columns) {
   const int image = get_group_id(0) % images, block = get_group_id(0) / images;
+  const int number = first_image + image, exists = number >= 0 && number < existing;
   const int ty_begin = get_group_id(1) * TILE_ROWS, ty_end = MIN_OF(tiles_h, ty_begin + TILE_ROWS);
   const long tiles = (long)images * tiles_h * tiles_w, plane = PLANE_PITCH((channels + 15) / 16 * 16 * tiles);
-  const long channel_stride = channels_last ? 1 : (long)height * width, pixel_stride = channels_last ? channels : 1;
-  __global const STORAGE(DTYPE)* source = x + (long)image * channels * height * width + block * 16 * channel_stride;
+  const long pixel_stride = channels_last ? channels : 1;
+  __global const STORAGE(DTYPE)* source = x + (exists ? number : 0) * image_stride + block * 16 * channel_stride;
   for (int tx = 0; tx < tiles_w; tx += TILE_COLUMNS) {
     const int strip = MIN_OF(TILE_COLUMNS, tiles_w - tx);
     for (int ty = ty_begin; ty < ty_end; ++ty) {
       for (int r = 0; r < span; ++r) {
         if (ty > ty_begin && r < span - TILE) continue;  // still there from the row of tiles above
-        const int y = TILE * ty - pad_h + r, inside = y >= 0 && y < height;
+        const int y = TILE * ty - pad_h + r, inside = exists && y >= 0 && y < height;
         load_row(source + (long)(inside ? y : 0) * width * pixel_stride, channel_stride, pixel_stride, MIN_OF(16, channels - block * 16),
                  TILE * tx - pad_w, inside ? width : -(1 << 30), TILE * strip + span - TILE, ring + ((TILE * ty + r) % span) * PITCH * 16);
       }
@@ -91,22 +94,24 @@ inline void transform_image(const int span, __global const STORAGE(DTYPE)* x, __
   }
 }
 
-FAT_KERNEL void transform_input(TENSOR(const STORAGE(DTYPE), x), TENSOR(float, v), int images, int channels, int height, int width, int tiles_h,
-                                int tiles_w, int pad_h, int pad_w, int channels_last) {
+FAT_KERNEL void transform_input(TENSOR(const STORAGE(DTYPE), x), TENSOR(float, v), int images, int first_image, int existing, int channels, int height,
+                                int width, int tiles_h, int tiles_w, int pad_h, int pad_w, int channels_last, long image_stride, long channel_stride) {
   __local float ring[POINTS * PITCH * 16] __attribute__((aligned(64)));
   __local float columns[POINTS * PITCH * 16] __attribute__((aligned(64)));
   OPEN_RESTRICT(const STORAGE(DTYPE), x);
   OPEN_RESTRICT(float, v);
-  transform_image(POINTS, x, v, images, channels, height, width, tiles_h, tiles_w, pad_h, pad_w, channels_last, ring, columns);
+  transform_image(POINTS, x, v, images, first_image, existing, channels, height, width, tiles_h, tiles_w, pad_h, pad_w, channels_last, image_stride,
+                  channel_stride, ring, columns);
 }
 
 FAT_KERNEL void transform_gradient(TENSOR(const STORAGE(DTYPE), x), TENSOR(float, v), int images, int channels, int height, int width, int tiles_h,
-                                   int tiles_w, int channels_last) {
+                                   int tiles_w, int channels_last, long image_stride, long channel_stride) {
   __local float ring[TILE * PITCH * 16] __attribute__((aligned(64)));
   __local float columns[POINTS * PITCH * 16] __attribute__((aligned(64)));
   OPEN_RESTRICT(const STORAGE(DTYPE), x);
   OPEN_RESTRICT(float, v);
-  transform_image(TILE, x, v, images, channels, height, width, tiles_h, tiles_w, 0, 0, channels_last, ring, columns);
+  transform_image(TILE, x, v, images, 0, images, channels, height, width, tiles_h, tiles_w, 0, 0, channels_last, image_stride, channel_stride, ring,
+                  columns);
 }
 
 FAT_KERNEL void transform_weight(TENSOR(const STORAGE(DTYPE), w), TENSOR(float, u), int out_channels, int in_channels, int flip) {

@@ -1,4 +1,4 @@
-// Direct two-dimensional convolutions (one group) in float64, and running one algorithm of the list on guarded memory.
+// Direct convolutions (one group, stride and dilation of depth 1) in float64, and running one algorithm of the list on guarded memory.
 #pragma once
 
 #include "support.h"
@@ -29,8 +29,8 @@ inline ConvProblem problem_of(const ConvShape& s, int64_t kernel, int64_t stride
 
 inline std::string describe(const ConvAlgorithm& algorithm, const ConvProblem& p) {
   return std::string(algorithm.name) + " pass " + std::to_string(int(algorithm.pass)) + ": batch " + std::to_string(p.batch) + ", " +
-         std::to_string(p.in_channels) + " -> " + std::to_string(p.out_channels) + ", " + std::to_string(p.input[1]) + "x" +
-         std::to_string(p.input[2]) + ", kernel " + std::to_string(p.kernel[1]) + ", stride " + std::to_string(p.stride[1]) + ", padding " +
+         std::to_string(p.in_channels) + " -> " + std::to_string(p.out_channels) + ", " + std::to_string(p.input[0]) + "x" + std::to_string(p.input[1]) + "x" +
+         std::to_string(p.input[2]) + ", kernel " + std::to_string(p.kernel[0]) + "x" + std::to_string(p.kernel[1]) + ", stride " + std::to_string(p.stride[1]) + ", padding " + std::to_string(p.padding[0]) + "," +
          std::to_string(p.padding[1]) + "," + std::to_string(p.padding[2]) +
          (p.channels_last ? ", channels last" : "");
 }
@@ -38,22 +38,24 @@ inline std::string describe(const ConvAlgorithm& algorithm, const ConvProblem& p
 // Calls f(x index, w index, y index) for every product of the convolution.
 template <class F>
 void for_each_product(const ConvProblem& p, F&& f) {
-  const int64_t height = p.input[1], width = p.input[2], out_h = p.output[1], out_w = p.output[2];
+  const auto [depth, height, width] = p.input;
+  const auto [out_d, out_h, out_w] = p.output;
   for (int64_t n = 0; n < p.batch; ++n)
     for (int64_t o = 0; o < p.out_channels; ++o)
       for (int64_t c = 0; c < p.in_channels; ++c)
-        for (int64_t kh = 0; kh < p.kernel[1]; ++kh)
-          for (int64_t kw = 0; kw < p.kernel[2]; ++kw)
-            for (int64_t oy = 0; oy < out_h; ++oy) {
-              const int64_t y = oy * p.stride[1] + kh - p.padding[1];
-              if (y < 0 || y >= height) continue;
-              for (int64_t ox = 0; ox < out_w; ++ox) {
-                const int64_t x = ox * p.stride[2] + kw - p.padding[2];
-                if (x < 0 || x >= width) continue;
-                f(((n * p.in_channels + c) * height + y) * width + x, ((o * p.in_channels + c) * p.kernel[1] + kh) * p.kernel[2] + kw,
-                  ((n * p.out_channels + o) * out_h + oy) * out_w + ox);
-              }
+        for (int64_t tap = 0; tap < p.taps(); ++tap) {
+          const int64_t kd = tap / (p.kernel[1] * p.kernel[2]), kh = tap / p.kernel[2] % p.kernel[1], kw = tap % p.kernel[2];
+          for (int64_t row = 0; row < out_d * out_h; ++row) {
+            const int64_t oz = row / out_h, oy = row % out_h, z = oz + kd - p.padding[0], y = oy * p.stride[1] + kh - p.padding[1];
+            if (z < 0 || z >= depth || y < 0 || y >= height) continue;
+            for (int64_t ox = 0; ox < out_w; ++ox) {
+              const int64_t x = ox * p.stride[2] + kw - p.padding[2];
+              if (x < 0 || x >= width) continue;
+              f((((n * p.in_channels + c) * depth + z) * height + y) * width + x, (o * p.in_channels + c) * p.taps() + tap,
+                ((n * p.out_channels + o) * out_d * out_h + row) * out_w + ox);
             }
+          }
+        }
 }
 
 inline std::vector<double> reference(ConvPass pass, const ConvProblem& p, const std::vector<float>& x, const std::vector<float>& w,

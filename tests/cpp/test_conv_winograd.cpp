@@ -23,7 +23,17 @@ constexpr ConvShape shapes[] = {
     {2, 40, 288, 5, 6, 0, 1},  {1, 16, 16, 9, 301, 1, 1},
 };
 
-bool has_output(const ConvProblem& p) { return p.output[1] > 0 && p.output[2] > 0; }
+// A volume: of depth `depth` under `taps` taps with padding `pad`.
+ConvProblem volume_of(const ConvShape& s, int64_t kernel, int64_t depth, int64_t taps, int64_t pad) {
+  ConvProblem p = problem_of(s, kernel);
+  p.input[0] = depth;
+  p.kernel[0] = taps;
+  p.padding[0] = pad;
+  p.output[0] = depth + 2 * pad - taps + 1;
+  return p;
+}
+
+bool has_output(const ConvProblem& p) { return p.output[0] > 0 && p.output[1] > 0 && p.output[2] > 0; }
 
 bool can_run(const ConvAlgorithm& algorithm, const ConvProblem& p) {
   return has_output(p) && (algorithm.pass != ConvPass::backward_data || (p.padding[1] < p.kernel[1] && p.padding[2] < p.kernel[2]));
@@ -44,6 +54,49 @@ TEST(ConvWinograd, MatchesDirectSums) {
         EXPECT_LE(error_of(algorithm, p), tolerance(algorithm)) << describe(algorithm, p);
       }
     }
+}
+
+TEST(ConvWinograd, VolumesMatchDirectSums) {
+  if (!fat()) GTEST_SKIP() << "needs a CPU device";
+  struct Volume {
+    ConvShape shape;
+    int64_t depth, taps, pad;
+  };
+  constexpr Volume volumes[] = {
+      {{2, 16, 32, 8, 8, 1, 1}, 4, 3, 1},  {{1, 17, 19, 9, 10, 1, 1}, 5, 3, 1}, {{2, 32, 16, 6, 7, 0, 1}, 3, 1, 0}, {{3, 16, 24, 5, 9, 1, 0}, 4, 2, 0},
+      {{1, 33, 40, 7, 5, 1, 1}, 1, 3, 1},  {{2, 16, 16, 8, 6, 1, 1}, 6, 5, 2},  {{1, 16, 32, 9, 9, 1, 1}, 2, 3, 2}, {{1, 272, 40, 6, 6, 1, 1}, 3, 3, 1},
+      {{2, 24, 16, 6, 6, 1, 1}, 3, 1, 1},  {{2, 5, 3, 8, 8, 1, 1}, 7, 3, 0},
+  };
+  for (const ConvAlgorithm& algorithm : winograd_algorithms())
+    for (const Volume& v : volumes) {
+      ConvProblem p = volume_of(v.shape, taps_of(algorithm), v.depth, v.taps, v.pad);
+      if (!can_run(algorithm, p)) continue;
+      for (bool channels_last : {false, true}) {
+        p.channels_last = channels_last;
+        if (algorithm.refuses(p, device())) {
+          EXPECT_TRUE(algorithm.pass == ConvPass::backward_data && v.pad >= v.taps) << describe(algorithm, p);
+          continue;
+        }
+        EXPECT_LE(error_of(algorithm, p), tolerance(algorithm)) << describe(algorithm, p);
+      }
+    }
+}
+
+TEST(ConvWinograd, PartsOfAVolumeAddUp) {
+  if (!fat()) GTEST_SKIP() << "needs a CPU device";
+  ConvProblem p = volume_of({1, 16, 8, 96, 96, 1, 1}, 3, 11, 3, 1);
+  for (const ConvAlgorithm& algorithm : winograd_algorithms()) {
+    if (std::string(algorithm.name) != "winograd_f4x4_3x3") continue;
+    const WinogradPlan plan = winograd_plan(algorithm.pass, p, 4, 3, device().capabilities());
+    if (device().capabilities().compute_units == 2) {
+      EXPECT_GT(plan.parts(), p.batch);
+      EXPECT_NE(plan.result_depth % plan.images, 0) << "a last part that is smaller";
+    }
+    for (bool channels_last : {false, true}) {
+      p.channels_last = channels_last;
+      EXPECT_LE(error_of(algorithm, p), 5e-5) << describe(algorithm, p);
+    }
+  }
 }
 
 TEST(ConvWinograd, WithoutBias) {
@@ -105,9 +158,12 @@ TEST(ConvWinograd, NaNStaysInItsImage) {
 TEST(ConvWinograd, HalfStorageRoundsOnce) {
   if (!fat()) GTEST_SKIP() << "needs a CPU device";
   const ConvProblem p = problem_of({2, 24, 40, 9, 11, 1, 1}, 3, 1, DType::bfloat16);
+  ConvProblem volume = volume_of({1, 24, 40, 9, 11, 1, 1}, 3, 3, 3, 1);
+  volume.dtype = DType::bfloat16;
   for (const ConvAlgorithm& algorithm : winograd_algorithms())
     if (taps_of(algorithm) == 3) {
       EXPECT_LE(bfloat16_error_of(algorithm, p, 3e-4), 1) << describe(algorithm, p);
+      EXPECT_LE(bfloat16_error_of(algorithm, volume, 3e-4), 1) << describe(algorithm, volume);
     }
 }
 
@@ -120,6 +176,12 @@ TEST(ConvWinograd, RefusesAndDeclinesWithAReason) {
   ConvProblem strided = p;
   strided.stride = {1, 2, 2};
   EXPECT_NE(algorithm.refuses(strided, device()), nullptr);
+  ConvProblem deep = volume_of({1, 64, 64, 16, 16, 1, 1}, 3, 8, 3, 1);
+  if (fat()) {
+    EXPECT_EQ(algorithm.refuses(deep, device()), nullptr);
+  }
+  deep.dilation[0] = 2;
+  EXPECT_NE(algorithm.refuses(deep, device()), nullptr);
   ConvProblem grouped = p;
   grouped.groups = 2;
   EXPECT_NE(algorithm.refuses(grouped, device()), nullptr);

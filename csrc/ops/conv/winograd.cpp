@@ -2,9 +2,11 @@
 
 #include "opencl/environment.h"
 #include "opencl/prefetch.h"
+#include "ops/elementwise/permute.h"
 
 #include <algorithm>
 #include <atomic>
+#include <stdexcept>
 
 namespace ocl::ops {
 
@@ -69,18 +71,33 @@ Kernel& kernel_of(Device& device, Step step, DType type, const WinogradPlan& pla
 
 // ---- launches
 
-void transform_input(Queue& queue, const WinogradPlan& plan, DType type, const void* x, float* v, int64_t images) {
+// Of the images of source or result, in elements.
+struct ImageStrides {
+  int64_t image, channel;
+};
+
+ImageStrides strides_of(const WinogradPlan& plan, int64_t channels, int64_t depth, int64_t pixels) {
+  if (plan.channels_last) return {channels * pixels, 1};
+  return plan.volume ? ImageStrides{pixels, depth * pixels} : ImageStrides{channels * pixels, pixels};
+}
+ImageStrides source_strides(const WinogradPlan& plan) { return strides_of(plan, plan.source_channels, plan.source_depth, plan.source_pixels()); }
+ImageStrides result_strides(const WinogradPlan& plan) { return strides_of(plan, plan.result_channels, plan.result_depth, plan.result_pixels()); }
+
+void transform_input(Queue& queue, const WinogradPlan& plan, DType type, const void* x, float* v, const WinogradPart& part) {
   Kernel& kernel = kernel_of(queue.device(), Step::transform_input, type, plan);
-  launch(queue, kernel, Range(images * ceil_div(plan.source_channels, 16), ceil_div(plan.tiles_h, 4)), Range(1, 1), x, v, narrow(images),
-         narrow(plan.source_channels), narrow(plan.source_height), narrow(plan.source_width), narrow(plan.tiles_h), narrow(plan.tiles_w),
-         narrow(plan.pad_h), narrow(plan.pad_w), int32_t{plan.channels_last});
+  const ImageStrides strides = source_strides(plan);
+  launch(queue, kernel, Range(part.source_images * ceil_div(plan.source_channels, 16), ceil_div(plan.tiles_h, 4)), Range(1, 1), x, v,
+         narrow(part.source_images), narrow(part.first_image), narrow(part.existing), narrow(plan.source_channels), narrow(plan.source_height),
+         narrow(plan.source_width), narrow(plan.tiles_h), narrow(plan.tiles_w), narrow(plan.pad_h), narrow(plan.pad_w), int32_t{plan.channels_last},
+         strides.image, strides.channel);
 }
 
-void transform_gradient(Queue& queue, const WinogradPlan& plan, DType type, const void* dy, float* d, int64_t images) {
+void transform_gradient(Queue& queue, const WinogradPlan& plan, DType type, const void* dy, float* d, const WinogradPart& part) {
   Kernel& kernel = kernel_of(queue.device(), Step::transform_gradient, type, plan);
-  launch(queue, kernel, Range(images * ceil_div(plan.result_channels, 16), ceil_div(plan.tiles_h, 4)), Range(1, 1), dy, d, narrow(images),
+  const ImageStrides strides = result_strides(plan);
+  launch(queue, kernel, Range(part.images * ceil_div(plan.result_channels, 16), ceil_div(plan.tiles_h, 4)), Range(1, 1), dy, d, narrow(part.images),
          narrow(plan.result_channels), narrow(plan.result_height), narrow(plan.result_width), narrow(plan.tiles_h), narrow(plan.tiles_w),
-         int32_t{plan.channels_last});
+         int32_t{plan.channels_last}, strides.image, strides.channel);
 }
 
 void transform_weight(Queue& queue, const WinogradPlan& plan, DType type, const void* w, float* u, bool flip) {
@@ -89,46 +106,66 @@ void transform_weight(Queue& queue, const WinogradPlan& plan, DType type, const 
          narrow(plan.result_channels), narrow(plan.source_channels), int32_t{flip});
 }
 
-void multiply(Queue& queue, const WinogradPlan& plan, DType type, const float* v, const void* weight, const void* bias, void* y, bool flip,
-              int64_t images) {
+// weight: of the first tap in depth, the others `pitch` elements further each.
+void multiply(Queue& queue, const WinogradPlan& plan, DType type, const float* v, const void* weight, int64_t pitch, const void* bias, void* y, bool flip,
+              const WinogradPart& part) {
   Kernel& kernel = kernel_of(queue.device(), Step::multiply, type, plan);
-  const int64_t tiles = images * plan.tiles_h * plan.tiles_w;
+  const int64_t image_tiles = plan.tiles_h * plan.tiles_w, tiles = part.images * image_tiles;
+  const ImageStrides strides = result_strides(plan);
   launch(queue, kernel, Range(ceil_div(tiles, plan.tile_block), ceil_div(plan.result_channels, 32)), Range(1, 1), v, weight, bias ? bias : y, y,
          narrow(plan.source_channels), narrow(plan.result_channels), narrow(plan.result_height), narrow(plan.result_width), narrow(plan.tiles_h),
-         narrow(plan.tiles_w), narrow(tiles), int32_t{flip}, int32_t{bias != nullptr}, int32_t{plan.channels_last});
+         narrow(plan.tiles_w), narrow(tiles), int32_t{flip}, int32_t{bias != nullptr}, int32_t{plan.channels_last}, strides.image, strides.channel,
+         narrow(part.source_images * image_tiles), narrow(plan.depth_taps), narrow(image_tiles), pitch);
 }
 
-void weight_gradient(Queue& queue, const WinogradPlan& plan, DType type, const float* d, const float* v, void* w, float* partial, int64_t images,
-                     bool first, bool last) {
+void weight_gradient(Queue& queue, const WinogradPlan& plan, DType type, const float* d, const float* v, void* w, float* partial,
+                     const WinogradPart& part, bool first, bool last) {
   Kernel& kernel = kernel_of(queue.device(), Step::weight_gradient, type, plan);
+  const int64_t image_tiles = plan.tiles_h * plan.tiles_w;
   launch(queue, kernel, Range(ceil_div(plan.result_channels, plan.out_block), ceil_div(plan.source_channels, plan.in_block)), Range(1, 1), d, v, w,
-         partial ? static_cast<void*>(partial) : w, narrow(plan.result_channels), narrow(plan.source_channels),
-         narrow(images * plan.tiles_h * plan.tiles_w), plan.out_block, plan.in_block, int32_t{first}, int32_t{last});
+         partial ? static_cast<void*>(partial) : w, narrow(plan.result_channels), narrow(plan.source_channels), narrow(part.images * image_tiles),
+         narrow(part.source_images * image_tiles), plan.out_block, plan.in_block, int32_t{first}, int32_t{last});
 }
 
 // ---- passes
 
-// The images from `first` on of a dense tensor.
 template <class Pointer>
-Pointer images_from(Pointer data, int64_t first, int64_t image_numel, DType type) {
+Pointer elements_from(Pointer data, int64_t offset, DType type) {
   using Byte = std::conditional_t<std::is_const_v<std::remove_pointer_t<Pointer>>, const char, char>;
-  return static_cast<Byte*>(data) + first * image_numel * static_cast<int64_t>(size_of(type));
+  return static_cast<Byte*>(data) + offset * static_cast<int64_t>(size_of(type));
+}
+
+// Filters [O * C][KD][R * R], as the caller has them, to [KD][O * C][R * R], or back.
+void order_filters(Queue& queue, const WinogradPlan& plan, DType type, const void* from, void* to, bool back) {
+  const int64_t filters = plan.source_channels * plan.result_channels, taps = int64_t{plan.taps} * plan.taps;
+  PermuteDimension dimensions[] = {{filters, plan.depth_taps * taps, taps}, {plan.depth_taps, taps, filters * taps}, {taps, 1, 1}};
+  if (back)
+    for (PermuteDimension& d : dimensions) std::swap(d.from, d.to);
+  if (!permute(queue, size_of(type), from, to, dimensions)) throw std::logic_error("winograd: filters of a volume were not permuted");
 }
 
 void run_convolution(Queue& queue, const WinogradPlan& plan, DType type, const void* source, const void* w, const void* bias, void* result, bool flip,
                      void* workspace) {
   float* v = static_cast<float*>(workspace);
-  const void* weight = w;
-  if (!plan.transform_weight) {
-    float* u = v + plan.v_bytes / 4;
-    transform_weight(queue, plan, type, w, u, flip);
-    weight = u;
+  float* u = v + plan.v_bytes / 4;
+  const int64_t taps = plan.depth_taps, filters = plan.source_channels * plan.result_channels * plan.taps * plan.taps;
+  if (taps > 1) {
+    void* ordered = u + plan.other_bytes / 4;
+    order_filters(queue, plan, type, w, ordered, false);
+    w = ordered;
   }
-  for (int64_t image = 0; image < plan.batch; image += plan.images) {
-    const int64_t images = std::min(plan.images, plan.batch - image);
-    transform_input(queue, plan, type, images_from(source, image, plan.source_channels * plan.source_height * plan.source_width, type), v, images);
-    multiply(queue, plan, type, v, weight, bias, images_from(result, image, plan.result_channels * plan.result_height * plan.result_width, type),
-             flip, images);
+  const void* weight = elements_from(w, flip ? (taps - 1) * filters : 0, type);
+  int64_t pitch = flip ? -filters : filters;
+  if (!plan.transform_weight) {
+    for (int64_t tap = 0; tap < taps; ++tap)
+      transform_weight(queue, plan, type, elements_from(weight, tap * pitch, type), u + tap * plan.filter_floats(), flip);
+    weight = u;
+    pitch = plan.filter_floats();
+  }
+  for (int64_t i = 0; i < plan.parts(); ++i) {
+    const WinogradPart part = winograd_part(plan, i);
+    transform_input(queue, plan, type, elements_from(source, part.source_offset, type), v, part);
+    multiply(queue, plan, type, v, weight, pitch, bias, elements_from(result, part.result_offset, type), flip, part);
   }
 }
 
@@ -136,12 +173,17 @@ void run_weight_gradient(Queue& queue, const WinogradPlan& plan, DType type, con
   float* v = static_cast<float*>(workspace);
   float* d = v + plan.v_bytes / 4;
   float* partial = plan.partial_bytes ? d + plan.other_bytes / 4 : nullptr;
-  for (int64_t image = 0; image < plan.batch; image += plan.images) {
-    const int64_t images = std::min(plan.images, plan.batch - image);
-    transform_input(queue, plan, type, images_from(x, image, plan.source_channels * plan.source_height * plan.source_width, type), v, images);
-    transform_gradient(queue, plan, type, images_from(dy, image, plan.result_channels * plan.result_height * plan.result_width, type), d, images);
-    weight_gradient(queue, plan, type, d, v, w, partial, images, image == 0, image + images == plan.batch);
+  void* filters = plan.depth_taps > 1 ? d + (plan.other_bytes + plan.partial_bytes) / 4 : w;
+  const int64_t numel = plan.source_channels * plan.result_channels * plan.taps * plan.taps;
+  for (int64_t i = 0; i < plan.parts(); ++i) {
+    const WinogradPart part = winograd_part(plan, i);
+    transform_input(queue, plan, type, elements_from(x, part.source_offset, type), v, part);
+    transform_gradient(queue, plan, type, elements_from(dy, part.result_offset, type), d, part);
+    for (int64_t tap = 0; tap < plan.depth_taps; ++tap)
+      weight_gradient(queue, plan, type, d, v + tap * plan.tiles_h * plan.tiles_w * 16, elements_from(filters, tap * numel, type),
+                      partial ? partial + tap * numel : nullptr, part, i == 0, i + 1 == plan.parts());
   }
+  if (filters != w) order_filters(queue, plan, type, filters, w, true);
 }
 
 // ---- choice
@@ -150,10 +192,12 @@ void run_weight_gradient(Queue& queue, const WinogradPlan& plan, DType type, con
 // back, a transformed weight 10 (half of that in the weight gradient, which only stores its own result).
 double winograd_cost(ConvPass pass, const ConvProblem& problem, const Capabilities& device, int tile, int taps) {
   const WinogradPlan plan = winograd_plan(pass, problem, tile, taps, device);
-  const double planes = plan.points() * plan.points(), tiles = static_cast<double>(plan.batch) * plan.tiles_h * plan.tiles_w;
+  const double planes = plan.points() * plan.points(), depth_taps = plan.depth_taps;
+  const double tiles = static_cast<double>(plan.batch * (plan.volume ? plan.result_depth : 1)) * plan.tiles_h * plan.tiles_w;
+  const double source_tiles = tiles * static_cast<double>(plan.source_tiles()) / std::max<double>(plan.tiles(), 1);
   const double source = round_up(plan.source_channels, 16), result = round_up(plan.result_channels, 32);
   const double filters = source * result * (pass == ConvPass::backward_weight ? 5 : 10);
-  return planes * (1.1 * std::max(tiles, 8.0) * source * result + 12 * tiles * (source + result) + filters);
+  return planes * (depth_taps * (1.1 * std::max(tiles, 8.0) * source * result + filters) + 12 * (source_tiles * source + tiles * result));
 }
 
 // Of the matrix product that would be used instead; it loses a part of its speed to packing.
@@ -164,12 +208,13 @@ double direct_cost(const ConvProblem& problem) {
 const char* refuse(ConvPass pass, const ConvProblem& problem, const Device& device, int tile, int taps) {
   if (!device.fat()) return "written for CPU devices";
   if (problem.dtype != DType::float32 && !is_half(problem.dtype)) return "computes in float32";
-  if (problem.input[0] != 1 || problem.kernel[0] != 1 || problem.padding[0] != 0) return "two-dimensional only";
   if (problem.kernel[1] != taps || problem.kernel[2] != taps) return "another kernel size";
-  if (problem.stride != std::array<int64_t, 3>{1, 1, 1} || problem.dilation[1] != 1 || problem.dilation[2] != 1)
+  constexpr std::array<int64_t, 3> ones{1, 1, 1};
+  if (problem.stride != ones || problem.dilation[1] != 1 || problem.dilation[2] != 1 || (problem.dilation[0] != 1 && problem.kernel[0] != 1))
     return "needs stride 1 and dilation 1";
   if (problem.groups != 1) return "needs one group";
-  if (pass == ConvPass::backward_data && (problem.padding[1] >= taps || problem.padding[2] >= taps)) return "padding exceeds the kernel";
+  if (pass == ConvPass::backward_data && (problem.padding[0] >= problem.kernel[0] || problem.padding[1] >= taps || problem.padding[2] >= taps))
+    return "padding exceeds the kernel";
   const WinogradMode current = winograd_mode();
   if (current == WinogradMode::off) return "switched off";
   if (current == WinogradMode::precise && tile + taps > 5) return "less accurate than the direct sum, precise mode is on";
@@ -177,7 +222,7 @@ const char* refuse(ConvPass pass, const ConvProblem& problem, const Device& devi
   const WinogradPlan plan = winograd_plan(pass, problem, tile, taps, device.capabilities());
   if (local_memory < uint64_t{128} << 10 || (pass != ConvPass::backward_weight && !plan.tile_block)) return "too little local memory";
   if (plan.workspace() > device.capabilities().max_allocation / 2) return "too much workspace";
-  if (plan.tiles() * 16 > INT32_MAX) return "image too large";
+  if (plan.source_tiles() * 16 > INT32_MAX) return "image too large";
   return nullptr;
 }
 

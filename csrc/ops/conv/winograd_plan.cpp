@@ -71,6 +71,23 @@ void choose_gradient_block(WinogradPlan& plan, const Capabilities& device) {
 
 }  // namespace
 
+int64_t WinogradPlan::filter_floats() const {
+  return planes_of(tile, taps) * plane_pitch(round_up(source_channels, 16) * round_up(result_channels, 32));
+}
+
+WinogradPart winograd_part(const WinogradPlan& plan, int64_t index) {
+  if (!plan.volume) {
+    const int64_t first = index * plan.images, images = std::min(plan.images, plan.batch - first);
+    return {first * plan.source_channels * plan.source_pixels(), first * plan.result_channels * plan.result_pixels(), images, images, 0, images};
+  }
+  const int64_t of_sample = ceil_div(plan.result_depth, plan.images), sample = index / of_sample, first = index % of_sample * plan.images;
+  const int64_t images = std::min(plan.images, plan.result_depth - first);
+  const int64_t slice = plan.result_pixels() * (plan.channels_last ? plan.result_channels : 1);
+  return {sample * plan.source_channels * plan.source_depth * plan.source_pixels(),
+          sample * plan.result_channels * plan.result_depth * plan.result_pixels() + first * slice, images, images + plan.depth_taps - 1,
+          first - plan.pad_d, plan.source_depth};
+}
+
 WinogradPlan winograd_plan(ConvPass pass, const ConvProblem& problem, int tile, int taps, const Capabilities& device) {
   WinogradPlan plan;
   plan.tile = tile;
@@ -85,10 +102,17 @@ WinogradPlan winograd_plan(ConvPass pass, const ConvProblem& problem, int tile, 
   plan.result_width = problem.output[2];
   plan.pad_h = problem.padding[1];
   plan.pad_w = problem.padding[2];
+  plan.volume = problem.input[0] != 1 || problem.kernel[0] != 1 || problem.padding[0] != 0;
+  plan.source_depth = problem.input[0];
+  plan.result_depth = problem.output[0];
+  plan.pad_d = problem.padding[0];
+  plan.depth_taps = problem.kernel[0];
   if (pass == ConvPass::backward_data) {  // a forward pass with flipped filters
     std::swap(plan.source_channels, plan.result_channels);
     std::swap(plan.source_height, plan.result_height);
     std::swap(plan.source_width, plan.result_width);
+    std::swap(plan.source_depth, plan.result_depth);
+    plan.pad_d = plan.depth_taps - 1 - plan.pad_d;
     plan.pad_h = taps - 1 - plan.pad_h;
     plan.pad_w = taps - 1 - plan.pad_w;
   }
@@ -99,21 +123,22 @@ WinogradPlan winograd_plan(ConvPass pass, const ConvProblem& problem, int tile, 
   const int64_t image_tiles = plan.tiles_h * plan.tiles_w;
   const int64_t transformed = plan.source_channels + (weights ? plan.result_channels : 0);
   const int64_t image_bytes = std::max<int64_t>(1, point_floats(plan.points(), transformed, image_tiles) * 4);
-  const int64_t wanted = std::max(part_bytes * device.compute_units / image_bytes,
-                                  ceil_div(weights ? least_gradient_tiles : least_tiles, image_tiles + 1));
-  const int64_t parts = ceil_div(plan.batch, std::clamp<int64_t>(wanted, 1, std::max<int64_t>(1, plan.batch)));
-  plan.images = parts ? ceil_div(plan.batch, parts) : 0;
+  int64_t wanted = std::max(part_bytes * device.compute_units / image_bytes, ceil_div(weights ? least_gradient_tiles : least_tiles, image_tiles + 1));
+  wanted = std::max(wanted, 2 * (plan.depth_taps - 1));  // the slices at the seams are transformed twice
+  const int64_t whole = plan.volume ? plan.result_depth : plan.batch;
+  const int64_t parts = ceil_div(whole, std::clamp<int64_t>(wanted, 1, std::max<int64_t>(1, whole)));
+  plan.images = parts ? ceil_div(whole, parts) : 0;
 
-  plan.v_bytes = aligned_bytes(point_floats(plan.points(), plan.source_channels, plan.tiles()));
-  const int64_t filters = round_up(plan.source_channels, 16) * round_up(plan.result_channels, 32);
+  plan.v_bytes = aligned_bytes(point_floats(plan.points(), plan.source_channels, plan.source_tiles()));
+  if (plan.depth_taps > 1) plan.weight_bytes = aligned_bytes(problem.w_numel());
   if (weights) {
     choose_gradient_block(plan, device);
     plan.other_bytes = aligned_bytes(point_floats(plan.points(), plan.result_channels, plan.tiles()));
-    plan.partial_bytes = parts > 1 ? aligned_bytes(problem.w_numel()) : 0;
+    plan.partial_bytes = plan.parts() > 1 ? aligned_bytes(problem.w_numel()) : 0;
   } else {
-    plan.transform_weight = plan.source_channels >= 256 && parts * plan.tiles() <= 128;
+    plan.transform_weight = plan.source_channels >= 256 && plan.parts() * plan.tiles() <= 128;
     plan.tile_block = winograd_tile_block(tile, taps, plan.transform_weight, device);
-    plan.other_bytes = plan.transform_weight ? 0 : aligned_bytes(planes_of(tile, taps) * plane_pitch(filters));
+    plan.other_bytes = plan.transform_weight ? 0 : aligned_bytes(plan.depth_taps * plan.filter_floats());
   }
   return plan;
 }
