@@ -97,6 +97,22 @@ inline float16 sweep_at(__local const float* p, const float* w, int pitch, int p
   return even + odd;
 }
 
+#if S == 1
+#define ROWS 4
+// ROWS rows of results below each other: a vector of the image is loaded once for all of them.
+inline void sweep_rows(__local const float* p, const float* w, int pitch, float16* sums) {
+  float16 a = 0, b = 0, c = 0, d = 0;
+#define ADD_ROW(sum, m) if (r >= m && r - m < KH) sum = fma(v, (float16)w[(r - m) * K + j], sum);
+  _Pragma("unroll") for (int r = 0; r < KH + ROWS - 1; r++) {
+    _Pragma("unroll") for (int j = 0; j < K; j++) {
+      const float16 v = vload16(0, p + r * pitch + j);
+      ADD_ROW(a, 0) ADD_ROW(b, 1) ADD_ROW(c, 2) ADD_ROW(d, 3)
+    }
+  }
+  sums[0] = a, sums[1] = b, sums[2] = c, sums[3] = d;
+}
+#endif
+
 FAT_KERNEL void conv_depthwise_gather(TENSOR(const T, x), TENSOR(const T, filter), TENSOR(const T, bias), TENSOR(T, y), const Sweep s, int has_bias, int flip) {
   OPEN_RESTRICT(const T, x); OPEN_RESTRICT(const T, filter); OPEN_RESTRICT(const T, bias); OPEN_RESTRICT(T, y);
   __local float image[IMAGE + S * S * BORDER] __attribute__((aligned(64)));
@@ -110,14 +126,33 @@ FAT_KERNEL void conv_depthwise_gather(TENSOR(const T, x), TENSOR(const T, filter
       const int rows = MIN_OF(s.band, s.out_h - r0), in_rows = (rows - 1) * S + KH, plane = ((in_rows + S - 1) / S) * pitch + 48;
       fill_image(x + ((long)n * s.channels + c) * s.in_h * s.in_w, image, s.in_h, s.in_w, s.pad_w, r0 * S - s.pad_h, in_rows, pitch, plane);
       __global T* to = y + (((long)n * s.channels + c) * s.out_h + r0) * s.out_w;
+      int r = 0;
+#if S == 1
+      if (s.out_w >= 16 || K > 3)  // narrow rows of small filters are better swept as one line
+        for (; r + ROWS <= rows; r += ROWS, to += ROWS * s.out_w) {
+          float16 sums[ROWS];
+          for (int q = 0; q < s.out_w; q += 16) {
+            const int at = s.out_w >= 16 ? MIN_OF(q, s.out_w - 16) : 0;
+            sweep_rows(image + r * pitch + at, w, pitch, sums);
+            _Pragma("unroll") for (int m = 0; m < ROWS; m++) {
+              if (s.out_w >= 16) {
+                STORE16(to + m * s.out_w, at, sums[m] + b);
+              } else {
+                *(__local float16*)line = sums[m] + b;
+                store_row(to + m * s.out_w, line, s.out_w);
+              }
+            }
+          }
+        }
+#endif
       if (s.out_w >= 16)
-        for (int r = 0; r < rows; r++, to += s.out_w) {
+        for (; r < rows; r++, to += s.out_w) {
           for (int q = 0; q + 16 < s.out_w; q += 16) STORE16(to, q, sweep_at(image + r * pitch + q, w, pitch, plane) + b);
           STORE16(to, s.out_w - 16, sweep_at(image + r * pitch + s.out_w - 16, w, pitch, plane) + b);
         }
-      else {
-        for (int q = 0; q < rows * pitch; q += 16) *(__local float16*)(line + q) = sweep_at(image + q, w, pitch, plane) + b;
-        for (int r = 0; r < rows; r++, to += s.out_w) store_row(to, line + r * pitch, s.out_w);
+      else if (r < rows) {
+        for (int q = 0; q < (rows - r) * pitch; q += 16) *(__local float16*)(line + q) = sweep_at(image + r * pitch + q, w, pitch, plane) + b;
+        for (int k = 0; k < rows - r; k++, to += s.out_w) store_row(to, line + k * pitch, s.out_w);
       }
     }
 }

@@ -4,8 +4,9 @@ namespace ocl::ops {
 namespace {
 
 constexpr int64_t image_floats = 16384;  // IMAGE in kernels_cl/conv_depthwise.cl
+constexpr int64_t plane_pixels = 1024, plane_results = 1024;  // PIXELS and RESULTS in kernels_cl/conv_depthwise_planes.cl
 
-// The same struct as in kernels_cl/conv_depthwise.cl.
+// The same struct as in kernels_cl/conv_depthwise.cl, and Planes of conv_depthwise_planes.cl (where `band` is the rows of the image).
 struct Sweep {
   int32_t batch, channels, in_h, in_w, out_h, out_w, pad_h, pad_w, pitch, band;
 };
@@ -45,25 +46,59 @@ Kernel& specialise(KernelSite& site, Device& device, const ConvProblem& p, int64
   });
 }
 
-KernelSite gather_site("conv_depthwise.cl", "conv_depthwise_gather");
+// Images of few columns are swept 16 channels at a time, when they have this many rows and columns with their borders.
+struct Border {
+  int64_t rows, columns;
+};
+
+bool small_planes(const Sweep& s, const Border& image, int most_columns = 15) {
+  return s.out_w <= most_columns && s.channels >= 8 && image.rows * image.columns <= plane_pixels && int64_t{s.out_h} * s.out_w <= plane_results;
+}
+
+// `s` for that, and the grid: 16 channels by parts of the batch, where it is divided.
+Range planes_range(Sweep& s, const Border& image, const Device& device, bool divided) {
+  s.pitch = narrow(image.columns);
+  s.band = narrow(image.rows);
+  const int64_t blocks = ceil_div(s.channels, 16), tasks = int64_t{8} * device.capabilities().compute_units;
+  return Range(blocks, divided ? std::clamp<int64_t>(ceil_div(tasks, blocks), 1, s.batch) : 1);
+}
+
+Border border_of(const Sweep& s, const ConvProblem& p, int64_t stride) {
+  return {std::max<int64_t>(s.pad_h + s.in_h, (s.out_h - 1) * stride + p.kernel[1]), std::max<int64_t>(s.pad_w + s.in_w, (s.out_w - 1) * stride + p.kernel[2])};
+}
+
+// The sweep x -> y with this filter, or with the filter turned around.
+void gather(Queue& queue, const ConvProblem& p, Sweep s, int64_t stride, const void* x, const void* filter, const void* bias, void* y, bool flip) {
+  static KernelSite rows("conv_depthwise.cl", "conv_depthwise_gather"), planes("conv_depthwise_planes.cl", "conv_depthwise_planes");
+  const Border image = border_of(s, p, stride);
+  const bool small = small_planes(s, image);
+  const Range range = small ? planes_range(s, image, queue.device(), true) : Range(p.in_channels);
+  launch(queue, specialise(small ? planes : rows, queue.device(), p, stride), range, small ? Range(1, 1) : Range(1), x, filter, bias, y, s,
+         int32_t{bias != nullptr}, int32_t{flip});
+}
 
 void forward(Queue& queue, const ConvProblem& p, const ConvOperands& t, void*) {
   const Sweep s = sweep(p.batch, p.in_channels, &p.input[1], &p.output[1], p.padding[1], p.padding[2], &p.kernel[1], p.stride[1]);
-  launch(queue, specialise(gather_site, queue.device(), p, p.stride[1]), Range(p.in_channels), Range(1), t.x, t.w, t.bias, t.y, s,
-         int32_t{t.bias != nullptr}, int32_t{0});
+  gather(queue, p, s, p.stride[1], t.x, t.w, t.bias, t.y, false);
 }
 
 // Stride 1 is the forward sweep over dy with the filter turned around; stride 2 has a kernel of its own.
 void backward_data(Queue& queue, const ConvProblem& p, const ConvOperands& t, void*) {
-  static KernelSite scatter_site("conv_depthwise.cl", "conv_depthwise_scatter");
+  static KernelSite scatter_site("conv_depthwise.cl", "conv_depthwise_scatter"), planes("conv_depthwise_planes.cl", "conv_depthwise_planes_scatter");
   const int64_t k = p.kernel[1];
   if (p.stride[1] == 1) {
     const Sweep s = sweep(p.batch, p.in_channels, &p.output[1], &p.input[1], k - 1 - p.padding[1], p.kernel[2] - 1 - p.padding[2], &p.kernel[1], 1);
-    const void* no_bias = nullptr;
-    launch(queue, specialise(gather_site, queue.device(), p, 1), Range(p.in_channels), Range(1), t.y, t.w, no_bias, t.x, s, int32_t{0}, int32_t{1});
+    gather(queue, p, s, 1, t.y, t.w, nullptr, t.x, true);
     return;
   }
   Sweep s = sweep(p.batch, p.in_channels, &p.output[1], &p.input[1], p.padding[1], p.padding[2], &p.kernel[1], 1);
+  const auto bordered = [&](int64_t pad, int64_t dy, int64_t dx) { return (k - 1) / 2 + std::max(dy, (dx - 1 + pad) / 2 + 1); };
+  const Border image{bordered(s.pad_h, s.in_h, s.out_h), bordered(s.pad_w, s.in_w, s.out_w)};
+  if (small_planes(s, image, 31)) {
+    const Range range = planes_range(s, image, queue.device(), true);
+    launch(queue, specialise(planes, queue.device(), p, 1), range, Range(1, 1), t.y, t.w, t.x, s);
+    return;
+  }
   s.pitch = narrow((k - 1) / 2 + std::max(p.output[2], (p.input[2] + p.padding[2] + 1) / 2));
   // A band of dx takes half as many rows of dy, and (K - 1) / 2 + 1 more.
   s.band = narrow(std::min<int64_t>(p.input[1], std::max<int64_t>(1, 2 * ((image_floats - 48) / s.pitch - (k - 1) / 2 - 2))));
@@ -71,8 +106,14 @@ void backward_data(Queue& queue, const ConvProblem& p, const ConvOperands& t, vo
 }
 
 void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, void*) {
-  static KernelSite site("conv_depthwise.cl", "conv_depthwise_weight");
-  const Sweep s = sweep(p.batch, p.in_channels, &p.input[1], &p.output[1], p.padding[1], p.padding[2], &p.kernel[1], p.stride[1]);
+  static KernelSite site("conv_depthwise.cl", "conv_depthwise_weight"), planes("conv_depthwise_planes.cl", "conv_depthwise_planes_weight");
+  Sweep s = sweep(p.batch, p.in_channels, &p.input[1], &p.output[1], p.padding[1], p.padding[2], &p.kernel[1], p.stride[1]);
+  const Border image = border_of(s, p, p.stride[1]);
+  if (small_planes(s, image) && ceil_div(p.in_channels, 16) >= int64_t{2} * queue.device().capabilities().compute_units) {
+    const Range range = planes_range(s, image, queue.device(), false);
+    launch(queue, specialise(planes, queue.device(), p, p.stride[1]), range, Range(1, 1), t.x, t.y, t.w, s);
+    return;
+  }
   launch(queue, specialise(site, queue.device(), p, p.stride[1]), Range(p.in_channels), Range(1), t.x, t.y, t.w, s);
 }
 
