@@ -12,6 +12,7 @@
 #include "ops/conv/strided_backward_data.h"
 #include "ops/conv/winograd.h"
 #include "ops/core/tuning.h"
+#include "ops/elementwise/elementwise.h"
 #include "ops/elementwise/permute.h"
 
 #include <limits>
@@ -77,6 +78,59 @@ ConvProblem taps_as_channels(ConvProblem p) {
   p.in_channels *= p.taps();
   p.input = p.kernel = p.stride = p.dilation = one;
   return p;
+}
+
+// The taps of a dimension that meet the input in some place: [first, first + count).
+struct LiveTaps {
+  int64_t first, count;
+};
+
+LiveTaps live_taps(const ConvProblem& p, int d) {
+  const auto lives = [&](int64_t tap) {
+    for (int64_t o = 0; o < p.output[d]; ++o)
+      if (const int64_t at = o * p.stride[d] - p.padding[d] + tap * p.dilation[d]; at >= 0 && at < p.input[d]) return true;
+    return false;
+  };
+  LiveTaps live{0, p.kernel[d]};
+  while (live.count > 1 && !lives(live.first)) ++live.first, --live.count;
+  while (live.count > 1 && !lives(live.first + live.count - 1)) --live.count;
+  return live;
+}
+
+// A filter of which only a part ever meets the input, as 3 x 3 on an image of one pixel or under a dilation that exceeds the image: the convolution
+// with that part. Returns false, having done nothing, where nothing can be left away.
+bool run_live_taps(Queue& queue, ConvPass pass, const ConvProblem& p, const ConvOperands& operands) {
+  ConvProblem live = p;
+  int64_t offset = 0;
+  for (int d = 0; d < 3; ++d) {
+    if (p.padding[d] == 0) {
+      offset *= p.kernel[d];
+      continue;
+    }
+    const LiveTaps taps = live_taps(p, d);
+    const int64_t padding = p.padding[d] - taps.first * p.dilation[d];
+    offset *= p.kernel[d];
+    if (padding < 0) continue;
+    live.kernel[d] = taps.count;
+    live.padding[d] = padding;
+    offset += taps.first;
+  }
+  if (live.kernel == p.kernel) return false;
+  const int64_t sizes[] = {p.out_channels * p.in_per_group(), live.kernel[0], live.kernel[1], live.kernel[2]};
+  const int64_t strides[] = {p.taps(), p.kernel[1] * p.kernel[2], p.kernel[2], 1};
+  const int64_t bytes = static_cast<int64_t>(size_of(p.dtype));
+  Workspace part(queue, static_cast<size_t>(live.w_numel() * bytes));
+  const TensorView dense = TensorView::contiguous(part.data(), p.dtype, sizes);
+  const TensorView inside = TensorView::strided(static_cast<char*>(operands.w) + offset * bytes, p.dtype, sizes, strides);
+  ConvOperands with_part = operands;
+  with_part.w = part.data();
+  if (pass != ConvPass::backward_weight) elementwise(queue, elementwise_row("copy"), compute_type(p.dtype), dense, {inside});
+  convolution(queue, pass, live, with_part);
+  if (pass == ConvPass::backward_weight) {
+    elementwise(queue, elementwise_row("fill"), compute_type(p.dtype), TensorView::contiguous(operands.w, p.dtype, {p.w_numel()}), {}, {0.0});
+    elementwise(queue, elementwise_row("copy"), compute_type(p.dtype), inside, {dense});
+  }
+  return true;
 }
 
 void run_direct(const ConvAlgorithm& algorithm, Queue& queue, const ConvProblem& problem, const ConvOperands& operands) {
@@ -194,6 +248,7 @@ void convolution(Queue& queue, ConvPass pass, const ConvProblem& problem, const 
   p = taps_as_channels(p);
   // Nothing to sum over: only the reference is required to handle it.
   const bool empty = p.x_numel() == 0 || p.y_numel() == 0 || p.w_numel() == 0;
+  if (!empty && run_live_taps(queue, pass, p, operands)) return;
   run_conv(empty ? conv_algorithms(pass).back() : choose(queue, pass, p, operands), queue, p, operands);
 }
 

@@ -22,6 +22,22 @@ CASES = {
     "whole_input": ((3, 11, 6, 5), 13, (6, 5), dict(stride=2)),
     "whole_input_groups": ((3, 12, 4, 4), 8, (4, 4), dict(groups=2)),
     "multiplier": ((2, 3, 11, 13), 6, (3, 3), dict(padding=1, groups=3)),
+    "depthwise_small": ((2, 70, 7, 7), 70, (3, 3), dict(padding=1, groups=70)),
+    "depthwise_small_stride": ((2, 66, 13, 14), 66, (5, 5), dict(padding=2, stride=2, groups=66)),
+    # taps that meet nothing but padding
+    "one_pixel": ((3, 20, 1, 1), 12, (3, 3), dict(padding=1)),
+    "few_rows": ((2, 6, 2, 5), 7, (3, 7), dict(padding=(1, 3))),
+    "dilation_exceeds_input": ((2, 6, 4, 4), 7, (3, 3), dict(padding=6, dilation=6)),
+    "few_pixels_stride": ((2, 6, 5, 3), 8, (5, 5), dict(padding=2, stride=2, groups=2)),
+    "few_rows_groups": ((3, 8, 1, 6), 16, (3, 3), dict(padding=1, groups=8)),
+}
+VOLUMES = {
+    "winograd": ((2, 16, 5, 10, 9), 32, (3, 3, 3), dict(padding=1)),
+    "slices": ((2, 16, 4, 8, 8), 24, (1, 3, 3), dict(padding=(0, 1, 1))),
+    "depth_only": ((2, 12, 6, 5, 5), 9, (3, 1, 1), dict(padding=(1, 0, 0))),
+    "one_slice": ((2, 12, 1, 6, 6), 9, (3, 3, 3), dict(padding=1)),
+    "stride": ((1, 6, 7, 9, 8), 8, (3, 3, 3), dict(padding=1, stride=2)),
+    "dilation": ((1, 6, 7, 9, 8), 8, (3, 3, 3), dict(padding=(2, 1, 1), dilation=(2, 1, 1))),
 }
 TRANSPOSED = {
     "plain": ((2, 5, 7, 9), 7, (3, 3), {}),
@@ -44,6 +60,15 @@ def operands(case, transposed=False):
 @pytest.mark.parametrize("name", CASES)
 def test_conv2d(device, name, dtype):
     check(lambda x, w, b: F.conv2d(x, w, b, **CASES[name][3]), *operands(CASES[name]), device=device, dtype=dtype, factor=8)
+
+
+@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last_3d])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", VOLUMES)
+def test_conv3d(device, name, dtype, memory_format):
+    x, w, b = operands(VOLUMES[name])
+    check(lambda x, w, b: F.conv3d(x.contiguous(memory_format=memory_format), w, b, **VOLUMES[name][3]), x, w, b, device=device, dtype=dtype, factor=8,
+          strides=False)  # the order of the result depends on the algorithm, on the CPU too
 
 
 @pytest.mark.parametrize("name", CASES)
