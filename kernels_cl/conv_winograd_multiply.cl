@@ -81,11 +81,11 @@ inline void restore_tile(__local const float* m, float16* y) {
   }
 }
 
-// One tile of pixels of 16 channels, pixels[channel][first_lane + r * TILE + c], clipped to rows x columns and `channels`.
-inline void store_tile(const float16* pixels, int first_lane, __global STORAGE(DTYPE)* y, long channel_stride, int pitch, int rows, int columns,
+// One tile of pixels, `step` apart, of 16 channels, pixels[channel][first_lane + r * TILE + c], clipped to rows x columns and `channels`.
+inline void store_tile(const float16* pixels, int first_lane, __global STORAGE(DTYPE)* y, long channel_stride, int pitch, int step, int rows, int columns,
                        int channels) {
 #if TILE == 4
-  if (rows == 4 && columns == 4 && channels == 16) {
+  if (rows == 4 && columns == 4 && channels == 16 && step == 1) {
 #pragma unroll
     for (int l = 0; l < 16; ++l) {
       __global STORAGE(DTYPE)* out = y + l * channel_stride;
@@ -105,6 +105,7 @@ inline void store_tile(const float16* pixels, int first_lane, __global STORAGE(D
     const float* in = scratch + l * 16 + first_lane;
     for (int r = 0; r < rows; ++r) {
       int c = 0;
+      for (; step != 1 && c < columns; ++c) STORE(DTYPE, float32, out, c * step, in[c]);
       for (; c + 2 <= columns; c += 2) STOREV(DTYPE, float32, 2, out, c, vload2(0, in + c));
       if (c < columns) STORE(DTYPE, float32, out, c, in[c]);
       in += TILE;
@@ -144,7 +145,8 @@ inline void store_tile_channels_last(const float16* pixels, __global STORAGE(DTY
 
 // Tiles tile .. tile + count - 1 of m[point][tile][32] to y for output channels o .. o+15.
 inline void restore_tiles(__local const float* m, int tile, int count, int o, int out_channels, int height, int width, int tiles_h, int tiles_w,
-                          int channels_last, long image_stride, long channel_stride, float16 bias, __global STORAGE(DTYPE)* y) {
+                          int first_image, int dilation, int channels_last, long image_stride, long channel_stride, float16 bias,
+                          __global STORAGE(DTYPE)* y) {
   const long pixel_stride = channels_last ? out_channels : 1;
   for (int t = 0; t < count; t += TILES_AT_ONCE) {
     float16 pixels[16];
@@ -156,19 +158,27 @@ inline void restore_tiles(__local const float* m, int tile, int count, int o, in
     for (int s = 0; s < TILES_AT_ONCE && t + s < count; ++s) {
       const int index = tile + t + s, row = index / tiles_w, image = row / tiles_h, column = index - row * tiles_w;
       const int x = TILE * column, top = TILE * (row - image * tiles_h), channels = MIN_OF(16, out_channels - o);
-      __global STORAGE(DTYPE)* out =
-          y + image * image_stride + o * channel_stride + ((long)top * width + x) * pixel_stride;
+      int sample = first_image + image, rows = height - top, columns = width - x;
+      long pixel = (long)top * width + x;
+      if (dilation > 1) {
+        const int phase_x = sample % dilation, phase_y = sample / dilation % dilation;
+        sample /= dilation * dilation;
+        rows = (height - phase_y + dilation - 1) / dilation - top;
+        columns = (width - phase_x + dilation - 1) / dilation - x;
+        pixel = (long)(top * dilation + phase_y) * width + x * dilation + phase_x;
+      }
+      __global STORAGE(DTYPE)* out = y + sample * image_stride + o * channel_stride + pixel * pixel_stride;
       if (channels_last) {
-        store_tile_channels_last(pixels + s * TILE * TILE, out, pixel_stride, width, MIN_OF(TILE, height - top), MIN_OF(TILE, width - x), channels);
+        store_tile_channels_last(pixels + s * TILE * TILE, out, pixel_stride * dilation, width, MIN_OF(TILE, rows), MIN_OF(TILE, columns), channels);
         continue;
       }
 #if TILE == 2
-      if (s == 0 && t + 4 <= count && column + 4 <= tiles_w && x + 8 <= width && top + 2 <= height && channels == 16) {
+      if (s == 0 && t + 4 <= count && column + 4 <= tiles_w && columns >= 8 && rows >= 2 && channels == 16 && dilation == 1) {
         store_four_tiles(pixels, out, channel_stride, width);
         break;
       }
 #endif
-      store_tile(pixels, s * TILE * TILE, out, channel_stride, width, MIN_OF(TILE, height - top), MIN_OF(TILE, width - x), channels);
+      store_tile(pixels, s * TILE * TILE, out, channel_stride, width * dilation, dilation, MIN_OF(TILE, rows), MIN_OF(TILE, columns), channels);
     }
   }
 }
@@ -177,7 +187,8 @@ inline void restore_tiles(__local const float* m, int tile, int count, int o, in
 // that V has.
 FAT_KERNEL void multiply(TENSOR(const float, v), TENSOR(const void, weight), TENSOR(const STORAGE(DTYPE), bias), TENSOR(STORAGE(DTYPE), y),
                          int in_channels, int out_channels, int height, int width, int tiles_h, int tiles_w, int tiles, int flip, int has_bias,
-                         int channels_last, long image_stride, long channel_stride, int v_tiles, int depth_taps, int tap_tiles, long weight_pitch) {
+                         int channels_last, long image_stride, long channel_stride, int v_tiles, int depth_taps, int tap_tiles, long weight_pitch,
+                         int first_image, int dilation) {
   __local float m[PLANES * PLANE_PITCH(TILE_BLOCK * 32)] __attribute__((aligned(64)));
   OPEN_RESTRICT(const float, v);
   OPEN_RESTRICT(STORAGE(DTYPE), y);
@@ -219,6 +230,7 @@ FAT_KERNEL void multiply(TENSOR(const float, v), TENSOR(const void, weight), TEN
   for (int h = 0; h < 32 && o + h < out_channels; h += 16) {
     float16 offset = (float16)0.0f;
     if (has_bias) offset = LOADV(DTYPE, float32, 16, bias, o + h);
-    restore_tiles(m + h, tile, count, o + h, out_channels, height, width, tiles_h, tiles_w, channels_last, image_stride, channel_stride, offset, y);
+    restore_tiles(m + h, tile, count, o + h, out_channels, height, width, tiles_h, tiles_w, first_image, dilation, channels_last, image_stride,
+                  channel_stride, offset, y);
   }
 }

@@ -1,4 +1,4 @@
-// Direct convolutions (one group, stride and dilation of depth 1) in float64, and running one algorithm of the list on guarded memory.
+// Direct convolutions (one group, stride and dilation 1 in depth) in float64, and running one algorithm of the list on guarded memory.
 #pragma once
 
 #include "support.h"
@@ -46,10 +46,10 @@ void for_each_product(const ConvProblem& p, F&& f) {
         for (int64_t tap = 0; tap < p.taps(); ++tap) {
           const int64_t kd = tap / (p.kernel[1] * p.kernel[2]), kh = tap / p.kernel[2] % p.kernel[1], kw = tap % p.kernel[2];
           for (int64_t row = 0; row < out_d * out_h; ++row) {
-            const int64_t oz = row / out_h, oy = row % out_h, z = oz + kd - p.padding[0], y = oy * p.stride[1] + kh - p.padding[1];
+            const int64_t oz = row / out_h, oy = row % out_h, z = oz + kd - p.padding[0], y = oy * p.stride[1] + kh * p.dilation[1] - p.padding[1];
             if (z < 0 || z >= depth || y < 0 || y >= height) continue;
             for (int64_t ox = 0; ox < out_w; ++ox) {
-              const int64_t x = ox * p.stride[2] + kw - p.padding[2];
+              const int64_t x = ox * p.stride[2] + kw * p.dilation[2] - p.padding[2];
               if (x < 0 || x >= width) continue;
               f((((n * p.in_channels + c) * depth + z) * height + y) * width + x, (o * p.in_channels + c) * p.taps() + tap,
                 ((n * p.out_channels + o) * out_d * out_h + row) * out_w + ox);

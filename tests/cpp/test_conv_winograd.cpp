@@ -82,6 +82,35 @@ TEST(ConvWinograd, VolumesMatchDirectSums) {
     }
 }
 
+TEST(ConvWinograd, DilatedMatchDirectSums) {
+  if (!fat()) GTEST_SKIP() << "needs a CPU device";
+  struct Dilated {
+    ConvShape shape;  // padding of the images that the pixels of one phase are
+    int64_t dilation;
+  };
+  constexpr Dilated cases[] = {{{2, 16, 32, 16, 16, 1, 1}, 2}, {{1, 17, 19, 13, 15, 1, 1}, 2}, {{2, 32, 16, 14, 11, 1, 0}, 3}, {{1, 33, 40, 28, 28, 1, 1}, 12},
+                               {{3, 16, 16, 9, 21, 0, 1}, 4},  {{1, 272, 40, 12, 12, 1, 1}, 2}, {{1, 16, 24, 31, 30, 2, 2}, 5}};
+  for (const ConvAlgorithm& algorithm : winograd_algorithms())
+    for (const Dilated& c : cases) {
+      ConvProblem p = problem_of(c.shape, taps_of(algorithm));
+      for (int d : {1, 2}) {
+        p.dilation[d] = c.dilation;
+        p.padding[d] *= c.dilation;
+        p.output[d] = p.input[d] + 2 * p.padding[d] - c.dilation * (p.kernel[d] - 1);
+      }
+      if (!has_output(p)) continue;
+      for (bool channels_last : {false, true}) {
+        p.channels_last = channels_last;
+        ASSERT_EQ(algorithm.refuses(p, device()), nullptr) << describe(algorithm, p);
+        EXPECT_LE(error_of(algorithm, p), tolerance(algorithm)) << describe(algorithm, p) << ", dilation " << c.dilation;
+      }
+    }
+  ConvProblem uneven = problem_of({1, 16, 16, 16, 16, 3, 3}, 3);
+  uneven.dilation = {1, 2, 2};
+  uneven.output = {1, 18, 18};
+  EXPECT_NE(winograd_algorithms()[0].refuses(uneven, device()), nullptr);
+}
+
 TEST(ConvWinograd, PartsOfAVolumeAddUp) {
   if (!fat()) GTEST_SKIP() << "needs a CPU device";
   ConvProblem p = volume_of({1, 16, 8, 96, 96, 1, 1}, 3, 11, 3, 1);

@@ -88,16 +88,16 @@ void transform_input(Queue& queue, const WinogradPlan& plan, DType type, const v
   const ImageStrides strides = source_strides(plan);
   launch(queue, kernel, Range(part.source_images * ceil_div(plan.source_channels, 16), ceil_div(plan.tiles_h, 4)), Range(1, 1), x, v,
          narrow(part.source_images), narrow(part.first_image), narrow(part.existing), narrow(plan.source_channels), narrow(plan.source_height),
-         narrow(plan.source_width), narrow(plan.tiles_h), narrow(plan.tiles_w), narrow(plan.pad_h), narrow(plan.pad_w), int32_t{plan.channels_last},
-         strides.image, strides.channel);
+         narrow(plan.source_width), narrow(plan.tiles_h), narrow(plan.tiles_w), narrow(plan.pad_h), narrow(plan.pad_w),
+         narrow(plan.dilation), int32_t{plan.channels_last}, strides.image, strides.channel);
 }
 
 void transform_gradient(Queue& queue, const WinogradPlan& plan, DType type, const void* dy, float* d, const WinogradPart& part) {
   Kernel& kernel = kernel_of(queue.device(), Step::transform_gradient, type, plan);
   const ImageStrides strides = result_strides(plan);
   launch(queue, kernel, Range(part.images * ceil_div(plan.result_channels, 16), ceil_div(plan.tiles_h, 4)), Range(1, 1), dy, d, narrow(part.images),
-         narrow(plan.result_channels), narrow(plan.result_height), narrow(plan.result_width), narrow(plan.tiles_h), narrow(plan.tiles_w),
-         int32_t{plan.channels_last}, strides.image, strides.channel);
+         narrow(part.first_result), narrow(plan.result_channels), narrow(plan.result_height), narrow(plan.result_width), narrow(plan.tiles_h),
+         narrow(plan.tiles_w), narrow(plan.dilation), int32_t{plan.channels_last}, strides.image, strides.channel);
 }
 
 void transform_weight(Queue& queue, const WinogradPlan& plan, DType type, const void* w, float* u, bool flip) {
@@ -115,7 +115,8 @@ void multiply(Queue& queue, const WinogradPlan& plan, DType type, const float* v
   launch(queue, kernel, Range(ceil_div(tiles, plan.tile_block), ceil_div(plan.result_channels, 32)), Range(1, 1), v, weight, bias ? bias : y, y,
          narrow(plan.source_channels), narrow(plan.result_channels), narrow(plan.result_height), narrow(plan.result_width), narrow(plan.tiles_h),
          narrow(plan.tiles_w), narrow(tiles), int32_t{flip}, int32_t{bias != nullptr}, int32_t{plan.channels_last}, strides.image, strides.channel,
-         narrow(part.source_images * image_tiles), narrow(plan.depth_taps), narrow(image_tiles), pitch);
+         narrow(part.source_images * image_tiles), narrow(plan.depth_taps), narrow(image_tiles), pitch,
+         narrow(part.first_result), narrow(plan.dilation));
 }
 
 void weight_gradient(Queue& queue, const WinogradPlan& plan, DType type, const float* d, const float* v, void* w, float* partial,
@@ -210,10 +211,12 @@ const char* refuse(ConvPass pass, const ConvProblem& problem, const Device& devi
   if (problem.dtype != DType::float32 && !is_half(problem.dtype)) return "computes in float32";
   if (problem.kernel[1] != taps || problem.kernel[2] != taps) return "another kernel size";
   constexpr std::array<int64_t, 3> ones{1, 1, 1};
-  if (problem.stride != ones || problem.dilation[1] != 1 || problem.dilation[2] != 1 || (problem.dilation[0] != 1 && problem.kernel[0] != 1))
-    return "needs stride 1 and dilation 1";
+  const int64_t dilation = problem.dilation[1];
+  if (problem.stride != ones || (problem.dilation[0] != 1 && problem.kernel[0] != 1)) return "needs stride 1 and dilation 1 in depth";
+  if (dilation != problem.dilation[2] || problem.padding[1] % dilation || problem.padding[2] % dilation) return "padding is no multiple of the dilation";
+  if (dilation > 1 && winograd_plan(pass, problem, tile, taps, device.capabilities()).volume) return "no dilated volumes";
   if (problem.groups != 1) return "needs one group";
-  if (pass == ConvPass::backward_data && (problem.padding[0] >= problem.kernel[0] || problem.padding[1] >= taps || problem.padding[2] >= taps))
+  if (pass == ConvPass::backward_data && (problem.padding[0] >= problem.kernel[0] || problem.padding[1] >= taps * dilation || problem.padding[2] >= taps * dilation))
     return "padding exceeds the kernel";
   const WinogradMode current = winograd_mode();
   if (current == WinogradMode::off) return "switched off";

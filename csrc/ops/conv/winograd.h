@@ -1,8 +1,9 @@
-// Winograd convolutions for 2d and 3d, stride 1, dilation 1, one group: F(4x4,3x3), F(2x2,3x3) and F(2x2,5x5), all three passes.
+// Winograd convolutions for 2d and 3d, stride 1, one group: F(4x4,3x3), F(2x2,3x3) and F(2x2,5x5), all three passes.
 // An output tile of m x m costs (m + r - 1)^2 products per channel pair instead of m^2 r^2: 4, 2.25 and 2.78 times fewer for F(4x4,3x3),
 // F(2x2,3x3) and F(2x2,5x5). Errors against float64 for up to 512 channels (max over rms): F(2x2,3x3) 5e-6, as a direct float32 sum;
 // the other two 3e-5. Source: A. Lavin, S. Gray, "Fast Algorithms for Convolutional Neural Networks", 2016; kernels in
 // kernels_cl/conv_winograd_*.cl. Fat kernels only.
+// Under a dilation in 2d the pixels that are as many rows and columns apart are images of their own, whose convolution has none.
 // A volume is a row of slices, whose sums over height and width are done in this way; those over depth are direct, before the tiles are restored.
 #pragma once
 
@@ -32,6 +33,7 @@ struct WinogradPlan {
   int64_t source_height = 0, source_width = 0, result_height = 0, result_width = 0, pad_h = 0, pad_w = 0;
   int64_t tiles_h = 0, tiles_w = 0;  // of one image
   bool volume = false;               // an image is a slice of a sample
+  int64_t dilation = 1;              // more than 1: a sample is dilation^2 images; the padding is theirs, height and width are the sample's
   int64_t source_depth = 1, result_depth = 1, pad_d = 0, depth_taps = 1;
   int64_t images = 1;                // images of the result per part; the parts of a batch, or of a sample, run one after the other in the same workspace
   int tile_block = 0;                // tiles of a multiplication task
@@ -55,6 +57,7 @@ struct WinogradPart {
   int64_t source_offset, result_offset;  // elements, of the sample or of the first image
   int64_t images, source_images;
   int64_t first_image, existing;  // of the source's images, from -pad_d on; those that exist are 0 .. existing - 1
+  int64_t first_result;           // of the result's images, from result_offset on
 };
 WinogradPart winograd_part(const WinogradPlan& plan, int64_t index);
 

@@ -78,14 +78,15 @@ int64_t WinogradPlan::filter_floats() const {
 WinogradPart winograd_part(const WinogradPlan& plan, int64_t index) {
   if (!plan.volume) {
     const int64_t first = index * plan.images, images = std::min(plan.images, plan.batch - first);
-    return {first * plan.source_channels * plan.source_pixels(), first * plan.result_channels * plan.result_pixels(), images, images, 0, images};
+    if (plan.dilation > 1) return {0, 0, images, images, first, plan.batch, first};
+    return {first * plan.source_channels * plan.source_pixels(), first * plan.result_channels * plan.result_pixels(), images, images, 0, images, 0};
   }
   const int64_t of_sample = ceil_div(plan.result_depth, plan.images), sample = index / of_sample, first = index % of_sample * plan.images;
   const int64_t images = std::min(plan.images, plan.result_depth - first);
   const int64_t slice = plan.result_pixels() * (plan.channels_last ? plan.result_channels : 1);
   return {sample * plan.source_channels * plan.source_depth * plan.source_pixels(),
           sample * plan.result_channels * plan.result_depth * plan.result_pixels() + first * slice, images, images + plan.depth_taps - 1,
-          first - plan.pad_d, plan.source_depth};
+          first - plan.pad_d, plan.source_depth, 0};
 }
 
 WinogradPlan winograd_plan(ConvPass pass, const ConvProblem& problem, int tile, int taps, const Capabilities& device) {
@@ -93,15 +94,16 @@ WinogradPlan winograd_plan(ConvPass pass, const ConvProblem& problem, int tile, 
   plan.tile = tile;
   plan.taps = taps;
   plan.channels_last = problem.channels_last;
-  plan.batch = problem.batch;
+  plan.dilation = problem.dilation[1];
+  plan.batch = problem.batch * plan.dilation * plan.dilation;
   plan.source_channels = problem.in_channels;
   plan.result_channels = problem.out_channels;
   plan.source_height = problem.input[1];
   plan.source_width = problem.input[2];
   plan.result_height = problem.output[1];
   plan.result_width = problem.output[2];
-  plan.pad_h = problem.padding[1];
-  plan.pad_w = problem.padding[2];
+  plan.pad_h = problem.padding[1] / plan.dilation;
+  plan.pad_w = problem.padding[2] / plan.dilation;
   plan.volume = problem.input[0] != 1 || problem.kernel[0] != 1 || problem.padding[0] != 0;
   plan.source_depth = problem.input[0];
   plan.result_depth = problem.output[0];
@@ -116,8 +118,8 @@ WinogradPlan winograd_plan(ConvPass pass, const ConvProblem& problem, int tile, 
     plan.pad_h = taps - 1 - plan.pad_h;
     plan.pad_w = taps - 1 - plan.pad_w;
   }
-  plan.tiles_h = ceil_div(plan.result_height, tile);
-  plan.tiles_w = ceil_div(plan.result_width, tile);
+  plan.tiles_h = ceil_div(plan.result_height, plan.dilation * tile);
+  plan.tiles_w = ceil_div(plan.result_width, plan.dilation * tile);
 
   const bool weights = pass == ConvPass::backward_weight;
   const int64_t image_tiles = plan.tiles_h * plan.tiles_w;
