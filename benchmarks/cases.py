@@ -120,28 +120,42 @@ def gemm_case(m, n, k, layout="NN", dtype=torch.float32):
 CONVOLUTIONS = [
     (8, 3, 224, 64, 7, 2, 1), (8, 64, 56, 64, 3, 1, 1), (8, 64, 56, 128, 3, 2, 1), (8, 128, 28, 128, 3, 1, 1), (8, 256, 14, 256, 3, 1, 1),
     (8, 512, 7, 512, 3, 1, 1), (8, 64, 56, 256, 1, 1, 1), (8, 256, 14, 1024, 1, 1, 1), (8, 64, 27, 192, 5, 1, 1), (8, 96, 56, 96, 3, 1, 96),
-    (8, 144, 56, 144, 3, 2, 144), (2, 64, 224, 64, 3, 1, 1),
+    (8, 144, 56, 144, 3, 2, 144), (8, 384, 14, 384, 3, 1, 384), (8, 960, 7, 960, 3, 1, 960), (2, 64, 224, 64, 3, 1, 1),
 ]  # fmt: skip
+# and of others: the same, and more
+OTHER_CONVOLUTIONS = [
+    ((4, 384, 14, 384, 7, 1, 384), {}),  # ConvNeXt
+    ((4, 128, 28, 128, 3, 1, 1), {"dilation": 2}),  # segmentation
+    ((64, 512, 1, 512, 3, 1, 1), {}),  # ResNet-18 on images of 32 x 32
+    ((2, 64, 28, 64, 3, 1, 1), {"depth": 8}),  # video
+]
 
 
-def convolution_case(images, channels, edge, outputs, kernel, stride, groups, part):
-    padding = kernel // 2
-    out_edge = (edge + 2 * padding - kernel) // stride + 1
-    x = lambda: seeded(images, channels, edge, edge, seed=0)  # noqa: E731
-    weight = lambda: seeded(outputs, channels // groups, kernel, kernel, seed=1) * (channels // groups * kernel * kernel) ** -0.5  # noqa: E731
-    gradient = lambda: seeded(images, outputs, out_edge, out_edge, seed=2)  # noqa: E731
-    operations = 2.0 * images * outputs * out_edge**2 * channels // groups * kernel**2
-    geometry = ([stride] * 2, [padding] * 2, [1] * 2, False, [0] * 2, groups)
+def convolution_case(images, channels, edge, outputs, kernel, stride, groups, part, dilation=1, depth=None):
+    """One pass of a layer; of cubic kernels on `depth` slices where that is given."""
+    padding, dimensions = kernel // 2 * dilation, 3 if depth else 2
+    out_edge = (edge + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
+    sizes = lambda edge: ((depth,) if depth else ()) + (edge, edge)  # noqa: E731  stride 1 in depth
+    x = lambda: seeded(images, channels, *sizes(edge), seed=0)  # noqa: E731
+    per_output = channels // groups * kernel**dimensions
+    weight = lambda: seeded(outputs, channels // groups, *[kernel] * dimensions, seed=1) * per_output**-0.5  # noqa: E731
+    gradient = lambda: seeded(images, outputs, *sizes(out_edge), seed=2)  # noqa: E731
+    operations = 2.0 * images * outputs * (depth or 1) * out_edge**2 * per_output
+    geometry = ([stride] * dimensions, [padding] * dimensions, [dilation] * dimensions, False, [0] * dimensions, groups)
     masks = {"backward data": [True, False, False], "backward weight": [False, True, False]}
+
+    def forward(x, weight):
+        return torch.convolution(x, weight, None, *geometry)
 
     def backward(g, x, weight):
         data, weights, _ = torch.ops.aten.convolution_backward(g, x, weight, None, *geometry, masks[part])
         return data if data is not None else weights
 
-    depthwise = " depthwise" if groups > 1 else ""
-    name = f"conv {part} {images}x{channels}@{edge}->{outputs} {kernel}x{kernel}/{stride}{depthwise}"
+    kind = " depthwise" if groups > 1 else f" dilation {dilation}" if dilation > 1 else ""
+    at, taps = (f"{depth}x{edge}x{edge}", f"{kernel}x{kernel}x{kernel}") if depth else (edge, f"{kernel}x{kernel}")
+    name = f"conv {part} {images}x{channels}@{at}->{outputs} {taps}/{stride}{kind}"
     if part == "forward":
-        return function_case(name, "convolution", lambda x, w: F.conv2d(x, w, None, stride, padding, 1, groups), x, weight, operations=operations)
+        return function_case(name, "convolution", forward, x, weight, operations=operations)
     return function_case(name, "convolution", backward, gradient, x, weight, operations=operations)
 
 
@@ -249,9 +263,9 @@ def all_cases():
     for shape in ((16, 4096, 9216), (16, 4096, 4096), (1000, 8, 512)):
         yield gemm_case(*shape, "NT")
     yield gemm_case(1024, 1024, 1024, dtype=torch.bfloat16)
-    for shape in CONVOLUTIONS:
+    for shape, options in [(shape, {}) for shape in CONVOLUTIONS] + OTHER_CONVOLUTIONS:
         for part in ("forward", "backward data", "backward weight"):
-            yield convolution_case(*shape, part)
+            yield convolution_case(*shape, part, **options)
     for megabytes in (1, 8, 64):
         yield from bandwidth_cases(megabytes)
     yield optimizer_case("resnet18", "SGD", momentum=0.9)

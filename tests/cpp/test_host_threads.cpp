@@ -127,6 +127,26 @@ TEST(HostThreads, AThreadThatWasLateGetsShortLaunchesAgain) {
   EXPECT_GT(brief.by_caller, 0);
 }
 
+// Keeps the team's first thread from launches until end().
+class Busy {
+ public:
+  Busy() {
+    ticket_ = HostBacklog::instance().issue(0, [&state = state_](const void*) {
+      state = 1;
+      while (state == 1) std::this_thread::yield();
+    });
+    while (state_ == 0) std::this_thread::yield();
+  }
+  void end() {
+    state_ = 2;
+    while (!HostBacklog::instance().done(ticket_)) std::this_thread::yield();
+  }
+
+ private:
+  std::atomic<int> state_{0};
+  HostBacklog::Ticket ticket_;
+};
+
 // Launches of the main thread by another library's threads: when the team's first thread was awake and did not come, until the caller no longer waits
 // for its commands.
 TEST(HostThreads, BorrowsThreadsWhileItsOwnAreKeptAway) {
@@ -168,12 +188,7 @@ TEST(HostThreads, BorrowsThreadsWhileItsOwnAreKeptAway) {
   const auto issue = [&] { return backlog.issue(0, [](const void*) {}); };
   for (int i = 0; i < 4; ++i) backlog.wait(issue());  // as threads do that wait for nearly every command
   // The first thread is busy and does not notice any launch.
-  std::atomic<int> state{0};
-  const HostBacklog::Ticket busy = backlog.issue(0, [&state = state](const void*) {
-    state = 1;
-    while (state == 1) std::this_thread::yield();
-  });
-  while (state == 0) std::this_thread::yield();
+  Busy busy;
   for (int i = 0; i < 100 && !team.borrows(); ++i) {
     Work work;
     EXPECT_EQ(work.run(), 0);
@@ -192,8 +207,7 @@ TEST(HostThreads, BorrowsThreadsWhileItsOwnAreKeptAway) {
   EXPECT_TRUE(failing.counted.each_once());
   EXPECT_EQ(regions, 2);
   // Commands are run when they are issued, as long as they are waited for.
-  state = 2;
-  while (!backlog.done(busy)) std::this_thread::yield();
+  busy.end();
   for (int i = 0; i < 8; ++i) {
     const HostBacklog::Ticket ticket = issue();
     EXPECT_TRUE(backlog.done(ticket)) << i;
@@ -210,7 +224,6 @@ TEST(HostThreads, BorrowsThreadsWhileItsOwnAreKeptAway) {
 // Threads that do not come are not asked again for a while.
 TEST(HostThreads, GivesUpThreadsThatDoNotCome) {
   HostThreads& team = HostThreads::instance();
-  HostBacklog& backlog = HostBacklog::instance();
   if (team.members() < 2) GTEST_SKIP() << "needs two members";
   static std::atomic<int> regions;
   regions = 0;
@@ -219,12 +232,7 @@ TEST(HostThreads, GivesUpThreadsThatDoNotCome) {
     body(context);  // alone
     return true;
   });
-  std::atomic<int> state{0};
-  const HostBacklog::Ticket busy = backlog.issue(0, [&state = state](const void*) {
-    state = 1;
-    while (state == 1) std::this_thread::yield();
-  });
-  while (state == 0) std::this_thread::yield();
+  Busy busy;
   struct Slow : Counted {
     using Counted::Counted;
     static int32_t piece(void* self, unsigned member, uint32_t begin, uint32_t end) {
@@ -242,8 +250,7 @@ TEST(HostThreads, GivesUpThreadsThatDoNotCome) {
     EXPECT_EQ(team.run(8, unit_time, &Slow::piece, &counted), 0);
     EXPECT_TRUE(counted.each_once());
   }
-  state = 2;
-  backlog.wait(busy);
+  busy.end();
   team.allow_borrowing(false);
   HostThreads::set_lender(nullptr);
   EXPECT_GT(launches, 100);
