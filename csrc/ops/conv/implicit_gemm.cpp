@@ -13,6 +13,7 @@ namespace ocl::ops {
 namespace {
 
 constexpr int64_t max_pixels = 384, max_depth = 384;  // as in conv_gather.clh
+constexpr int64_t max_phase_taps = 49;  // as in conv_gather.clh
 constexpr int64_t direct_pixels = 2048;  // up to which weights are not packed
 constexpr int64_t static_local_bytes = 28 << 10;      // pieces, taps and edge tile of conv_multiply
 
@@ -28,7 +29,7 @@ struct Tiles {
 bool takes_phases(const Gather& g) {
   const GatherShape& s = g.shape;
   if (s.kernel[0] != 1 || s.input[0] != 1 || s.output[0] != 1 || s.padding[0] != 0) return false;
-  if ((s.stride[2] != 1 && s.stride[2] != 2) || s.stride[1] != s.stride[2] || g.taps() < 4 || g.taps() > 25) return false;
+  if ((s.stride[2] != 1 && s.stride[2] != 2) || s.stride[1] != s.stride[2] || g.taps() < 4 || g.taps() > max_phase_taps) return false;
   for (int d : {1, 2})
     if (s.input[d] != s.output[d] * s.stride[d] || s.padding[d] < 0 || s.dilation[d] * (s.kernel[d] - 1) - s.padding[d] < 0) return false;
   return s.padding[2] <= 8 && s.dilation[2] * (s.kernel[2] - 1) <= 16;  // columns stay within the slack around the rows
@@ -43,7 +44,7 @@ int64_t phase_line(const Gather& g, int64_t pixels) {
 
 // Local memory of phases and masks in floats.
 int64_t phase_floats(const Gather& g, int64_t pixels) {
-  return takes_phases(g) ? pixels * g.taps() + g.shape.stride[1] * g.shape.stride[2] * phase_line(g, pixels) : 0;
+  return pixels * g.taps() + g.shape.stride[1] * g.shape.stride[2] * phase_line(g, pixels);
 }
 
 // When the last of `tasks` ends, of which the i-th takes cost(i). Every core has a contiguous share, then takes from the end of the longest one left.
@@ -93,11 +94,11 @@ Tiles choose_tiles(const Gather& g, const Device& device) {
   int64_t budget = (static_cast<int64_t>(std::min<uint64_t>(device.capabilities().local_memory, 768 << 10)) - static_local_bytes) / 4;
   const bool roomy = budget > 100'000;
   Tiles t{};
-  const bool phases = takes_phases(g);
+  const bool phases = takes_phases(g) && phase_floats(g, max_pixels) <= budget / 2;  // rows of very wide images do not fit
   const int64_t unit = phases ? g.taps() : 1;  // phases serve all taps of a channel
   const int64_t slabs = ceil_div(g.depth() / unit, (g.depth() <= 256 || roomy ? 256 : 128) / unit);
   t.depth = ceil_div(g.depth() / unit, slabs) * unit;
-  budget -= phase_floats(g, slabs > 1 ? 224 : max_pixels);
+  if (phases) budget -= phase_floats(g, slabs > 1 ? 224 : max_pixels);
   const int64_t total = g.shape.batch * g.plane();
   t.pixels = std::min<int64_t>(slabs > 1 ? 224 : max_pixels, budget / t.depth / 32 * 32);
   auto channels_beside = [&](int64_t pixels) { return (budget - pixels * t.depth) / (pixels * 8) * 8; };
@@ -114,7 +115,7 @@ Tiles choose_tiles(const Gather& g, const Device& device) {
   t.local_bytes = 4 * (t.pixels * t.depth + (slabs > 1 ? t.pixels * t.channels : 0));
   t.phase_line = phases ? phase_line(g, t.pixels) : 0;
   t.phase_at = static_cast<int64_t>(t.local_bytes) / 4;
-  t.local_bytes += 4 * static_cast<size_t>(phase_floats(g, t.pixels));
+  if (phases) t.local_bytes += 4 * static_cast<size_t>(phase_floats(g, t.pixels));
   return t;
 }
 

@@ -97,6 +97,12 @@ def test_other_dimensions(device):
     check(lambda x, w: F.conv_transpose3d(x, w, stride=2), torch.randn(2, 4, 3, 4, 5), torch.randn(4, 3, 2, 3, 2), device=device, factor=4)
 
 
+@pytest.mark.parametrize("kernel, stride", [(5, 2), (5, 1), (7, 2), (3, 1), (3, 2)])
+def test_very_wide_images(device, kernel, stride):
+    x, w = torch.randn(1, 8, 7, 20000), torch.randn(16, 8, kernel, kernel) / (8 * kernel**2) ** 0.5
+    check(lambda x, w: F.conv2d(x, w, padding=kernel // 2, stride=stride), x, w, device=device, factor=8)
+
+
 def test_integers(device):
     x, w = torch.randint(-9, 9, (2, 3, 7, 8)), torch.randint(-9, 9, (4, 3, 3, 3))
     assert torch.equal(F.conv2d(x.to(device), w.to(device), padding=1).cpu(), F.conv2d(x, w, padding=1))
