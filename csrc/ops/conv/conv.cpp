@@ -110,7 +110,9 @@ bool run_live_taps(Queue& queue, ConvPass pass, const ConvProblem& p, const Conv
     const LiveTaps taps = live_taps(p, d);
     const int64_t padding = p.padding[d] - taps.first * p.dilation[d];
     offset *= p.kernel[d];
-    if (padding < 0) continue;
+    // Left away on one side alone, taps of the last results may leave the padding that the problem has on both.
+    const int64_t last = (p.output[d] - 1) * p.stride[d] - padding + p.dilation[d] * (taps.count - 1);
+    if (padding < 0 || last >= p.input[d] + padding) continue;
     live.kernel[d] = taps.count;
     live.padding[d] = padding;
     offset += taps.first;

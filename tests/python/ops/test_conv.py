@@ -29,6 +29,8 @@ CASES = {
     "few_rows": ((2, 6, 2, 5), 7, (3, 7), dict(padding=(1, 3))),
     "dilation_exceeds_input": ((2, 6, 4, 4), 7, (3, 3), dict(padding=6, dilation=6)),
     "few_pixels_stride": ((2, 6, 5, 3), 8, (5, 5), dict(padding=2, stride=2, groups=2)),
+    "dead_on_one_side": ((2, 6, 4, 4), 7, (3, 3), dict(padding=3, dilation=3, stride=2)),
+    "dead_on_one_side_live": ((2, 6, 3, 3), 7, (4, 4), dict(padding=1, stride=3)),
     "few_rows_groups": ((3, 8, 1, 6), 16, (3, 3), dict(padding=1, groups=8)),
 }
 VOLUMES = {
