@@ -126,11 +126,11 @@ bool run_live_taps(Queue& queue, ConvPass pass, const ConvProblem& p, const Conv
   const TensorView inside = TensorView::strided(static_cast<char*>(operands.w) + offset * bytes, p.dtype, sizes, strides);
   ConvOperands with_part = operands;
   with_part.w = part.data();
-  if (pass != ConvPass::backward_weight) elementwise(queue, elementwise_row("copy"), compute_type(p.dtype), dense, {inside});
+  if (pass != ConvPass::backward_weight) copy(queue, dense, inside);
   convolution(queue, pass, live, with_part);
   if (pass == ConvPass::backward_weight) {
-    elementwise(queue, elementwise_row("fill"), compute_type(p.dtype), TensorView::contiguous(operands.w, p.dtype, {p.w_numel()}), {}, {0.0});
-    elementwise(queue, elementwise_row("copy"), compute_type(p.dtype), inside, {dense});
+    zero(queue, TensorView::contiguous(operands.w, p.dtype, {p.w_numel()}));
+    copy(queue, inside, dense);
   }
   return true;
 }

@@ -193,7 +193,7 @@ const void* forward_source(Queue& queue, const ConvProblem& p, void* x, void* me
   if (!skips_pixels(p)) return x;
   const int64_t sizes[] = {p.batch, p.in_channels, p.output[0], p.output[1], p.output[2]};
   const int64_t row = p.input[2], plane = p.input[1] * row, strides[] = {p.in_channels * p.in_pixels(), p.in_pixels(), p.stride[0] * plane, p.stride[1] * row, p.stride[2]};
-  elementwise(queue, elementwise_row("copy"), compute_type(p.dtype), TensorView::contiguous(memory, p.dtype, sizes), {TensorView::strided(x, p.dtype, sizes, strides)});
+  copy(queue, TensorView::contiguous(memory, p.dtype, sizes), TensorView::strided(x, p.dtype, sizes, strides));
   return memory;
 }
 

@@ -39,8 +39,6 @@ TensorView as_rows(const ConvProblem& p, void* data) {
   const auto s = sizes(p);
   return TensorView::contiguous(data, p.dtype, {s[0], s[1], s[2], s[3], s[4], s[5], s[6], s[7]});
 }
-void copy(Queue& queue, const TensorView& to, const TensorView& from) { elementwise(queue, elementwise_row("copy"), compute_type(to.dtype), to, {from}); }
-
 void forward(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* rows) {
   copy(queue, as_rows(p, rows), in_image(p, t.x));
   const int64_t pixels = p.out_pixels(), k = depth(p);
@@ -65,7 +63,7 @@ void backward_data(Queue& queue, const ConvProblem& p, const ConvOperands& t, vo
   g.c = g.d = GemmProblem::row_major(pixels, k);
   gemm(queue, g, {t.y, t.w, rows, nullptr});
   if (patch_floats(p) < p.x_numel())  // what no window reaches
-    elementwise(queue, elementwise_row("fill"), compute_type(p.dtype), TensorView::contiguous(t.x, p.dtype, {p.x_numel()}), {}, {0.0});
+    zero(queue, TensorView::contiguous(t.x, p.dtype, {p.x_numel()}));
   copy(queue, in_image(p, t.x), as_rows(p, rows));
 }
 

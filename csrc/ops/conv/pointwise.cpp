@@ -27,8 +27,6 @@ TensorView taps_of(const ConvProblem& p, void* x) {
   return TensorView::strided(x, p.dtype, sizes, strides);
 }
 
-void copy(Queue& queue, const TensorView& to, const TensorView& from) { elementwise(queue, elementwise_row("copy"), compute_type(to.dtype), to, {from}); }
-
 TensorView packed(const ConvProblem& p, void* data) {
   return TensorView::contiguous(data, p.dtype, {p.batch, p.output[0], p.output[1], p.output[2], p.in_channels});
 }
@@ -61,7 +59,7 @@ void backward_data(Queue& queue, const ConvProblem& p, const ConvOperands& t, vo
   const int64_t pixels = p.batch * p.out_pixels(), c = p.in_channels, o = p.out_channels;
   gemm(queue, product(p, pixels, c, o, GemmProblem::row_major(pixels, o), GemmProblem::row_major(o, c)), {t.y, t.w, strided(p) ? workspace : t.x, nullptr});
   if (!strided(p)) return;
-  elementwise(queue, elementwise_row("fill"), compute_type(p.dtype), TensorView::contiguous(t.x, p.dtype, {p.x_numel()}), {}, {0.0});
+  zero(queue, TensorView::contiguous(t.x, p.dtype, {p.x_numel()}));
   copy(queue, taps_of(p, t.x), packed(p, workspace));
 }
 

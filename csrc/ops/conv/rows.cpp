@@ -110,11 +110,10 @@ const void* pad(Queue& queue, const ConvProblem& p, RowsShape& s, void* x, void*
   const auto size = padded_size(p);
   const int64_t c = p.in_channels, row = size[2] * c, plane = size[1] * row;
   const TensorView whole = TensorView::contiguous(memory, p.dtype, {padded_floats(p)});
-  elementwise(queue, elementwise_row("fill"), compute_type(p.dtype), whole, {}, {0.0});
+  zero(queue, whole);
   const int64_t sizes[] = {p.batch, p.input[0], p.input[1], p.input[2] * c}, strides[] = {size[0] * plane, plane, row, 1};
   float* inside = static_cast<float*>(memory) + p.padding[0] * plane + p.padding[1] * row + p.padding[2] * c;
-  elementwise(queue, elementwise_row("copy"), compute_type(p.dtype), TensorView::strided(inside, p.dtype, sizes, strides),
-              {TensorView::contiguous(x, p.dtype, sizes)});
+  copy(queue, TensorView::strided(inside, p.dtype, sizes, strides), TensorView::contiguous(x, p.dtype, sizes));
   for (int d = 0; d < 3; ++d) s.input[d] = narrow(size[d]), s.padding[d] = 0;
   s.sources *= s.taps[2], s.taps[2] = 1;
   return memory;

@@ -69,4 +69,8 @@ void elementwise(Queue& queue, const ElementwiseRow& row, ElementwiseCall call);
 void elementwise(Queue& queue, const ElementwiseRow& row, DType compute, const TensorView& output, std::initializer_list<TensorView> inputs,
                  std::initializer_list<ElementwiseScalar> scalars = {});
 
+// to = from, elements of one type; and all of `to` zero.
+void copy(Queue& queue, const TensorView& to, const TensorView& from);
+void zero(Queue& queue, const TensorView& to);
+
 }  // namespace ocl::ops

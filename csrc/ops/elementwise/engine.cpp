@@ -296,4 +296,10 @@ void elementwise(Queue& queue, const ElementwiseRow& row, DType compute, const T
   elementwise(queue, row, call);
 }
 
+void copy(Queue& queue, const TensorView& to, const TensorView& from) {
+  elementwise(queue, elementwise_row("copy"), compute_type(to.dtype), to, {from});
+}
+
+void zero(Queue& queue, const TensorView& to) { elementwise(queue, elementwise_row("fill"), compute_type(to.dtype), to, {}, {0.0}); }
+
 }  // namespace ocl::ops
