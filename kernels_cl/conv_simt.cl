@@ -5,6 +5,7 @@
 //   conv_simt_weight   dw[o, k] = sum_p dy[o, p] im2col(x)[k, p] over a share of the pixels. Grid: (k, o, conv groups * shares).
 //   conv_simt_sum      adds the shares in order.
 // DTYPE: elements; ACCUMULATE: float32 or float64.
+#include "common/conv_simt.clh"
 #include "common/types.clh"
 
 #ifndef DTYPE
@@ -21,22 +22,6 @@
 #define EDGE (16 * TILE)  // rows and columns of a work-group's block
 #define STEP 16
 #define SIMT_KERNEL __kernel __attribute__((reqd_work_group_size(16, 16, 1)))
-
-typedef struct {
-  long x_image, x_plane;
-  int batch, in_channels, out_channels;
-  int input[3], output[3], kernel_size[3], stride[3], padding[3], dilation[3];
-} GatherShape;
-
-typedef struct {
-  long group, out, in;
-  int base, tap[3];
-} WeightMap;
-
-// Where the pixels of the grid lie in the result: first + q * step in planes of `size`.
-typedef struct {
-  int size[3], first[3], step[3];
-} Target;
 
 typedef struct {
   long x, w;    // element of the channel's plane in x; element of w for output channel 0

@@ -3,7 +3,7 @@
 // current one is multiplied, so there is one barrier per slab. Rows of the buffers are padded against bank conflicts.
 // Slices of k (slices > 1, small c and long k) leave partial sums for gemm_simt_finish, which adds them in a fixed order.
 // Local range (16, 16); grid of groups: (columns of c / TILE, rows of c / TILE, batch * slices). Chosen where kernels are not fat.
-#include "common/gemm.clh"
+#include "common/gemm_slices.clh"
 
 // defines: DTYPE, WIDE, TILE (64 or 128)
 #define ITEMS 256
@@ -15,19 +15,6 @@
 #define T4 CAT(T, 4)
 
 #define ALONG_PANEL 0
-
-// Mirrors SimtPlan in csrc/ops/gemm/simt.cpp.
-typedef struct {
-  long slice;      // steps of k of one slice, a multiple of BK
-  long batch;      // number of matrices
-  int slices;
-  int a_mode, b_mode;  // ALONG_PANEL: neighbouring work-items read along m (n); otherwise along k
-  int unused;
-} simt_plan;
-
-#define ARGUMENTS                                                                                                              \
-  TENSOR(const storage_t, a), TENSOR(const storage_t, b), TENSOR(storage_t, c), TENSOR(const storage_t, d), TENSOR(T, partial), \
-      gemm_arguments p, simt_plan plan, T alpha, T beta
 
 // Where this work-item's first element of a slab lies, and the distance to its next ones.
 typedef struct {
@@ -75,12 +62,6 @@ inline void multiply_slab(__local const T* la, __local const T* lb, int tx, int 
 #pragma unroll
       for (int j = 0; j < RT; j++) sum[i][j] = fma(x[i], y[j], sum[i][j]);
   }
-}
-
-inline void finish(T sum, long row, long column, __global storage_t* c, __global const storage_t* d, const gemm_arguments* p, T alpha, T beta) {
-  T v = alpha * sum;
-  if (p->add) v = fma(beta, LOAD(DTYPE, COMPUTE, d, row * p->d_row + column * p->d_column), v);
-  STORE(DTYPE, COMPUTE, c, row * p->c_row + column * p->c_column, activate_scalar(v, p->activation));
 }
 
 __kernel __attribute__((reqd_work_group_size(16, 16, 1))) void gemm_simt(ARGUMENTS) {

@@ -11,9 +11,10 @@
 
 namespace ocl {
 
-// Runs kernel `name` of kernels_cl/`file` over `range` on a copy of `data` and brings the result back. The kernel's one argument is TENSOR(_, x).
+// Runs kernel `name` of kernels_cl/`file` over `range`, in groups of `local`, on a copy of `data` and brings the result back. The kernel's one argument is TENSOR(_, x).
 // Seconds from issuing it until it ended; nothing when it does not build or run: that is an answer, not an error.
-std::optional<double> run_selftest(Device& device, const char* file, const char* name, const Defines& defines, Range range, void* data, size_t bytes);
+std::optional<double> run_selftest(Device& device, const char* file, const char* name, const Defines& defines, Range range, void* data, size_t bytes,
+                                   Range local = Range(1));
 
 // What measure(device) answered the first time, for each device; never destroyed, as devices are not.
 template <class Answer>

@@ -10,6 +10,7 @@
 #include "ops/conv/simt.h"
 #include "ops/conv/stem.h"
 #include "ops/conv/strided_backward_data.h"
+#include "ops/conv/tensor_cores.h"
 #include "ops/conv/winograd.h"
 #include "ops/core/tuning.h"
 #include "ops/elementwise/elementwise.h"
@@ -37,6 +38,7 @@ std::vector<ConvAlgorithm> collect(ConvPass pass) {
            depthwise_algorithms(),
            depthwise_simt_algorithms(),
            implicit_gemm_algorithms(),
+           tensor_core_algorithms(),
            simt_algorithms(),
            reference_algorithms(),
        })

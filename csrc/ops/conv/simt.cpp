@@ -1,14 +1,10 @@
 #include "ops/conv/simt.h"
 
-#include "ops/conv/gather.h"
-
 namespace ocl::ops {
-namespace {
 
-// The same struct as in kernels_cl/conv_simt.cl.
-struct Target {
-  int32_t size[3], first[3], step[3];
-};
+using namespace simt_detail;
+
+namespace {
 
 // Results per work-item and direction: large tiles only where they fill the device and fit its local memory (two operands, 16 steps,
 // and the columns of conv_simt_weight).
@@ -24,13 +20,14 @@ Kernel& specialise(KernelSite& site, Device& device, DType type, DType result, i
   });
 }
 
-void gather(Queue& queue, DType type, const Gather& g, const Target& target, int64_t result_channels, const void* x, const void* w, const void* bias, void* y) {
+void gather(Queue& queue, DType type, const Part& part, int64_t result_channels, const void* x, const void* w, const void* bias, void* y) {
   static KernelSite site("conv_simt.cl", "conv_simt_gather");
-  const int64_t pixels = g.shape.batch * g.plane(), plane = int64_t{1} * target.size[0] * target.size[1] * target.size[2];
+  const auto& [g, target] = part;
+  const int64_t pixels = g.shape.batch * g.plane();
   const int tile = choose_tile(type, g.shape.out_channels, pixels, g.groups, queue.device());
   const int64_t edge = 16 * tile;
   launch(queue, specialise(site, queue.device(), type, type, tile), Range(ceil_div(pixels, edge) * 16, ceil_div(g.shape.out_channels, edge) * 16, g.groups), Range(16, 16, 1),
-         x, w, bias, y, g.shape, g.weights, target, int32_t{bias != nullptr}, result_channels * plane);
+         x, w, bias, y, g.shape, g.weights, target, int32_t{bias != nullptr}, result_channels * target.plane());
 }
 
 const char* refuses(const ConvProblem& p, const Device& device) {
@@ -44,73 +41,87 @@ const char* refuses(const ConvProblem& p, const Device& device) {
 
 size_t no_workspace(const ConvProblem&, const Device&) { return 0; }
 
-void forward(Queue& queue, const ConvProblem& p, const ConvOperands& t, void*) {
-  const Gather g = forward_gather(p);
-  Target target{};
-  for (int d = 0; d < 3; ++d) target.size[d] = g.shape.output[d], target.step[d] = 1;
-  gather(queue, p.dtype, g, target, p.out_channels, t.x, t.w, t.bias, t.y);
-}
+void forward(Queue& queue, const ConvProblem& p, const ConvOperands& t, void*) { gather(queue, p.dtype, forward_part(p), p.out_channels, t.x, t.w, t.bias, t.y); }
 
 const char* backward_data_refuses(const ConvProblem& p, const Device& device) {
   if (p.stride[0] * p.stride[1] * p.stride[2] > 64) return "strides are too large";
   return refuses(p, device);
 }
 
-// Residues that no tap reaches are sums over nothing: zeros.
 void backward_data(Queue& queue, const ConvProblem& p, const ConvOperands& t, void*) {
-  for (int64_t z = 0; z < p.stride[0]; ++z)
-    for (int64_t y = 0; y < p.stride[1]; ++y)
-      for (int64_t x = 0; x < p.stride[2]; ++x) {
-        const std::array<int64_t, 3> residue{z, y, x};
-        const Gather g = backward_data_gather(p, residue);
-        if (g.plane() == 0) continue;
-        Target target{};
-        for (int d = 0; d < 3; ++d) {
-          target.size[d] = static_cast<int32_t>(p.input[d]);
-          target.first[d] = static_cast<int32_t>(residue[d]);
-          target.step[d] = static_cast<int32_t>(p.stride[d]);
-        }
-        gather(queue, p.dtype, g, target, p.in_channels, t.y, t.w, nullptr, t.x);
-      }
+  for (const Part& part : backward_data_parts(p)) gather(queue, p.dtype, part, p.in_channels, t.y, t.w, nullptr, t.x);
 }
 
-struct Shares {
-  int64_t parts, pixels;
-  int tile;
-};
+int gradient_tile(DType dtype, const Gather& g, const Device& device) {
+  return choose_tile(dtype, g.shape.out_channels, g.depth(), g.groups * ceil_div(g.shape.batch * g.plane(), 1024), device);
+}
 
-// Enough work-groups for the device, at least 256 pixels each.
 Shares choose_shares(DType dtype, const Gather& g, const Device& device) {
-  const int64_t pixels = g.shape.batch * g.plane();
-  Shares s{};
-  s.tile = choose_tile(dtype, g.shape.out_channels, g.depth(), g.groups * ceil_div(pixels, 1024), device);
-  const int64_t edge = 16 * s.tile, groups = ceil_div(g.shape.out_channels, edge) * ceil_div(g.depth(), edge) * g.groups;
-  const int64_t wanted = std::max<int64_t>(1, 4 * device.capabilities().compute_units / groups);
-  s.pixels = round_up(ceil_div(pixels, std::min(wanted, ceil_div(pixels, 256))), 16);
-  s.parts = ceil_div(pixels, s.pixels);
-  return s;
+  const int64_t edge = 16 * gradient_tile(dtype, g, device);
+  return share_pixels(g, device, edge, edge);
 }
 
-size_t backward_weight_workspace(const ConvProblem& p, const Device& device) {
-  const int64_t parts = choose_shares(p.dtype, forward_gather(p), device).parts;
-  return parts > 1 ? parts * p.w_numel() * size_of(accumulate_type(p.dtype)) : 0;
-}
+size_t backward_weight_workspace(const ConvProblem& p, const Device& device) { return shares_workspace(p, choose_shares(p.dtype, forward_gather(p), device)); }
 
 void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace) {
-  static KernelSite site("conv_simt.cl", "conv_simt_weight"), sum_site("conv_simt.cl", "conv_simt_sum");
+  static KernelSite site("conv_simt.cl", "conv_simt_weight");
   Device& device = queue.device();
   const Gather g = forward_gather(p);
   const Shares s = choose_shares(p.dtype, g, device);
   const DType result = s.parts > 1 ? accumulate_type(p.dtype) : p.dtype;
-  const int64_t edge = 16 * s.tile;
-  launch(queue, specialise(site, device, p.dtype, result, s.tile),
+  const int tile = gradient_tile(p.dtype, g, device);
+  const int64_t edge = 16 * tile;
+  launch(queue, specialise(site, device, p.dtype, result, tile),
          Range(ceil_div(g.depth(), edge) * 16, ceil_div(g.shape.out_channels, edge) * 16, g.groups * s.parts), Range(16, 16, 1), t.x, t.y, s.parts > 1 ? workspace : t.w,
          g.shape, g.weights, static_cast<int32_t>(g.groups), s.pixels);
-  if (s.parts > 1)
-    launch(queue, specialise(sum_site, device, p.dtype, p.dtype, 4), Range(round_up(p.w_numel(), 64)), Range(64), workspace, t.w, p.w_numel(), static_cast<int32_t>(s.parts));
+  if (s.parts > 1) sum_shares(queue, p, s, workspace, t.w);
 }
 
 }  // namespace
+
+namespace simt_detail {
+
+Part forward_part(const ConvProblem& p) {
+  Part part{forward_gather(p), {}};
+  for (int d = 0; d < 3; ++d) part.target.size[d] = part.gather.shape.output[d], part.target.step[d] = 1;
+  return part;
+}
+
+std::vector<Part> backward_data_parts(const ConvProblem& p) {
+  std::vector<Part> parts;
+  for (int64_t z = 0; z < p.stride[0]; ++z)
+    for (int64_t y = 0; y < p.stride[1]; ++y)
+      for (int64_t x = 0; x < p.stride[2]; ++x) {
+        const std::array<int64_t, 3> residue{z, y, x};
+        Part part{backward_data_gather(p, residue), {}};
+        if (part.gather.plane() == 0) continue;
+        for (int d = 0; d < 3; ++d) {
+          part.target.size[d] = static_cast<int32_t>(p.input[d]);
+          part.target.first[d] = static_cast<int32_t>(residue[d]);
+          part.target.step[d] = static_cast<int32_t>(p.stride[d]);
+        }
+        parts.push_back(part);
+      }
+  return parts;
+}
+
+Shares share_pixels(const Gather& g, const Device& device, int64_t tile_rows, int64_t tile_columns) {
+  const int64_t pixels = g.shape.batch * g.plane(), groups = ceil_div(g.shape.out_channels, tile_rows) * ceil_div(g.depth(), tile_columns) * g.groups;
+  const int64_t wanted = std::max<int64_t>(1, 4 * device.capabilities().compute_units / groups);
+  Shares s{};
+  s.pixels = round_up(ceil_div(pixels, std::min(wanted, ceil_div(pixels, 256))), 32);
+  s.parts = ceil_div(pixels, s.pixels);
+  return s;
+}
+
+size_t shares_workspace(const ConvProblem& p, const Shares& s) { return s.parts > 1 ? s.parts * p.w_numel() * size_of(accumulate_type(p.dtype)) : 0; }
+
+void sum_shares(Queue& queue, const ConvProblem& p, const Shares& s, const void* gradients, void* w) {
+  static KernelSite site("conv_simt.cl", "conv_simt_sum");
+  launch(queue, specialise(site, queue.device(), p.dtype, p.dtype, 4), Range(round_up(p.w_numel(), 64)), Range(64), gradients, w, p.w_numel(), static_cast<int32_t>(s.parts));
+}
+
+}  // namespace simt_detail
 
 std::span<const ConvAlgorithm> simt_algorithms() {
   static const ConvAlgorithm algorithms[] = {

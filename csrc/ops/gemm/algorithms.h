@@ -34,7 +34,7 @@ inline GemmProblem transpose(GemmProblem p) {
 // Whether the transposed problem is the one with at most `few` rows.
 inline bool has_few_columns(const GemmProblem& p, int64_t few) { return p.m > few && p.n <= few; }
 
-extern const GemmAlgorithm columns, skinny, bfloat16_pairs, deep_panel, panel, simt, reference;
+extern const GemmAlgorithm columns, skinny, bfloat16_pairs, deep_panel, panel, tensor_cores, simt, reference;
 #if TORCH_OCL_CLBLAST
 extern const GemmAlgorithm clblast;
 #endif

@@ -20,6 +20,7 @@ std::span<const GemmAlgorithm> gemm_algorithms() {
 #if TORCH_OCL_CLBLAST
       gemm_detail::clblast,
 #endif
+      gemm_detail::tensor_cores,
       gemm_detail::simt,
       gemm_detail::reference,
   };

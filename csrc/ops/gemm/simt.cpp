@@ -1,16 +1,10 @@
 // Register-blocked tiles with double-buffered local memory for GPUs (kernels_cl/gemm_simt.cl).
-#include "ops/gemm/algorithms.h"
+#include "ops/gemm/slices.h"
 
 #include <algorithm>
 
 namespace ocl::ops::gemm_detail {
 namespace {
-
-// Mirrors simt_plan in kernels_cl/gemm_simt.cl.
-struct SimtPlan {
-  int64_t slice, batch;
-  int32_t slices, a_mode, b_mode, unused = 0;
-};
 
 // Bytes of local memory: two buffers of 16 steps of k for each operand, rows padded by 4.
 uint64_t local_bytes(int tile, DType dtype) { return uint64_t{2} * 2 * 16 * (tile + 4) * size_of(compute_type(dtype)); }
@@ -21,17 +15,9 @@ int tile_of(const GemmProblem& p, const Device& device) {
   return p.batch * ceil_div(p.m, 128) * ceil_div(p.n, 128) >= 2 * device.capabilities().compute_units ? 128 : 64;
 }
 
-SimtPlan plan_of(const GemmProblem& p, const Device& device) {
+SlicePlan plan_of(const GemmProblem& p, const Device& device) {
   const int tile = tile_of(p, device);
-  const int64_t tiles = p.batch * ceil_div(p.m, tile) * ceil_div(p.n, tile), wanted = 2 * device.capabilities().compute_units;
-  constexpr int64_t slab = 16, least_slice = 256;
-  SimtPlan plan{std::max<int64_t>(p.k, 1), p.batch, 1, p.a[1] == 1 ? 0 : 1, p.b[2] == 1 ? 0 : 1};
-  if (tiles < wanted && p.k >= 2 * least_slice) {
-    const int64_t slices = std::min({ceil_div(wanted, tiles), p.k / least_slice, int64_t{64}});
-    plan.slice = round_up(ceil_div(p.k, slices), slab);
-    plan.slices = static_cast<int32_t>(ceil_div(p.k, plan.slice));
-  }
-  return plan;
+  return plan_slices(p, device, tile, tile);
 }
 
 const char* refuses(const GemmProblem& p, const Device& device) {
@@ -43,35 +29,55 @@ const char* refuses(const GemmProblem& p, const Device& device) {
 
 const char* declines(const GemmProblem&, const Device& device) { return device.fat() ? "fat kernels are faster" : nullptr; }
 
-size_t workspace(const GemmProblem& p, const Device& device) {
-  const SimtPlan plan = plan_of(p, device);
-  return plan.slices == 1 ? 0 : static_cast<size_t>(plan.slices * p.batch * p.m * p.n) * size_of(compute_type(p.dtype));
-}
+size_t workspace(const GemmProblem& p, const Device& device) { return slices_workspace(p, plan_of(p, device)); }
 
-template <class T>
-void run_as(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* partial) {
-  static KernelSite main_site("gemm_simt.cl", "gemm_simt"), finish_site("gemm_simt.cl", "gemm_simt_finish");
-  const int tile = tile_of(p, queue.device());
-  const SimtPlan plan = plan_of(p, queue.device());
-  auto launch_at = [&](KernelSite& site, const Range& grid, const Range& group) {
-    Kernel& kernel = site.get(queue.device(), Variant().add(p.dtype).add(tile == 128, 1), [&] {
-      Defines defines;
-      dtype(defines, "DTYPE", p.dtype);
-      return defines.add("WIDE", sizeof(T) == 8).add("TILE", tile);
-    });
-    launch(queue, kernel, grid, group, o.a, o.b, o.c, o.d ? o.d : o.c, partial ? partial : o.c, GemmArguments(p), plan,
-           static_cast<T>(p.alpha.real()), static_cast<T>(p.beta.real()));
-  };
-  launch_at(main_site, Range(16 * ceil_div(p.n, tile), 16 * ceil_div(p.m, tile), p.batch * plan.slices), Range(16, 16, 1));
-  if (plan.slices > 1) launch_at(finish_site, Range(p.n, p.m, p.batch), Range());
+Kernel& kernel_of(KernelSite& site, Device& device, const GemmProblem& p, int tile) {
+  return site.get(device, Variant().add(p.dtype).add(tile == 128, 1), [&] {
+    Defines defines;
+    dtype(defines, "DTYPE", p.dtype);
+    return defines.add("WIDE", p.dtype == DType::float64).add("TILE", tile);
+  });
 }
 
 void run(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* partial) {
-  if (p.dtype == DType::float64) return run_as<double>(queue, p, o, partial);
-  run_as<float>(queue, p, o, partial);
+  static KernelSite site("gemm_simt.cl", "gemm_simt");
+  const int tile = tile_of(p, queue.device());
+  run_slices(queue, kernel_of(site, queue.device(), p, tile), p, o, plan_of(p, queue.device()), tile, tile, Range(16, 16, 1), partial);
+}
+
+template <class T>
+void launch_gemm(Queue& queue, Kernel& kernel, const Range& grid, const Range& group, const GemmProblem& p, const GemmOperands& o, const SlicePlan& plan,
+                 void* partial) {
+  launch(queue, kernel, grid, group, o.a, o.b, o.c, o.d ? o.d : o.c, partial ? partial : o.c, GemmArguments(p), plan, static_cast<T>(p.alpha.real()),
+         static_cast<T>(p.beta.real()));
 }
 
 }  // namespace
+
+SlicePlan plan_slices(const GemmProblem& p, const Device& device, int tile_m, int tile_n) {
+  const int64_t tiles = p.batch * ceil_div(p.m, tile_m) * ceil_div(p.n, tile_n), wanted = 2 * device.capabilities().compute_units;
+  constexpr int64_t slab = 32, least_slice = 256;
+  SlicePlan plan{std::max<int64_t>(p.k, 1), p.batch, 1, p.a[1] == 1 ? 0 : 1, p.b[2] == 1 ? 0 : 1};
+  if (tiles < wanted && p.k >= 2 * least_slice) {
+    const int64_t slices = std::min({ceil_div(wanted, tiles), p.k / least_slice, int64_t{64}});
+    plan.slice = round_up(ceil_div(p.k, slices), slab);
+    plan.slices = static_cast<int32_t>(ceil_div(p.k, plan.slice));
+  }
+  return plan;
+}
+
+size_t slices_workspace(const GemmProblem& p, const SlicePlan& plan) {
+  return plan.slices == 1 ? 0 : static_cast<size_t>(plan.slices * p.batch * p.m * p.n) * size_of(compute_type(p.dtype));
+}
+
+void run_slices(Queue& queue, Kernel& kernel, const GemmProblem& p, const GemmOperands& o, const SlicePlan& plan, int tile_m, int tile_n, const Range& local,
+                void* partial) {
+  static KernelSite finish_site("gemm_simt.cl", "gemm_simt_finish");
+  const auto launch_typed = p.dtype == DType::float64 ? launch_gemm<double> : launch_gemm<float>;
+  const Range tiles(local.size[0] * ceil_div(p.n, tile_n), local.size[1] * ceil_div(p.m, tile_m), p.batch * plan.slices);
+  launch_typed(queue, kernel, tiles, local, p, o, plan, partial);
+  if (plan.slices > 1) launch_typed(queue, kernel_of(finish_site, queue.device(), p, 64), Range(p.n, p.m, p.batch), Range(), p, o, plan, partial);
+}
 
 const GemmAlgorithm simt{"simt", refuses, declines, workspace, run};
 

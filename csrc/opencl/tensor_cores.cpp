@@ -1,0 +1,83 @@
+#include "opencl/tensor_cores.h"
+
+#include "opencl/environment.h"
+#include "opencl/selftest.h"
+
+#include <algorithm>
+#include <bit>
+#include <memory>
+
+namespace ocl {
+namespace {
+
+constexpr int edge = 64, units = 16;
+
+// Mirrors kernels_cl/selftest_tensor_cores.cl: [16][64] units of a, the same of b, then 64 x 64 sums.
+struct Data {
+  uint32_t a[units][edge], b[units][edge];
+  float sum[edge][edge];
+};
+
+// Whole numbers that every one of the types holds exactly, so that all sums are exact too.
+int number(int panel, int k, int odd) { return (panel * odd + k * 5) % 17 - 8; }
+
+uint16_t bits_of(float value, bool brain) {
+  if (brain) return static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);
+  if (value == 0) return 0;
+  // float16: the exponent's bias is 15 instead of 127
+  const auto bits = std::bit_cast<uint32_t>(value);
+  return static_cast<uint16_t>((bits >> 16 & 0x8000) | ((bits >> 13 & 0x3ffff) - (112 << 10)));
+}
+
+bool multiplies_right(Device& device, const char* dtype, int per_unit, bool exact) {
+  auto data = std::make_unique<Data>();
+  const bool brain = dtype[0] == 'b';
+  const auto fill = [&](uint32_t(&operand)[units][edge], int odd) {
+    for (int k = 0; k < units; ++k)
+      for (int x = 0; x < edge; ++x) {
+        operand[k][x] = 0;
+        for (int h = 0; h < per_unit; ++h) {
+          const auto value = static_cast<float>(number(x, k * per_unit + h, odd));
+          operand[k][x] |= per_unit == 1 ? std::bit_cast<uint32_t>(value) : static_cast<uint32_t>(bits_of(value, brain)) << (16 * h);
+        }
+      }
+  };
+  fill(data->a, 3);
+  fill(data->b, 7);
+  Defines defines;
+  defines.add("DTYPE", dtype).add("EXACT", exact);
+  add_tensor_core_defines(defines);
+  if (!run_selftest(device, "selftest_tensor_cores.cl", "multiply_tile", defines, Range(256), data.get(), sizeof *data, Range(256))) return false;
+  for (int m = 0; m < edge; ++m)
+    for (int n = 0; n < edge; ++n) {
+      int expected = 0;
+      for (int k = 0; k < units * per_unit; ++k) expected += number(m, k, 3) * number(n, k, 7);
+      if (!(data->sum[m][n] == static_cast<float>(expected))) return false;
+    }
+  return true;
+}
+
+bool probe(Device& device) {
+  return multiplies_right(device, "float32", 1, true) && multiplies_right(device, "float32", 1, false) && multiplies_right(device, "bfloat16", 2, false) &&
+         multiplies_right(device, "float16", 2, false);
+}
+
+}  // namespace
+
+bool tensor_cores_emulated() {
+  static const bool emulated = environment::get("TORCH_OCL_TENSOR_CORES") == "emulate";
+  return emulated;
+}
+
+bool has_tensor_cores(const Device& device) {
+  static auto& answers = *new MeasuredOnce<bool>;
+  static const bool wanted = environment::flag("TORCH_OCL_TENSOR_CORES", true);
+  const Capabilities& c = device.capabilities();
+  if (!wanted || device.fat() || c.max_work_group < 256 || c.local_memory < (48 << 10)) return false;
+  const bool nvidia = c.is_gpu && std::any_of(c.extensions.begin(), c.extensions.end(), [](const std::string& name) { return name.starts_with("cl_nv_"); });
+  return (nvidia || tensor_cores_emulated()) && answers.get(device, probe);
+}
+
+Defines& add_tensor_core_defines(Defines& defines) { return defines.add("TENSOR_CORES_EMULATED", tensor_cores_emulated()); }
+
+}  // namespace ocl

@@ -1,0 +1,138 @@
+#include "ops/conv/tensor_cores.h"
+
+#include "opencl/tensor_cores.h"
+#include "ops/conv/simt.h"
+#include "ops/core/precision.h"
+
+#include <limits>
+
+namespace ocl::ops {
+
+using namespace simt_detail;
+
+namespace {
+
+struct Tile {
+  int m, n;
+};
+
+// Large tiles need fewer bytes for a product; smaller ones while large ones would leave units without work, or half of them would be empty.
+Tile choose_tile(int64_t rows, int64_t columns, int64_t layers, const Device& device) {
+  const auto count = [&](int m, int n) { return layers * ceil_div(rows, m) * ceil_div(columns, n); };
+  const int64_t units = device.capabilities().compute_units;
+  if (rows > 64 && count(128, 128) >= units) return {128, 128};
+  if (columns > 64 && count(64, 128) >= units) return {64, 128};
+  return {64, 64};
+}
+
+Kernel& specialise(KernelSite& site, Device& device, DType type, DType result, Tile tile, bool gradient) {
+  const bool exact = !allows_tf32(Tf32::conv);
+  const Variant variant = Variant().add(type).add(result).add(exact, 1).add(tile.m == 128, 1).add(tile.n == 128, 1);
+  return site.get(device, variant, [&] {
+    Defines defines;
+    add_tensor_core_defines(defines.add("DTYPE", name_of(type)).add("RESULT", name_of(result)).add("EXACT", exact));
+    return defines.add("TILE_M", tile.m).add("TILE_N", tile.n).add("GRADIENT", gradient);
+  });
+}
+
+// Elements of a row of filters, for whole vectors.
+int64_t pitch_of(const Gather& g) { return round_up(g.depth(), 8); }
+
+const char* refuses(const ConvProblem& p, const Device& device) {
+  if (p.channels_last) return "channels first only";
+  if (p.dtype != DType::float32 && p.dtype != DType::bfloat16 && p.dtype != DType::float16) return "float32 and the half types only";
+  constexpr int64_t limit = std::numeric_limits<int32_t>::max() / 2;
+  if (p.batch * p.out_pixels() > limit || p.batch * p.in_pixels() > limit || p.in_per_group() * p.in_pixels() > limit || p.out_per_group() * p.out_pixels() > limit ||
+      p.taps() * std::max(p.in_per_group(), p.out_per_group()) > limit / 2)
+    return "places are too many for 32 bits";
+  if (!has_tensor_cores(device)) return "no tensor cores";
+  return nullptr;
+}
+
+const char* declines(const ConvProblem& p, const Device&) { return p.out_per_group() <= 8 || p.in_per_group() <= 2 ? "most of a tile would be empty" : nullptr; }
+const char* gradient_declines(const ConvProblem& p, const Device&) { return p.out_per_group() <= 8 ? "most of a tile would be empty" : nullptr; }
+const char* data_declines(const ConvProblem& p, const Device&) { return p.in_per_group() <= 8 ? "most of a tile would be empty" : nullptr; }
+
+size_t packed_bytes(const Gather& g, DType type) { return g.groups * g.shape.out_channels * pitch_of(g) * size_of(type); }
+
+// Rows of filters as the kernel wants them: already so where nothing is to be padded or turned round.
+bool packed_already(const ConvProblem& p, const Gather& g, const void* w) {
+  return pitch_of(g) == g.depth() && g.weights.out == g.depth() && g.weights.in == p.taps() && g.weights.base == 0 && reinterpret_cast<uintptr_t>(w) % 16 == 0;
+}
+
+void gather(Queue& queue, const ConvProblem& p, const Part& part, int64_t result_channels, const void* x, const void* w, const void* bias, void* y, void* workspace) {
+  static KernelSite site("conv_tensor_cores.cl", "conv_tensor_cores_gather"), pack_site("conv_tensor_cores.cl", "conv_tensor_cores_weights");
+  const auto& [g, target] = part;
+  const int64_t pixels = g.shape.batch * g.plane(), pitch = pitch_of(g);
+  const Tile tile = choose_tile(g.shape.out_channels, pixels, g.groups, queue.device());
+  if (pitch > 0 && !packed_already(p, g, w)) {
+    launch(queue, specialise(pack_site, queue.device(), p.dtype, p.dtype, tile, false), Range(pitch, g.shape.out_channels, g.groups), Range(), w, workspace, g.shape,
+           g.weights, static_cast<int32_t>(pitch));
+    w = workspace;
+  }
+  launch(queue, specialise(site, queue.device(), p.dtype, p.dtype, tile, false), Range(ceil_div(pixels, tile.n) * 256, ceil_div(g.shape.out_channels, tile.m), g.groups),
+         Range(256, 1, 1), x, w, bias, y, g.shape, target, static_cast<int32_t>(pitch), int32_t{bias != nullptr}, result_channels * target.plane());
+}
+
+size_t forward_workspace(const ConvProblem& p, const Device&) { return packed_bytes(forward_gather(p), p.dtype); }
+
+void forward(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace) {
+  gather(queue, p, forward_part(p), p.out_channels, t.x, t.w, t.bias, t.y, workspace);
+}
+
+const char* backward_data_refuses(const ConvProblem& p, const Device& device) {
+  if (p.stride[0] * p.stride[1] * p.stride[2] > 64) return "strides are too large";
+  return refuses(p, device);
+}
+
+// The parts' filters one after the other.
+size_t backward_data_workspace(const ConvProblem& p, const Device&) {
+  size_t bytes = 0;
+  for (const Part& part : backward_data_parts(p)) bytes += packed_bytes(part.gather, p.dtype);
+  return bytes;
+}
+
+void backward_data(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace) {
+  auto* packed = static_cast<char*>(workspace);
+  for (const Part& part : backward_data_parts(p)) {
+    gather(queue, p, part, p.in_channels, t.y, t.w, nullptr, t.x, packed);
+    packed += packed_bytes(part.gather, p.dtype);
+  }
+}
+
+Tile gradient_tile(const Gather& g, const Device& device) {
+  return choose_tile(g.shape.out_channels, g.depth(), g.groups * ceil_div(g.shape.batch * g.plane(), 1024), device);
+}
+
+Shares choose_shares(const Gather& g, const Device& device) {
+  const Tile tile = gradient_tile(g, device);
+  return share_pixels(g, device, tile.m, tile.n);
+}
+
+size_t backward_weight_workspace(const ConvProblem& p, const Device& device) { return shares_workspace(p, choose_shares(forward_gather(p), device)); }
+
+void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace) {
+  static KernelSite site("conv_tensor_cores.cl", "conv_tensor_cores_gradient");
+  Device& device = queue.device();
+  const Gather g = forward_gather(p);
+  const Shares s = choose_shares(g, device);
+  const Tile tile = gradient_tile(g, device);
+  const DType result = s.parts > 1 ? DType::float32 : p.dtype;
+  launch(queue, specialise(site, device, p.dtype, result, tile, true),
+         Range(ceil_div(g.depth(), tile.n) * 256, ceil_div(g.shape.out_channels, tile.m), g.groups * s.parts), Range(256, 1, 1), t.x, t.y, s.parts > 1 ? workspace : t.w,
+         g.shape, static_cast<int32_t>(g.groups), static_cast<int32_t>(s.pixels));
+  if (s.parts > 1) sum_shares(queue, p, s, workspace, t.w);
+}
+
+}  // namespace
+
+std::span<const ConvAlgorithm> tensor_core_algorithms() {
+  static const ConvAlgorithm algorithms[] = {
+      {"tensor_cores", ConvPass::forward, refuses, forward_workspace, forward, declines},
+      {"tensor_cores", ConvPass::backward_data, backward_data_refuses, backward_data_workspace, backward_data, data_declines},
+      {"tensor_cores", ConvPass::backward_weight, refuses, backward_weight_workspace, backward_weight, gradient_declines},
+  };
+  return algorithms;
+}
+
+}  // namespace ocl::ops

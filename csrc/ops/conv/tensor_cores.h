@@ -1,0 +1,11 @@
+// Implicit matrix products on the tensor cores of NVIDIA's GPUs (kernels_cl/conv_tensor_cores.cl): float32 by three products of TF32, or one where
+// that precision is allowed (ops/core/precision.h), the half types by one.
+#pragma once
+
+#include "ops/conv/conv.h"
+
+namespace ocl::ops {
+
+std::span<const ConvAlgorithm> tensor_core_algorithms();
+
+}  // namespace ocl::ops
