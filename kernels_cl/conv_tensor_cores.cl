@@ -13,12 +13,14 @@
 #define RESULT float32
 #define GRADIENT 0
 #endif
+#define LAYOUT_A LAYOUT_LINES
+#define LAYOUT_B LAYOUT_LINES
 #if GRADIENT
-#define SWIZZLED_A(k, x, step) LINES_SWIZZLED(k, x, step)
-#define SWIZZLED_B(k, x, step) LINES_SWIZZLED(k, x, step)
+#define SWIZZLED_A LINES_SWIZZLED
+#define SWIZZLED_B LINES_SWIZZLED
 #else
-#define SWIZZLED_A(k, x, step) QUADS_SWIZZLED(k, x, step)
-#define SWIZZLED_B(k, x, step) (x) + (step)
+#define SWIZZLED_A QUADS_SWIZZLED
+#define SWIZZLED_B LINES_STRAIGHT
 #endif
 #include "common/tensor_cores.clh"
 #include "common/conv_simt.clh"
@@ -72,10 +74,9 @@ __kernel void conv_tensor_cores_weights(TENSOR(const T, w), TENSOR(T, packed), c
 GROUP_KERNEL void conv_tensor_cores_gather(TENSOR(const T, x), TENSOR(const T, w), TENSOR(const T, bias), TENSOR(T, y), const GatherShape s,
                                            const Target target, int pitch, int has_bias, long y_image) {
   OPEN(const T, x); OPEN(const T, w); OPEN(const T, bias); OPEN(T, y);
-  __local uint slab_a[2][SLAB_SIZE(TILE_M)] __attribute__((aligned(16)));
-  __local uint slab_b[2][SLAB_SIZE(TILE_N)] __attribute__((aligned(16)));
+  __local uint slab_a[2][SLAB_SIZE(LAYOUT_A, TILE_M)] __attribute__((aligned(16)));
+  __local uint slab_b[2][SLAB_SIZE(LAYOUT_B, TILE_N)] __attribute__((aligned(16)));
   __local int4 taps[2][SLAB];
-  EMULATION_SCRATCH
   const int item = get_local_id(0), group = get_group_id(2), o0 = get_group_id(1) * TILE_M, p0 = get_group_id(0) * TILE_N;
   const int plane = s.output[0] * s.output[1] * s.output[2], size = s.in_channels * s.kernel_size[0] * s.kernel_size[1] * s.kernel_size[2];
   const int4 window = window_of(s, p0 + item % TILE_N, plane);
@@ -84,12 +85,7 @@ GROUP_KERNEL void conv_tensor_cores_gather(TENSOR(const T, x), TENSOR(const T, w
   w += ((long)group * s.out_channels + o0 + item / 4) * pitch + item % 4 * QUAD_ELEMENTS;
   const int rows = s.out_channels - o0 - item / 4;
   float sum[BLOCKS_M][BLOCKS_N][4];
-#pragma unroll
-  for (int i = 0; i < BLOCKS_M; i++)
-#pragma unroll
-    for (int j = 0; j < BLOCKS_N; j++)
-#pragma unroll
-      for (int e = 0; e < 4; e++) sum[i][j][e] = 0;
+  EACH_SUM(i, j, e) sum[i][j][e] = 0;
   uint4 next_a[WEIGHT_QUADS];
   uint next_b[FETCHES];
 
@@ -121,7 +117,7 @@ GROUP_KERNEL void conv_tensor_cores_gather(TENSOR(const T, x), TENSOR(const T, w
       FETCH(k0 + SLAB)
       if (item < SLAB) taps[current][item] = tap_of(s, k0 + 2 * SLAB + item, size);
     }
-    multiply_slabs(sum, slab_a[current], slab_b[current], item SCRATCH_ARGUMENT);
+    multiply_slabs(sum, slab_a[current], slab_b[current], item);
     current ^= 1;
   }
   const long result_plane = (long)target.size[0] * target.size[1] * target.size[2];
@@ -154,10 +150,9 @@ GROUP_KERNEL void conv_tensor_cores_gather(TENSOR(const T, x), TENSOR(const T, w
 GROUP_KERNEL void conv_tensor_cores_gradient(TENSOR(const T, x), TENSOR(const T, dy), TENSOR(STORAGE(RESULT), dw), const GatherShape s, int groups,
                                              int share) {
   OPEN(const T, x); OPEN(const T, dy); OPEN(STORAGE(RESULT), dw);
-  __local uint slab_a[2][SLAB_SIZE(TILE_M)] __attribute__((aligned(16)));
-  __local uint slab_b[2][SLAB_SIZE(TILE_N)] __attribute__((aligned(16)));
+  __local uint slab_a[2][SLAB_SIZE(LAYOUT_A, TILE_M)] __attribute__((aligned(16)));
+  __local uint slab_b[2][SLAB_SIZE(LAYOUT_B, TILE_N)] __attribute__((aligned(16)));
   __local int4 taps[TILE_N];
-  EMULATION_SCRATCH
   const int item = get_local_id(0), group = get_group_id(2) % groups, part = get_group_id(2) / groups;
   const int plane = s.output[0] * s.output[1] * s.output[2], size = s.in_channels * s.kernel_size[0] * s.kernel_size[1] * s.kernel_size[2];
   const int o0 = get_group_id(1) * TILE_M, k0 = get_group_id(0) * TILE_N;
@@ -169,12 +164,7 @@ GROUP_KERNEL void conv_tensor_cores_gradient(TENSOR(const T, x), TENSOR(const T,
   dy += ((long)group * s.out_channels + o0 + line) * plane;
   for (int i = item; i < TILE_N; i += GROUP_ITEMS) taps[i] = tap_of(s, k0 + i, size);
   float sum[BLOCKS_M][BLOCKS_N][4];
-#pragma unroll
-  for (int i = 0; i < BLOCKS_M; i++)
-#pragma unroll
-    for (int j = 0; j < BLOCKS_N; j++)
-#pragma unroll
-      for (int e = 0; e < 4; e++) sum[i][j][e] = 0;
+  EACH_SUM(i, j, e) sum[i][j][e] = 0;
   uint next_a[ROWS_M], next_b[ROWS_N];
 
 #define FETCH(p0)                                                                                                             \
@@ -206,7 +196,7 @@ GROUP_KERNEL void conv_tensor_cores_gradient(TENSOR(const T, x), TENSOR(const T,
     if (p0 + SLAB < end) {
       FETCH(p0 + SLAB)
     }
-    multiply_slabs(sum, slab_a[current], slab_b[current], item SCRATCH_ARGUMENT);
+    multiply_slabs(sum, slab_a[current], slab_b[current], item);
     current ^= 1;
   }
   dw += ((long)part * groups + group) * s.out_channels * size;

@@ -17,6 +17,7 @@
 #define W 16
 #define DIMS 8
 #endif
+#include "common/divide.clh"
 #include "common/types.clh"
 
 #pragma OPENCL FP_CONTRACT OFF
@@ -248,7 +249,7 @@ typedef struct {
   {                                                                 \
     long rest = row;                                                \
     for (int d = 1; d < DIMS && rest > 0; d++) {                    \
-      const long q = rest / g.sizes[d];                             \
+      const long q = divide(rest, g.sizes[d]);                      \
       outer[d] = rest - q * g.sizes[d];                             \
       rest = q;                                                     \
       ADD_OFFSETS(outer[d], d)                                      \
@@ -352,7 +353,7 @@ TASK_KERNEL void elementwise_strided(PARAMETERS, Geometry g, long row_share, lon
   }
 #else
   for (long e = get_global_id(0); e < rows * n; e += get_global_size(0)) {
-    const long row = e / n, j = e - row * n;
+    const long row = divide(e, n), j = e - row * n;
     ROW_OFFSETS(row)
     G0 G1 G2 G3
     EVALUATE(r);

@@ -1,8 +1,9 @@
-// Tiles of products on tensor cores (common/tensor_cores.clh): a group of 256 work-items computes a TILE_M x TILE_N tile of c. Slabs along k are
-// staged in local memory, two buffers: the next slab is fetched into registers while the current one is multiplied. Slices of k as in gemm_simt.cl,
-// whose gemm_simt_finish adds them. Local range 256; grid of groups: (columns of c / TILE_N, rows of c / TILE_M, batch * slices).
-// Defines: DTYPE (float32, bfloat16, float16), EXACT, TILE_M, TILE_N; for each operand ALONG_K (1: neighbours along k are neighbours in memory, or
-// nothing is; 0: those along m or n are) and VECTORS (1: quads of units are neighbours, aligned, and wholly inside or outside of the matrix).
+// Tiles of products on tensor cores (common/tensor_cores.clh): a group of 256 work-items computes a TILE_M x TILE_N tile of c. Slices of k as in
+// gemm_simt.cl, whose gemm_simt_finish adds them. Local range 256; grid of groups: (columns of c / TILE_N, rows of c / TILE_M, batch * slices).
+// Defines: DTYPE (float32, bfloat16, float16), EXACT, TILE_M, TILE_N, A_ALONG_K and B_ALONG_K (1: neighbours along k are neighbours in memory, or
+// nothing is; 0: those along m or n are), and
+//   CHUNKS 1   both operands come in whole aligned chunks of 16 bytes, which are copied to local memory while earlier slabs are multiplied
+//   CHUNKS 0   any strides: the next slab is fetched into registers, unit by unit, while the current one is multiplied
 #ifndef DTYPE
 #define DTYPE float32
 #define EXACT 1
@@ -10,39 +11,114 @@
 #define TILE_N 128
 #define A_ALONG_K 1
 #define B_ALONG_K 0
-#define A_VECTORS 1
-#define B_VECTORS 1
+#define CHUNKS 1
 #endif
 #define WIDE 0
-#define SWIZZLED_A(k, x, step) QUADS_SWIZZLED(k, x, step)
-#define SWIZZLED_B(k, x, step) QUADS_SWIZZLED(k, x, step)
+#if CHUNKS
+#if A_ALONG_K
+#define LAYOUT_A LAYOUT_ALONG_K
+#else
+#define LAYOUT_A LAYOUT_ALONG_X
+#endif
+#if B_ALONG_K
+#define LAYOUT_B LAYOUT_ALONG_K
+#else
+#define LAYOUT_B LAYOUT_ALONG_X
+#endif
+#else
+#define LAYOUT_A LAYOUT_LINES
+#define LAYOUT_B LAYOUT_LINES
+#endif
+#define SWIZZLED_A QUADS_SWIZZLED
+#define SWIZZLED_B QUADS_SWIZZLED
 #include "common/gemm_slices.clh"
 #include "common/tensor_cores.clh"
+#define GROUP_KERNEL __kernel __attribute__((reqd_work_group_size(GROUP_ITEMS, 1, 1)))
 
-// ---- fetching. A work-item has TILE / 64 quads of an operand's slab: four units of one element of the panel, or one unit of four elements.
-#define QUADS(TILE) ((TILE) / 64)
-#define QUAD_X(ALONG_K, TILE, item, q) ((ALONG_K) ? (item) / 4 + (q) * 64 : (item) % ((TILE) / 4) * 4)
-#define QUAD_UNIT(ALONG_K, TILE, item, q) ((ALONG_K) ? (item) % 4 * 4 : (item) / ((TILE) / 4) + (q) * (GROUP_ITEMS * 4 / (TILE)))
+#define OPEN_TILE                                                                                          \
+  OPEN(const storage_t, a);                                                                                \
+  OPEN(const storage_t, b);                                                                                \
+  OPEN(storage_t, c);                                                                                      \
+  OPEN(const storage_t, d);                                                                                \
+  OPEN(T, partial);                                                                                        \
+  const int item = get_local_id(0);                                                                        \
+  const long batch = get_group_id(2) / plan.slices, slice = get_group_id(2) % plan.slices;                 \
+  const long m0 = (long)get_group_id(1) * TILE_M, n0 = (long)get_group_id(0) * TILE_N;                     \
+  const int rows = min((long)TILE_M, p.m - m0), columns = min((long)TILE_N, p.n - n0);                     \
+  const long start = slice * plan.slice, steps = max(0L, min(plan.slice, p.k - start));                    \
+  a += batch * p.a_batch + m0 * p.a_row + start * p.a_column;                                              \
+  b += batch * p.b_batch + n0 * p.b_column + start * p.b_row;                                              \
+  float sum[BLOCKS_M][BLOCKS_N][4];                                                                        \
+  EACH_SUM(i, j, e) sum[i][j][e] = 0;
+
+#define CLOSE_TILE                                                                                         \
+  c += batch * p.c_batch;                                                                                  \
+  d += batch * p.d_batch;                                                                                  \
+  partial += (slice * plan.batch + batch) * p.m * p.n;                                                     \
+  EACH_SUM(i, j, e) {                                                                                      \
+    const int row = SUM_ROW(item, i, e), column = SUM_COLUMN(item, j, e);                                  \
+    if (row < rows && column < columns) {                                                                  \
+      if (plan.slices > 1) partial[(m0 + row) * p.n + n0 + column] = sum[i][j][e];                         \
+      else finish(sum[i][j][e], m0 + row, n0 + column, c, d, &p, alpha, beta);                             \
+    }                                                                                                      \
+  }
+
+#if CHUNKS
+// A work-item copies TILE / 64 chunks of a slab. Element and step of k of its chunk i, relative to the slab; the same chunk's unit in local memory.
+#define COPIES(tile) ((tile) / 64)
+#define COPY_X(ALONG_K, tile, i) ((ALONG_K) ? item / 4 + (i) * 64 : item % ((tile) / CHUNK) * CHUNK)
+#define COPY_K(ALONG_K, tile, i) ((ALONG_K) ? item % 4 * CHUNK : item / ((tile) / CHUNK) + (i) * (GROUP_ITEMS * CHUNK / (tile)))
+#define COPY_PLACE(ALONG_K, tile, i) ((ALONG_K) ? CHUNK_ALONG_K(COPY_X(ALONG_K, tile, i), item % 4) : CHUNK_ALONG_X(tile, COPY_K(ALONG_K, tile, i), COPY_X(ALONG_K, tile, i)))
+#define STAGES 3
+
+#define COPY_OPERAND(ALONG_K, tile, slab, s, step, ld, extent)                                                                              \
+  _Pragma("unroll") for (int i = 0; i < COPIES(tile); i++) {                                                                                \
+    const int x = COPY_X(ALONG_K, tile, i), k = COPY_K(ALONG_K, tile, i);                                                                   \
+    const int inside = x < (extent) && k < left;                                                                                            \
+    COPY_CHUNK((slab) + COPY_PLACE(ALONG_K, tile, i), inside ? (s) + x * (step) + k * (ld) : (s), inside);                                  \
+  }
+// Begins to copy the slab at a and b, of which `left` steps of k are to be multiplied.
+#define COPY_SLAB(stage)                                                                                                                    \
+  {                                                                                                                                         \
+    COPY_OPERAND(A_ALONG_K, TILE_M, slabs[stage], a, p.a_row, p.a_column, rows)                                                             \
+    COPY_OPERAND(B_ALONG_K, TILE_N, slabs[stage] + SLAB_SIZE(LAYOUT_A, TILE_M), b, p.b_column, p.b_row, columns)                            \
+    a += SLAB * p.a_column, b += SLAB * p.b_row, left -= SLAB;                                                                              \
+  }                                                                                                                                         \
+  END_OF_COPIES
+
+GROUP_KERNEL void gemm_tensor_cores(ARGUMENTS) {
+  __local uint slabs[STAGES][SLAB_SIZE(LAYOUT_A, TILE_M) + SLAB_SIZE(LAYOUT_B, TILE_N)] __attribute__((aligned(16)));
+  OPEN_TILE
+  int left = (int)steps;
+  COPY_SLAB(0);
+  COPY_SLAB(1);
+  int stage = 0;
+  for (int k = 0; k < steps; k += SLAB) {
+    WAIT_FOR_COPIES(1);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    const int newest = stage == 0 ? 2 : stage - 1;
+    COPY_SLAB(newest);
+    multiply_slabs(sum, slabs[stage], slabs[stage] + SLAB_SIZE(LAYOUT_A, TILE_M), item);
+    stage = stage == 2 ? 0 : stage + 1;
+  }
+  CLOSE_TILE
+}
+#else
+// A work-item has TILE / 64 quads of an operand's slab: four units of one element of the panel, or one unit of four elements.
+#define QUADS(tile) ((tile) / 64)
+#define QUAD_X(ALONG_K, tile, q) ((ALONG_K) ? item / 4 + (q) * 64 : item % ((tile) / 4) * 4)
+#define QUAD_UNIT(ALONG_K, tile, q) ((ALONG_K) ? item % 4 * 4 : item / ((tile) / 4) + (q) * (GROUP_ITEMS * 4 / (tile)))
 
 #if IS_WORD
-#define UNIT_OF(s, step, extent_left) ((extent_left) > 0 ? as_uint((s)[0]) : 0u)
-#define QUAD_ALONG_K(s) *(__global const uint4*)(s)
-#define QUAD_ALONG_PANEL(s, step) *(__global const uint4*)(s)
+#define UNIT_OF(s, step, k_left) ((k_left) > 0 ? as_uint((s)[0]) : 0u)
 #else
-#define UNIT_OF(s, step, extent_left) (((extent_left) > 0 ? (uint)(s)[0] : 0u) | ((extent_left) > 1 ? (uint)(s)[step] << 16 : 0u))
-#define QUAD_ALONG_K(s) *(__global const uint4*)(s)
-#define QUAD_ALONG_PANEL(s, step) (convert_uint4(*(__global const ushort4*)(s)) | convert_uint4(*(__global const ushort4*)((s) + (step))) << 16)
+#define UNIT_OF(s, step, k_left) (((k_left) > 0 ? (uint)(s)[0] : 0u) | ((k_left) > 1 ? (uint)(s)[step] << 16 : 0u))
 #endif
 
 // The quad at element x of the panel and element k of the sum; `step`: from one element of the panel to the next, `ld`: along k. What is outside of
 // the matrix is zero and not read.
-#define DEFINE_FETCH(NAME, ALONG_K, VECTORS)                                                                      \
+#define DEFINE_FETCH(NAME, ALONG_K)                                                                               \
   inline uint4 NAME(__global const storage_t* s, long step, long ld, int x, int k, int extent, int k_left) {      \
-    if (VECTORS) {                                                                                                \
-      if (x >= extent || k >= k_left) return (uint4)0;                                                            \
-      s += x * step + k * ld;                                                                                     \
-      return (ALONG_K) ? QUAD_ALONG_K(s) : QUAD_ALONG_PANEL(s, ld);                                               \
-    }                                                                                                             \
     uint unit[4];                                                                                                 \
     _Pragma("unroll") for (int j = 0; j < 4; j++) {                                                               \
       const int at_x = (ALONG_K) ? x : x + j, at_k = (ALONG_K) ? k + j * PER_UNIT : k;                            \
@@ -50,78 +126,46 @@
     }                                                                                                             \
     return (uint4)(unit[0], unit[1], unit[2], unit[3]);                                                           \
   }
-DEFINE_FETCH(fetch_a, A_ALONG_K, A_VECTORS)
-DEFINE_FETCH(fetch_b, B_ALONG_K, B_VECTORS)
+DEFINE_FETCH(fetch_a, A_ALONG_K)
+DEFINE_FETCH(fetch_b, B_ALONG_K)
 
 #define DEFINE_STAGE(NAME, ALONG_K, PITCH, SWIZZLED)                                                                                     \
   inline void NAME(__local uint* slab, uint4 v, int x, int unit) {                                                                       \
-    if (ALONG_K) {                                                                                                                       \
-      slab += unit * (PITCH) + SWIZZLED(unit, x, 0);                                                                                     \
+    slab += unit * (PITCH) + SWIZZLED(unit, x, 0);                                                                                       \
+    if (ALONG_K)                                                                                                                         \
       slab[0] = v.x, slab[PITCH] = v.y, slab[2 * (PITCH)] = v.z, slab[3 * (PITCH)] = v.w;                                                \
-    } else                                                                                                                               \
-      *(__local uint4*)(slab + unit * (PITCH) + SWIZZLED(unit, x, 0)) = v;                                                                       \
+    else                                                                                                                                 \
+      *(__local uint4*)slab = v;                                                                                                         \
   }
 DEFINE_STAGE(stage_a, A_ALONG_K, PITCH_OF(TILE_M), SWIZZLED_A)
 DEFINE_STAGE(stage_b, B_ALONG_K, PITCH_OF(TILE_N), SWIZZLED_B)
 
-#define EACH_QUAD(TILE, q) _Pragma("unroll") for (int q = 0; q < QUADS(TILE); q++)
-#define FETCH(k)                                                                                                                                     \
-  EACH_QUAD(TILE_M, q) next_a[q] = fetch_a(a + (k) * p.a_column, p.a_row, p.a_column, QUAD_X(A_ALONG_K, TILE_M, item, q),                            \
-                                           QUAD_UNIT(A_ALONG_K, TILE_M, item, q) * PER_UNIT, rows, left);                                            \
-  EACH_QUAD(TILE_N, q) next_b[q] = fetch_b(b + (k) * p.b_row, p.b_column, p.b_row, QUAD_X(B_ALONG_K, TILE_N, item, q),                               \
-                                           QUAD_UNIT(B_ALONG_K, TILE_N, item, q) * PER_UNIT, columns, left);
+#define EACH_QUAD(tile, q) _Pragma("unroll") for (int q = 0; q < QUADS(tile); q++)
+#define FETCH(k)                                                                                                                              \
+  EACH_QUAD(TILE_M, q) next_a[q] = fetch_a(a + (k) * p.a_column, p.a_row, p.a_column, QUAD_X(A_ALONG_K, TILE_M, q),                           \
+                                           QUAD_UNIT(A_ALONG_K, TILE_M, q) * PER_UNIT, rows, left);                                           \
+  EACH_QUAD(TILE_N, q) next_b[q] = fetch_b(b + (k) * p.b_row, p.b_column, p.b_row, QUAD_X(B_ALONG_K, TILE_N, q),                              \
+                                           QUAD_UNIT(B_ALONG_K, TILE_N, q) * PER_UNIT, columns, left);
 
-__kernel __attribute__((reqd_work_group_size(GROUP_ITEMS, 1, 1))) void gemm_tensor_cores(ARGUMENTS) {
-  __local uint slab_a[2][SLAB_SIZE(TILE_M)] __attribute__((aligned(16)));
-  __local uint slab_b[2][SLAB_SIZE(TILE_N)] __attribute__((aligned(16)));
-  EMULATION_SCRATCH
-  OPEN(const storage_t, a);
-  OPEN(const storage_t, b);
-  OPEN(storage_t, c);
-  OPEN(const storage_t, d);
-  OPEN(T, partial);
-  const int item = get_local_id(0);
-  const long batch = get_group_id(2) / plan.slices, slice = get_group_id(2) % plan.slices;
-  const long m0 = (long)get_group_id(1) * TILE_M, n0 = (long)get_group_id(0) * TILE_N;
-  const int rows = min((long)TILE_M, p.m - m0), columns = min((long)TILE_N, p.n - n0);
-  const long start = slice * plan.slice, steps = max(0L, min(plan.slice, p.k - start));
-  a += batch * p.a_batch + m0 * p.a_row + start * p.a_column;
-  b += batch * p.b_batch + n0 * p.b_column + start * p.b_row;
-  float sum[BLOCKS_M][BLOCKS_N][4];
-#pragma unroll
-  for (int i = 0; i < BLOCKS_M; i++)
-#pragma unroll
-    for (int j = 0; j < BLOCKS_N; j++)
-#pragma unroll
-      for (int e = 0; e < 4; e++) sum[i][j][e] = 0;
+GROUP_KERNEL void gemm_tensor_cores(ARGUMENTS) {
+  __local uint slab_a[2][SLAB_SIZE(LAYOUT_A, TILE_M)] __attribute__((aligned(16)));
+  __local uint slab_b[2][SLAB_SIZE(LAYOUT_B, TILE_N)] __attribute__((aligned(16)));
+  OPEN_TILE
   uint4 next_a[QUADS(TILE_M)], next_b[QUADS(TILE_N)];
   int left = (int)min(steps, (long)SLAB);
   FETCH(0L)
   int current = 0;
   for (long k = 0; k < steps; k += SLAB) {
-    EACH_QUAD(TILE_M, q) stage_a(slab_a[current], next_a[q], QUAD_X(A_ALONG_K, TILE_M, item, q), QUAD_UNIT(A_ALONG_K, TILE_M, item, q));
-    EACH_QUAD(TILE_N, q) stage_b(slab_b[current], next_b[q], QUAD_X(B_ALONG_K, TILE_N, item, q), QUAD_UNIT(B_ALONG_K, TILE_N, item, q));
+    EACH_QUAD(TILE_M, q) stage_a(slab_a[current], next_a[q], QUAD_X(A_ALONG_K, TILE_M, q), QUAD_UNIT(A_ALONG_K, TILE_M, q));
+    EACH_QUAD(TILE_N, q) stage_b(slab_b[current], next_b[q], QUAD_X(B_ALONG_K, TILE_N, q), QUAD_UNIT(B_ALONG_K, TILE_N, q));
     barrier(CLK_LOCAL_MEM_FENCE);
     if (k + SLAB < steps) {
       left = (int)min(steps - k - SLAB, (long)SLAB);
       FETCH(k + SLAB)
     }
-    multiply_slabs(sum, slab_a[current], slab_b[current], item SCRATCH_ARGUMENT);
+    multiply_slabs(sum, slab_a[current], slab_b[current], item);
     current ^= 1;
   }
-  c += batch * p.c_batch;
-  d += batch * p.d_batch;
-  partial += (slice * plan.batch + batch) * p.m * p.n;
-#pragma unroll
-  for (int i = 0; i < BLOCKS_M; i++)
-#pragma unroll
-    for (int j = 0; j < BLOCKS_N; j++)
-#pragma unroll
-      for (int e = 0; e < 4; e++) {
-        const int row = SUM_ROW(item, i, e), column = SUM_COLUMN(item, j, e);
-        if (row < rows && column < columns) {
-          if (plan.slices > 1) partial[(m0 + row) * p.n + n0 + column] = sum[i][j][e];
-          else finish(sum[i][j][e], m0 + row, n0 + column, c, d, &p, alpha, beta);
-        }
-      }
+  CLOSE_TILE
 }
+#endif

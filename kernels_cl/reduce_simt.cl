@@ -2,28 +2,34 @@
 #include "common/reduce.clh"
 
 #define GROUP 256
+#define CHAINS 8    // sums that do not wait for each other
+#define PART 128    // elements of an item that are summed before they are added to the others
 
 inline void simt_range(State1* s, INPUT p, long begin, long end, long step, const Shape* shape, VALUE(ACC) center, long first,
                        VALUE(PARAM) param) {
   long r = begin;
   if (shape->reduced <= 1) {
     const long stride = shape->reduced ? shape->reduced_x[0] : 1;
-    State1 a1, a2, a3;
-    INITIALIZE(1, a1, (VALUE(INDEX))(r + step - first));
-    INITIALIZE(1, a2, (VALUE(INDEX))(r + 2 * step - first));
-    INITIALIZE(1, a3, (VALUE(INDEX))(r + 3 * step - first));
-    for (; r + 3 * step < end; r += 4 * step) {
-      const VALUE(ACC) x0 = LOAD_X(1, p, r * stride), x1 = LOAD_X(1, p, (r + step) * stride);
-      const VALUE(ACC) x2 = LOAD_X(1, p, (r + 2 * step) * stride), x3 = LOAD_X(1, p, (r + 3 * step) * stride);
-      STEP(1, (*s), x0, (VALUE(INDEX))(r - first));
-      STEP(1, a1, x1, (VALUE(INDEX))(r + step - first));
-      STEP(1, a2, x2, (VALUE(INDEX))(r + 2 * step - first));
-      STEP(1, a3, x3, (VALUE(INDEX))(r + 3 * step - first));
+    // Sums of sums: an error grows with the length of a part, not of the whole.
+    while (r < end) {
+      const long stop = MIN_OF(end, r + PART * step);
+      State1 part[CHAINS];
+#pragma unroll
+      for (int c = 0; c < CHAINS; c++) INITIALIZE(1, part[c], (VALUE(INDEX))(r + c * step - first));
+      for (; r + (CHAINS - 1) * step < stop; r += CHAINS * step) {
+        VALUE(ACC) v[CHAINS];
+#pragma unroll
+        for (int c = 0; c < CHAINS; c++) v[c] = LOAD_X(1, p, (r + c * step) * stride);
+#pragma unroll
+        for (int c = 0; c < CHAINS; c++) STEP(1, part[c], v[c], (VALUE(INDEX))(r + c * step - first));
+      }
+      for (; r < stop; r += step) STEP(1, part[0], LOAD_X(1, p, r * stride), (VALUE(INDEX))(r - first));
+#pragma unroll
+      for (int distance = CHAINS / 2; distance > 0; distance /= 2)
+#pragma unroll
+        for (int c = 0; c < distance; c++) MERGE(1, part[c], part[c + distance]);
+      MERGE(1, (*s), part[0]);
     }
-    for (; r < end; r += step) STEP(1, (*s), LOAD_X(1, p, r * stride), (VALUE(INDEX))(r - first));
-    MERGE(1, a2, a3);
-    MERGE(1, (*s), a1);
-    MERGE(1, (*s), a2);
     return;
   }
   for (; r < end; r += step)

@@ -4,7 +4,9 @@
 #include "opencl/bfloat16_pairs.h"
 #include "opencl/float_atomics.h"
 #include "opencl/launch.h"
+#include "opencl/tensor_cores.h"
 #include "ops/conv/winograd.h"
+#include "ops/core/precision.h"
 #include "ops/core/tuning.h"
 #include "runtime/device.h"
 #include "runtime/generator.h"
@@ -60,6 +62,7 @@ const Exports exports = {
     .fat = [](int i) { return Device::get(i).fat(); },
     .bfloat16_pairs = [](int i) { return has_bfloat16_pairs(Device::get(i)); },
     .quick_bfloat16_pairs = [](int i) { return prefers_bfloat16_pairs(Device::get(i)); },
+    .tensor_cores = [](int i) { return has_tensor_cores(Device::get(i)); },
     .float_atomics = [](int i) { return name_of(float_atomics(Device::get(i))); },
     .current_device = [] { return static_cast<int>(runtime::current_device()); },
     .set_device = [](int i) { runtime::set_device(index(i)); },
@@ -88,6 +91,8 @@ const Exports exports = {
     .set_fallback_policy = [](const std::string& name) { return set_by_name(policies, name, set_fallback_policy); },
     .winograd_mode = [] { return name_in(winograd_modes, ops::winograd_mode()); },
     .set_winograd_mode = [](const std::string& name) { return set_by_name(winograd_modes, name, ops::set_winograd_mode); },
+    .tf32_allowed = ops::tf32_allowed,
+    .allow_tf32 = ops::allow_tf32,
     .tuning = ops::tuning::measuring,
     .set_tuning = ops::tuning::set_measuring,
     .tuning_table = [](int i) { return ops::tuning::table(Device::get(i)); },

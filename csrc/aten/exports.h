@@ -23,6 +23,7 @@ struct Exports {
   bool (*fat)(int device);
   bool (*bfloat16_pairs)(int device);        // csrc/opencl/bfloat16_pairs.h
   bool (*quick_bfloat16_pairs)(int device);  // they multiply faster than float32
+  bool (*tensor_cores)(int device);          // csrc/opencl/tensor_cores.h
   const char* (*float_atomics)(int device);  // csrc/opencl/float_atomics.h
   int (*current_device)();
   void (*set_device)(int device);
@@ -44,6 +45,8 @@ struct Exports {
   bool (*set_fallback_policy)(const std::string& name);  // false: no such policy
   std::string (*winograd_mode)();             // "auto", "precise" or "off"
   bool (*set_winograd_mode)(const std::string& name);
+  bool (*tf32_allowed)();  // csrc/ops/core/precision.h
+  void (*allow_tf32)(bool on);
   bool (*tuning)();  // csrc/ops/core/tuning.h
   void (*set_tuning)(bool on);
   std::string (*tuning_table)(int device);

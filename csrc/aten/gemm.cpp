@@ -1,8 +1,10 @@
 // Matrix products: mm, addmm, bmm, baddbmm, addbmm, addmv, dot. Everything else (linear, matmul, mv, outer, einsum) is composed of
 // them by ATen. Operands are passed with their strides, never copied; the added tensor is an operand of the kernel.
 #include "aten/common.h"
+#include "ops/core/precision.h"
 #include "ops/gemm/gemm.h"
 
+#include <ATen/Context.h>
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/ops/_addmm_activation_meta.h>
@@ -219,7 +221,13 @@ at::Tensor& baddbmm_dtype_out(const at::Tensor& self, const at::Tensor& batch1, 
   return baddbmm_out(widened("baddbmm", self, result), widened("baddbmm", batch1, result), widened("baddbmm", batch2, result), beta, alpha, out);
 }
 
+// The same settings that allow it on CUDA.
+bool allows_tf32(ops::Tf32 where) {
+  return where == ops::Tf32::gemm && at::globalContext().float32Precision(at::Float32Backend::CUDA, at::Float32Op::MATMUL) == at::Float32Precision::TF32;
+}
+
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  ops::set_tf32_policy(allows_tf32);
   m.impl("mm.dtype", mm_dtype);
   m.impl("mm.dtype_out", mm_dtype_out);
   m.impl("bmm.dtype", bmm_dtype);

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cinttypes>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -67,6 +68,10 @@ std::string build_options(const Device& device, const std::string& source) {
   const bool extension = source.find("#define FLOAT_ATOMICS 1\n") != std::string::npos;
   std::string options = extension ? "-cl-std=CL3.0" : "-cl-std=CL1.2";
   options += " -w";  // some drivers print the number of warnings on stderr, those of their optimizer included
+  // a kernel's wish; only NVIDIA's compiler has the option
+  constexpr std::string_view wish = "#define MOST_REGISTERS ";
+  if (const size_t at = source.find(wish); at != std::string::npos && device.capabilities().has_extension("cl_nv_compiler_options"))
+    options += " -cl-nv-maxrregcount=" + std::to_string(std::atoi(source.c_str() + at + wish.size()));
   if (device.capabilities().correctly_rounded_divide_sqrt) options += " -cl-fp32-correctly-rounded-divide-sqrt";
   return options;
 }

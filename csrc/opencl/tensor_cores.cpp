@@ -29,7 +29,7 @@ uint16_t bits_of(float value, bool brain) {
   return static_cast<uint16_t>((bits >> 16 & 0x8000) | ((bits >> 13 & 0x3ffff) - (112 << 10)));
 }
 
-bool multiplies_right(Device& device, const char* dtype, int per_unit, bool exact) {
+bool multiplies_right(Device& device, const char* dtype, int per_unit, bool exact, int layout) {
   auto data = std::make_unique<Data>();
   const bool brain = dtype[0] == 'b';
   const auto fill = [&](uint32_t(&operand)[units][edge], int odd) {
@@ -45,7 +45,7 @@ bool multiplies_right(Device& device, const char* dtype, int per_unit, bool exac
   fill(data->a, 3);
   fill(data->b, 7);
   Defines defines;
-  defines.add("DTYPE", dtype).add("EXACT", exact);
+  defines.add("DTYPE", dtype).add("EXACT", exact).add("LAYOUT", layout);
   add_tensor_core_defines(defines);
   if (!run_selftest(device, "selftest_tensor_cores.cl", "multiply_tile", defines, Range(256), data.get(), sizeof *data, Range(256))) return false;
   for (int m = 0; m < edge; ++m)
@@ -58,8 +58,9 @@ bool multiplies_right(Device& device, const char* dtype, int per_unit, bool exac
 }
 
 bool probe(Device& device) {
-  return multiplies_right(device, "float32", 1, true) && multiplies_right(device, "float32", 1, false) && multiplies_right(device, "bfloat16", 2, false) &&
-         multiplies_right(device, "float16", 2, false);
+  for (int layout = 0; layout < 3; ++layout)
+    if (!multiplies_right(device, "float32", 1, true, layout) || !multiplies_right(device, "bfloat16", 2, false, layout)) return false;
+  return multiplies_right(device, "float16", 2, false, 1);
 }
 
 }  // namespace

@@ -36,6 +36,7 @@ py::dict properties(int index) {
   d["unified_memory"] = c.unified_memory;
   d["bfloat16_pairs"] = core.bfloat16_pairs(index);
   d["quick_bfloat16_pairs"] = core.quick_bfloat16_pairs(index);
+  d["tensor_cores"] = core.tensor_cores(index);
   d["float_atomics"] = core.float_atomics(index);
   d["global_memory"] = c.global_memory;
   d["max_allocation"] = c.max_allocation;
@@ -209,6 +210,8 @@ PYBIND11_MODULE(_C, m) {
   m.def("set_fallback_policy", [](const std::string& name) { check_name(core.set_fallback_policy(name), name, "'warn', 'silent', 'error'"); });
   m.def("winograd_mode", core.winograd_mode);
   m.def("set_winograd_mode", [](const std::string& name) { check_name(core.set_winograd_mode(name), name, "'auto', 'precise', 'off'"); });
+  m.def("tf32_allowed", core.tf32_allowed);
+  m.def("allow_tf32", core.allow_tf32);
   m.def("tuning", core.tuning);
   m.def("set_tuning", core.set_tuning);
   m.def("tuning_table", core.tuning_table);

@@ -1,4 +1,4 @@
-// Implicit matrix products on the tensor cores of NVIDIA's GPUs (kernels_cl/conv_tensor_cores.cl): float32 by three products of TF32, or one where
+// Implicit matrix products on the tensor cores of NVIDIA's GPUs (kernels_cl/conv_tensor_cores.cl, conv_tensor_cores_last.cl): float32 by three products of TF32, or one where
 // that precision is allowed (ops/core/precision.h), the half types by one.
 #pragma once
 
@@ -6,6 +6,7 @@
 
 namespace ocl::ops {
 
-std::span<const ConvAlgorithm> tensor_core_algorithms();
+std::span<const ConvAlgorithm> tensor_core_algorithms();       // channels first
+std::span<const ConvAlgorithm> tensor_core_last_algorithms();  // channels last, or by way of it
 
 }  // namespace ocl::ops

@@ -5,7 +5,12 @@
 namespace ocl::ops {
 
 enum class Tf32 { gemm, conv };
+
+// The switch of both, or what the policy says for one.
 bool allows_tf32(Tf32 where);
-void allow_tf32(Tf32 where, bool allowed);
+bool tf32_allowed();
+void allow_tf32(bool allowed);
+// Asked where the switch is off; null: no.
+void set_tf32_policy(bool (*policy)(Tf32));
 
 }  // namespace ocl::ops

@@ -22,21 +22,16 @@ Tile tile_of(const GemmProblem& p, const Device& device) {
   return {64, 64};
 }
 
-// How the kernel reads an operand: whether neighbours along k are neighbours in memory, and whether it comes in aligned quads of units.
+// How the kernel reads an operand: whether neighbours along k are neighbours in memory, and whether it comes in whole aligned chunks of 16 bytes.
 struct Access {
-  bool along_k, vectors;
+  bool along_k, chunks;
 };
 
 Access access_of(const void* address, const GemmProblem& p, int64_t batch_stride, int64_t panel_stride, int64_t k_stride, int64_t panel) {
-  const int64_t size = static_cast<int64_t>(size_of(p.dtype)), wide = 16 / size;  // elements of a vector along k
-  Access a{panel_stride != 1 || k_stride == 1, false};
-  const auto aligned = [&](int64_t elements, int64_t to) { return elements % to == 0; };
-  const auto byte = reinterpret_cast<uintptr_t>(address);
-  if (a.along_k)
-    a.vectors = k_stride == 1 && byte % 16 == 0 && aligned(panel_stride, wide) && aligned(batch_stride, wide) && aligned(p.k, wide);
-  else  // four elements of the panel, of one or two steps of k
-    a.vectors = byte % (4 * size) == 0 && aligned(k_stride, 4) && aligned(batch_stride, 4) && aligned(panel, 4) && (size == 4 || p.k % 2 == 0);
-  return a;
+  const int64_t chunk = 16 / static_cast<int64_t>(size_of(p.dtype));
+  const bool along_k = panel_stride != 1 || k_stride == 1;
+  const int64_t inner = along_k ? k_stride : panel_stride, outer = along_k ? panel_stride : k_stride, length = along_k ? p.k : panel;
+  return {along_k, inner == 1 && outer % chunk == 0 && length % chunk == 0 && batch_stride % chunk == 0 && reinterpret_cast<uintptr_t>(address) % 16 == 0};
 }
 
 const char* refuses(const GemmProblem& p, const Device& device) {
@@ -61,13 +56,15 @@ void run(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* partia
   const Tile tile = tile_of(p, queue.device());
   const Access a = access_of(o.a, p, p.a[0], p.a[1], p.a[2], p.m), b = access_of(o.b, p, p.b[0], p.b[2], p.b[1], p.n);
   const bool exact = !allows_tf32(Tf32::gemm);
-  const Variant variant = Variant().add(p.dtype).add(exact, 1).add(tile.m == 128, 1).add(tile.n == 128, 1).add(a.along_k, 1).add(a.vectors, 1).add(b.along_k, 1).add(b.vectors, 1);
+  const bool chunks = a.chunks && b.chunks;
+  const Variant variant = Variant().add(p.dtype).add(exact, 1).add(tile.m == 128, 1).add(tile.n == 128, 1).add(a.along_k, 1).add(b.along_k, 1).add(chunks, 1);
   Kernel& kernel = site.get(queue.device(), variant, [&] {
     Defines defines;
     dtype(defines, "DTYPE", p.dtype);
     add_tensor_core_defines(defines);
+    if (chunks) defines.add("MOST_REGISTERS", 128);  // two groups to a unit
     defines.add("EXACT", exact).add("TILE_M", tile.m).add("TILE_N", tile.n);
-    return defines.add("A_ALONG_K", a.along_k).add("A_VECTORS", a.vectors).add("B_ALONG_K", b.along_k).add("B_VECTORS", b.vectors);
+    return defines.add("A_ALONG_K", a.along_k).add("B_ALONG_K", b.along_k).add("CHUNKS", chunks);
   });
   run_slices(queue, kernel, p, o, plan_of(p, queue.device()), tile.m, tile.n, Range(256, 1, 1), partial);
 }

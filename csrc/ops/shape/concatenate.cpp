@@ -58,10 +58,26 @@ std::optional<int64_t> row_pitch(const TensorView& view, int row_dim) {
   return pitch.value_or(numel);
 }
 
+// Neighbouring elements as one of up to 16 bytes, where every piece consists of whole ones.
+size_t widen(const void* out, std::span<Piece> pieces, int64_t& pitch, size_t bytes) {
+  const auto fits = [&](size_t wide) {
+    const auto aligned = [&](const void* p) { return reinterpret_cast<uintptr_t>(p) % wide == 0; };
+    const auto whole = [&](int64_t elements) { return elements % static_cast<int64_t>(wide / bytes) == 0; };
+    return aligned(out) && whole(pitch) && std::all_of(pieces.begin(), pieces.end(), [&](const Piece& p) { return aligned(p.data) && whole(p.start) && whole(p.length) && whole(p.pitch); });
+  };
+  size_t wide = 16;
+  while (wide > bytes && !fits(wide)) wide /= 2;
+  const auto factor = static_cast<int64_t>(wide / bytes);
+  pitch /= factor;
+  for (Piece& p : pieces) p.start /= factor, p.length /= factor, p.pitch /= factor;
+  return wide;
+}
+
 // Up to 8 pieces that lie side by side, one launch.
-void copy_pieces(Queue& queue, void* out, std::span<const Piece> pieces, int64_t rows, int64_t pitch, size_t bytes) {
+void copy_pieces(Queue& queue, void* out, std::span<Piece> pieces, int64_t rows, int64_t pitch, size_t bytes) {
   static KernelSite any_site("shape.cl", "concatenate"), narrow_site("shape.cl", "concatenate_narrow");
   Device& device = queue.device();
+  if (!device.fat()) bytes = widen(out, pieces, pitch, bytes);
   ConcatenateShape shape;
   const void* data[concatenate_slots] = {};
   for (size_t i = 0; i < pieces.size(); ++i) {

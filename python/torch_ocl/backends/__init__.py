@@ -27,6 +27,16 @@ class _Switches(types.ModuleType):
         _core.core().set_winograd_mode(mode)
 
     @property
+    def allow_tf32(self):
+        """Whether float32 products and convolutions may be rounded to TF32 where the device's tensor cores multiply that faster (off by default). For
+        products torch.set_float32_matmul_precision("high") and torch.backends.cuda.matmul.allow_tf32 say so as well."""
+        return _core.core().tf32_allowed()
+
+    @allow_tf32.setter
+    def allow_tf32(self, value):
+        _core.core().allow_tf32(bool(value))
+
+    @property
     def benchmark(self):
         """Whether every new convolution or matrix product is measured once with all algorithms that can run it, to keep the quickest (as
         torch.backends.cudnn.benchmark; off by default, TORCH_OCL_TUNE=1). What was found is stored for the device and used from then on."""
@@ -49,9 +59,9 @@ class _Switches(types.ModuleType):
         return torch.ocl.is_available()
 
     @contextlib.contextmanager
-    def flags(self, winograd=None, deterministic=None, benchmark=None):
+    def flags(self, winograd=None, deterministic=None, benchmark=None, allow_tf32=None):
         """Switches for the length of a with block; None leaves a switch as it is."""
-        before = self.winograd, self.deterministic, self.benchmark
+        before = self.winograd, self.deterministic, self.benchmark, self.allow_tf32
         try:
             if winograd is not None:
                 self.winograd = winograd
@@ -59,9 +69,11 @@ class _Switches(types.ModuleType):
                 self.deterministic = deterministic
             if benchmark is not None:
                 self.benchmark = benchmark
+            if allow_tf32 is not None:
+                self.allow_tf32 = allow_tf32
             yield
         finally:
-            self.winograd, self.deterministic, self.benchmark = before
+            self.winograd, self.deterministic, self.benchmark, self.allow_tf32 = before
 
 
 def _register():

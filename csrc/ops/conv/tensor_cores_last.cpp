@@ -1,0 +1,152 @@
+// Channels last (kernels_cl/conv_tensor_cores_last.cl): operands of the other order go through copies, where there is enough to compute for that.
+#include "opencl/tensor_cores.h"
+#include "ops/conv/simt.h"
+#include "ops/conv/tensor_cores.h"
+#include "ops/core/precision.h"
+#include "ops/elementwise/permute.h"
+
+#include <limits>
+#include <optional>
+
+namespace ocl::ops {
+
+using namespace simt_detail;
+
+namespace {
+
+struct Tile {
+  int m, n;
+};
+
+// Large tiles need fewer bytes for a product; smaller ones while large ones would leave units without work, or half of them would be empty.
+Tile choose_tile(int64_t rows, int64_t columns, int64_t layers, const Device& device) {
+  const auto count = [&](int m, int n) { return layers * ceil_div(rows, m) * ceil_div(columns, n); };
+  const int64_t units = device.capabilities().compute_units;
+  if (rows > 64 && columns > 64 && count(128, 128) >= units) return {128, 128};
+  if (rows > 64 && count(128, 64) >= units) return {128, 64};
+  return {64, 64};
+}
+
+enum class Program { gather, gradient };
+
+Kernel& specialise(KernelSite& site, Device& device, DType type, Tile tile, Program program) {
+  const bool exact = !allows_tf32(Tf32::conv), gradient = program == Program::gradient;
+  return site.get(device, Variant().add(type).add(exact, 1).add(tile.m == 128, 1).add(tile.n == 128, 1).add(gradient, 1), [&] {
+    Defines defines;
+    add_tensor_core_defines(defines.add("DTYPE", name_of(type)).add("EXACT", exact));
+    // two groups to a unit; the parts of float32 need more registers where nothing else is saved
+    if (!(gradient && exact && type == DType::float32)) defines.add("MOST_REGISTERS", 128);
+    return defines.add("TILE_M", tile.m).add("TILE_N", tile.n).add("GRADIENT", gradient);
+  });
+}
+
+int64_t chunk_of(DType type) { return 16 / static_cast<int64_t>(size_of(type)); }
+
+// `summed`: channels of a group that are summed over, or that both operands of the gradient have; they are copied in chunks.
+const char* refuses_channels(const ConvProblem& p, const Device& device, std::initializer_list<int64_t> summed) {
+  if (p.dtype != DType::float32 && p.dtype != DType::bfloat16 && p.dtype != DType::float16) return "float32 and the half types only";
+  for (const int64_t channels : summed)
+    if (channels % chunk_of(p.dtype) != 0) return "channels are not whole chunks of 16 bytes";
+  constexpr int64_t limit = std::numeric_limits<int32_t>::max() / 2;
+  if (p.batch * p.out_pixels() > limit || p.batch * p.in_pixels() > limit || p.taps() * std::max(p.in_per_group(), p.out_per_group()) > limit / 2)
+    return "places are too many for 32 bits";
+  if (!has_tensor_cores(device)) return "no tensor cores";
+  return nullptr;
+}
+
+const char* forward_refuses(const ConvProblem& p, const Device& device) { return refuses_channels(p, device, {p.in_per_group()}); }
+const char* gradient_refuses(const ConvProblem& p, const Device& device) { return refuses_channels(p, device, {p.in_per_group(), p.out_per_group()}); }
+const char* data_refuses(const ConvProblem& p, const Device& device) {
+  if (p.stride[0] * p.stride[1] * p.stride[2] > 64) return "strides are too large";
+  return refuses_channels(p, device, {p.out_per_group()});
+}
+
+// Two copies of x and y cost as much as some ninety operations per byte save, by what an H100 was seen to do.
+const char* declines(const ConvProblem& p, const Device&) {
+  if (p.in_per_group() <= 8 || p.out_per_group() <= 8) return "most of a tile would be empty";
+  if (p.channels_last) return nullptr;
+  const int64_t operations = 2 * p.y_numel() * p.in_per_group() * p.taps(), bytes = (p.x_numel() + p.y_numel()) * static_cast<int64_t>(size_of(p.dtype));
+  return operations < 90 * bytes ? "the copies into the other order would cost more than they gain" : nullptr;
+}
+
+size_t no_workspace(const ConvProblem&, const Device&) { return 0; }
+
+// An operand in the order N D H W C.
+class ChannelsLast {
+ public:
+  ChannelsLast(Queue& queue, const ConvProblem& p, void* data, int64_t channels, int64_t pixels, bool is_result)
+      : queue_(queue), data_(data), bytes_(size_of(p.dtype)), batch_(p.batch), channels_(channels), pixels_(pixels), is_result_(is_result) {
+    if (p.channels_last || channels == 1 || pixels == 1) return;
+    copy_.emplace(queue, static_cast<size_t>(batch_ * channels * pixels) * bytes_);
+    if (!is_result) transpose_planes(queue, bytes_, batch_, channels, pixels, data, copy_->data());
+  }
+  ~ChannelsLast() = default;
+  void* data() { return copy_ ? copy_->data() : data_; }
+  // To be called when the result has been written.
+  void finish() {
+    if (copy_ && is_result_) transpose_planes(queue_, bytes_, batch_, pixels_, channels_, copy_->data(), data_);
+  }
+
+ private:
+  Queue& queue_;
+  void* data_;
+  size_t bytes_;
+  int64_t batch_, channels_, pixels_;
+  bool is_result_;
+  std::optional<Workspace> copy_;
+};
+
+void gather(Queue& queue, const ConvProblem& p, const Part& part, const void* x, const void* w, const void* bias, void* y) {
+  static KernelSite site("conv_tensor_cores_last.cl", "conv_last_gather"), pack_site("conv_tensor_cores_last.cl", "conv_last_weights");
+  const auto& [g, target] = part;
+  const int64_t pixels = g.shape.batch * g.plane();
+  const Tile tile = choose_tile(pixels, g.shape.out_channels, g.groups, queue.device());
+  Workspace packed(queue, static_cast<size_t>(g.groups * g.shape.out_channels * g.depth()) * size_of(p.dtype));
+  if (g.depth() > 0)
+    launch(queue, specialise(pack_site, queue.device(), p.dtype, tile, Program::gather), Range(g.depth(), g.shape.out_channels, g.groups), Range(), w, packed.data(),
+           g.shape, g.weights);
+  bool in_place = true;
+  for (int d = 0; d < 3; ++d) in_place = in_place && target.first[d] == 0 && target.step[d] == 1 && target.size[d] == g.shape.output[d];
+  launch(queue, specialise(site, queue.device(), p.dtype, tile, Program::gather), Range(ceil_div(g.shape.out_channels, tile.n) * 256, ceil_div(pixels, tile.m), g.groups),
+         Range(256, 1, 1), x, packed.data(), bias, y, g.shape, target, static_cast<int32_t>(g.groups), int32_t{bias != nullptr}, int32_t{in_place});
+}
+
+void forward(Queue& queue, const ConvProblem& p, const ConvOperands& t, void*) {
+  ChannelsLast x(queue, p, t.x, p.in_channels, p.in_pixels(), false), y(queue, p, t.y, p.out_channels, p.out_pixels(), true);
+  gather(queue, p, forward_part(p), x.data(), t.w, t.bias, y.data());
+  y.finish();
+}
+
+void backward_data(Queue& queue, const ConvProblem& p, const ConvOperands& t, void*) {
+  ChannelsLast x(queue, p, t.x, p.in_channels, p.in_pixels(), true), y(queue, p, t.y, p.out_channels, p.out_pixels(), false);
+  for (const Part& part : backward_data_parts(p)) gather(queue, p, part, y.data(), t.w, nullptr, x.data());
+  x.finish();
+}
+
+void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, void*) {
+  static KernelSite site("conv_tensor_cores_last.cl", "conv_last_gradient"), finish_site("conv_tensor_cores_last.cl", "conv_last_finish");
+  Device& device = queue.device();
+  const Gather g = forward_gather(p);
+  const Tile tile = choose_tile(g.shape.out_channels, g.depth(), g.groups * ceil_div(g.shape.batch * g.plane(), 1024), device);
+  const Shares s = share_pixels(g, device, tile.m, tile.n);
+  ChannelsLast x(queue, p, t.x, p.in_channels, p.in_pixels(), false), y(queue, p, t.y, p.out_channels, p.out_pixels(), false);
+  Workspace sums(queue, static_cast<size_t>(s.parts * p.w_numel()) * sizeof(float));
+  launch(queue, specialise(site, device, p.dtype, tile, Program::gradient),
+         Range(ceil_div(g.depth(), tile.n) * 256, ceil_div(g.shape.out_channels, tile.m), g.groups * s.parts), Range(256, 1, 1), x.data(), y.data(), sums.data(), g.shape,
+         static_cast<int32_t>(g.groups), static_cast<int32_t>(s.pixels));
+  launch(queue, specialise(finish_site, device, p.dtype, tile, Program::gradient), Range(round_up(p.w_numel(), 64)), Range(64), sums.data(), t.w, p.w_numel(),
+         static_cast<int32_t>(p.in_per_group()), static_cast<int32_t>(p.taps()), static_cast<int32_t>(s.parts));
+}
+
+}  // namespace
+
+std::span<const ConvAlgorithm> tensor_core_last_algorithms() {
+  static const ConvAlgorithm algorithms[] = {
+      {"tensor_cores_last", ConvPass::forward, forward_refuses, no_workspace, forward, declines},
+      {"tensor_cores_last", ConvPass::backward_data, data_refuses, no_workspace, backward_data, declines},
+      {"tensor_cores_last", ConvPass::backward_weight, gradient_refuses, no_workspace, backward_weight, declines},
+  };
+  return algorithms;
+}
+
+}  // namespace ocl::ops
