@@ -6,6 +6,7 @@
 //   attention_backward_key     work-group = one key row: dk and dv, walks over the query rows of its group of heads
 #define ONE_LANE 1
 #include "common/attention.clh"
+#include "common/attention_dropout.clh"
 
 #define READ(p, i) LOAD(X_DTYPE, float32, p, i)
 #define COLUMNS (WIDTH / BLOCK > 0 ? WIDTH / BLOCK : 1)
@@ -39,18 +40,6 @@ inline float dot_row(__local const float* x, __global const DATA* y, int width) 
   for (int e = 0; e < width; ++e) sum = fma(x[e], READ(y, e), sum);
   return sum;
 }
-
-// 0 where dropout removes (row, key) of head bh, else the factor of those kept.
-inline float keep_factor(ulong seed, ulong offset, uint threshold, float keep_scale, int bh, int row, int key, int length, int keys) {
-#if DROPOUT
-  uint words[4];
-  philox(seed, DROPOUT_COUNTER(bh, row, key / 64) + key % 16, 0, words);
-  return words[key % 64 / 16] < threshold ? keep_scale : 0;
-#else
-  return 1;
-#endif
-}
-#define KEEP(row, key) keep_factor(seed, offset, threshold, keep_scale, bh, row, key, length, keys)
 
 #ifdef FORWARD
 __kernel __attribute__((reqd_work_group_size(BLOCK, 1, 1))) void attention_forward(

@@ -5,7 +5,7 @@
 //                       stride at a time (csrc/ops/conv/gather.h). Grid of groups: (output channels, pixels, conv groups)
 //   conv_last_gradient  dw[o, k] = sum_p dy[p, o] im2col(x)[p, k] over a share of the pixels. Grid of groups: (k, o, conv groups * shares)
 //   conv_last_finish    adds the shares, in order, into filters [o, channel, tap]. Work-items: elements of the filters
-// Defines: DTYPE, EXACT, TILE_M, TILE_N, GRADIENT (1: the last two kernels, 0: the others).
+// Local range GROUP_ITEMS. Defines: DTYPE, EXACT, TILE_M, TILE_N, WARPS_N, GRADIENT (1: the last two kernels, 0: the others).
 #ifndef DTYPE
 #define DTYPE float32
 #define EXACT 1
@@ -27,7 +27,8 @@
 #define T STORAGE(DTYPE)
 #define GROUP_KERNEL __kernel __attribute__((reqd_work_group_size(GROUP_ITEMS, 1, 1)))
 #define STAGES 3
-#define COPIES(tile) ((tile) / 64)  // chunks of a slab that a work-item copies
+#define COPIES(tile) ((tile) * 4 / GROUP_ITEMS)  // chunks of a slab that a work-item copies
+#define ROWS_APART (GROUP_ITEMS / 4)             // between its chunks along k
 
 inline int taps_of(const GatherShape s) { return s.kernel_size[0] * s.kernel_size[1] * s.kernel_size[2]; }
 inline int pixels_of(const GatherShape s) { return s.output[0] * s.output[1] * s.output[2]; }
@@ -65,12 +66,12 @@ __kernel void conv_last_weights(TENSOR(const T, w), TENSOR(T, packed), const Gat
   {                                                                                                                             \
     _Pragma("unroll") for (int i = 0; i < COPIES(TILE_M); i++) {                                                                \
       const int valid = inside(s, z[i] + dz, y[i] + dy, x[i] + dx);                                                             \
-      COPY_CHUNK(slabs[stage] + CHUNK_ALONG_K(item / 4 + i * 64, item % 4), valid ? source + begin[i] + place + channel : source, valid); \
+      COPY_CHUNK(slabs[stage] + CHUNK_ALONG_K(item / 4 + i * ROWS_APART, item % 4), valid ? source + begin[i] + place + channel : source, valid); \
     }                                                                                                                           \
     _Pragma("unroll") for (int i = 0; i < COPIES(TILE_N); i++) {                                                                \
-      const int valid = item / 4 + i * 64 < columns && k < size;                                                                \
-      COPY_CHUNK(slabs[stage] + SLAB_SIZE(LAYOUT_A, TILE_M) + CHUNK_ALONG_K(item / 4 + i * 64, item % 4),                       \
-                 valid ? filter + (long)i * 64 * size + k : source, valid);                                                     \
+      const int valid = item / 4 + i * ROWS_APART < columns && k < size;                                                                \
+      COPY_CHUNK(slabs[stage] + SLAB_SIZE(LAYOUT_A, TILE_M) + CHUNK_ALONG_K(item / 4 + i * ROWS_APART, item % 4),                       \
+                 valid ? filter + (long)i * ROWS_APART * size + k : source, valid);                                                     \
     }                                                                                                                           \
     k += SLAB;                                                                                                                  \
     NEXT_CHUNK                                                                                                                  \
@@ -86,12 +87,12 @@ GROUP_KERNEL void conv_last_gather(TENSOR(const T, input), TENSOR(const T, w), T
   const long all_in = (long)groups * s.in_channels, all_out = (long)groups * s.out_channels;
   __global const T* source = input + group * s.in_channels;
   __global const T* filter = w + ((long)group * s.out_channels + o0 + item / 4) * size;
-  // windows of the work-item's pixels, 64 apart
+  // windows of the work-item's pixels, ROWS_APART apart
   int z[COPIES(TILE_M)], y[COPIES(TILE_M)], x[COPIES(TILE_M)];
   long begin[COPIES(TILE_M)];
 #pragma unroll
   for (int i = 0; i < COPIES(TILE_M); i++) {
-    const int p = p0 + item / 4 + i * 64, n = p / plane, r = p - n * plane, row = r / s.output[2], depth = row / s.output[1];
+    const int p = p0 + item / 4 + i * ROWS_APART, n = p / plane, r = p - n * plane, row = r / s.output[2], depth = row / s.output[1];
     z[i] = n < s.batch ? depth * s.stride[0] - s.padding[0] : -0x40000000;
     y[i] = (row - depth * s.output[1]) * s.stride[1] - s.padding[1];
     x[i] = (r - row * s.output[2]) * s.stride[2] - s.padding[2];

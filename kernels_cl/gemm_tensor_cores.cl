@@ -1,6 +1,6 @@
-// Tiles of products on tensor cores (common/tensor_cores.clh): a group of 256 work-items computes a TILE_M x TILE_N tile of c. Slices of k as in
-// gemm_simt.cl, whose gemm_simt_finish adds them. Local range 256; grid of groups: (columns of c / TILE_N, rows of c / TILE_M, batch * slices).
-// Defines: DTYPE (float32, bfloat16, float16), EXACT, TILE_M, TILE_N, A_ALONG_K and B_ALONG_K (1: neighbours along k are neighbours in memory, or
+// Tiles of products on tensor cores (common/tensor_cores.clh): a group of GROUP_ITEMS work-items computes a TILE_M x TILE_N tile of c. Slices of k as in
+// gemm_simt.cl, whose gemm_simt_finish adds them. Local range GROUP_ITEMS; grid of groups: (columns of c / TILE_N, rows of c / TILE_M, batch * slices).
+// Defines: DTYPE (float32, bfloat16, float16), OUT_DTYPE (of c and d: DTYPE or float32), EXACT, TILE_M, TILE_N, WARPS_N, A_ALONG_K and B_ALONG_K (1: neighbours along k are neighbours in memory, or
 // nothing is; 0: those along m or n are), and
 //   CHUNKS 1   both operands come in whole aligned chunks of 16 bytes, which are copied to local memory while earlier slabs are multiplied
 //   CHUNKS 0   any strides: the next slab is fetched into registers, unit by unit, while the current one is multiplied
@@ -38,22 +38,23 @@
 #define OPEN_TILE                                                                                          \
   OPEN(const storage_t, a);                                                                                \
   OPEN(const storage_t, b);                                                                                \
-  OPEN(storage_t, c);                                                                                      \
-  OPEN(const storage_t, d);                                                                                \
+  OPEN(result_t, c);                                                                                       \
+  OPEN(const result_t, d);                                                                                 \
   OPEN(T, partial);                                                                                        \
   const int item = get_local_id(0);                                                                        \
   const long batch = get_group_id(2) / plan.slices, slice = get_group_id(2) % plan.slices;                 \
   const long m0 = (long)get_group_id(1) * TILE_M, n0 = (long)get_group_id(0) * TILE_N;                     \
   const int rows = min((long)TILE_M, p.m - m0), columns = min((long)TILE_N, p.n - n0);                     \
   const long start = slice * plan.slice, steps = max(0L, min(plan.slice, p.k - start));                    \
-  a += batch * p.a_batch + m0 * p.a_row + start * p.a_column;                                              \
-  b += batch * p.b_batch + n0 * p.b_column + start * p.b_row;                                              \
+  const long outer = batch / plan.inner, inner = batch - outer * plan.inner;                               \
+  a += outer * plan.a_outer + inner * p.a_batch + m0 * p.a_row + start * p.a_column;                       \
+  b += outer * plan.b_outer + inner / plan.b_group * p.b_batch + n0 * p.b_column + start * p.b_row;        \
   float sum[BLOCKS_M][BLOCKS_N][4];                                                                        \
   EACH_SUM(i, j, e) sum[i][j][e] = 0;
 
 #define CLOSE_TILE                                                                                         \
-  c += batch * p.c_batch;                                                                                  \
-  d += batch * p.d_batch;                                                                                  \
+  c += outer * plan.c_outer + inner * p.c_batch;                                                           \
+  d += outer * plan.c_outer + inner * p.d_batch;                                                           \
   partial += (slice * plan.batch + batch) * p.m * p.n;                                                     \
   EACH_SUM(i, j, e) {                                                                                      \
     const int row = SUM_ROW(item, i, e), column = SUM_COLUMN(item, j, e);                                  \
@@ -64,9 +65,9 @@
   }
 
 #if CHUNKS
-// A work-item copies TILE / 64 chunks of a slab. Element and step of k of its chunk i, relative to the slab; the same chunk's unit in local memory.
-#define COPIES(tile) ((tile) / 64)
-#define COPY_X(ALONG_K, tile, i) ((ALONG_K) ? item / 4 + (i) * 64 : item % ((tile) / CHUNK) * CHUNK)
+// A work-item copies COPIES(TILE) chunks of a slab. Element and step of k of its chunk i, relative to the slab; the same chunk's unit in local memory.
+#define COPIES(tile) ((tile) * 4 / GROUP_ITEMS)
+#define COPY_X(ALONG_K, tile, i) ((ALONG_K) ? item / 4 + (i) * (GROUP_ITEMS / 4) : item % ((tile) / CHUNK) * CHUNK)
 #define COPY_K(ALONG_K, tile, i) ((ALONG_K) ? item % 4 * CHUNK : item / ((tile) / CHUNK) + (i) * (GROUP_ITEMS * CHUNK / (tile)))
 #define COPY_PLACE(ALONG_K, tile, i) ((ALONG_K) ? CHUNK_ALONG_K(COPY_X(ALONG_K, tile, i), item % 4) : CHUNK_ALONG_X(tile, COPY_K(ALONG_K, tile, i), COPY_X(ALONG_K, tile, i)))
 #define STAGES 3

@@ -77,3 +77,53 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void reduce_simt(OUT
   }
   if (lane == 0 && o < shape.outputs) store_result(s, o, split, first, &shape, y, y_index, partial, partial_index, param);
 }
+
+// A group of FINISHERS work-items combines the partial states of an output: each a run of splits in their order, then neighbouring runs.
+#define FINISHERS 64
+__kernel __attribute__((reqd_work_group_size(FINISHERS, 1, 1))) void reduce_final(TENSOR(const STORAGE(ACC), partial), TENSOR(const long, partial_index),
+                                                                                 TENSOR(STORAGE(OUT), y), TENSOR(long, y_index), Shape shape, long splits,
+                                                                                 VALUE(PARAM) param) {
+  OPEN(const STORAGE(ACC), partial);
+  OPEN(const long, partial_index);
+  OPEN(STORAGE(OUT), y);
+  OPEN(long, y_index);
+  __local VALUE(ACC) values[FINISHERS];
+#if INDEXED
+  __local long indices[FINISHERS];
+  long best_index = 0;
+#endif
+  const int item = get_local_id(0);
+  const long o = get_group_id(0), run = (splits + FINISHERS - 1) / FINISHERS, begin = item * run, end = MIN_OF(begin + run, splits);
+  VALUE(ACC) best = CONSTANT(1, IDENTITY);
+  for (long split = begin; split < end; ++split) {
+    const VALUE(ACC) v = partial[split * shape.outputs + o];
+#if INDEXED
+    // chunks are in the order of the indices, so an earlier one wins a tie
+    if (split == begin || BETTER(best, v)) best = v, best_index = partial_index[split * shape.outputs + o];
+#else
+    best = split == begin ? v : COMBINE_VALUES(1, best, v);
+#endif
+  }
+  for (int distance = 1; distance < FINISHERS; distance *= 2) {
+    barrier(CLK_LOCAL_MEM_FENCE);
+    values[item] = best;
+#if INDEXED
+    indices[item] = best_index;
+#endif
+    barrier(CLK_LOCAL_MEM_FENCE);
+    const int other = item + distance;
+    if (item % (2 * distance) == 0 && other * run < splits) {
+#if INDEXED
+      if (BETTER(best, values[other])) best = values[other], best_index = indices[other];
+#else
+      best = COMBINE_VALUES(1, best, values[other]);
+#endif
+    }
+  }
+  if (item > 0) return;
+#if INDEXED
+  if (shape.has_index) y_index[offset_of(o, shape.kept, shape.kept_size, shape.kept_index)] = best_index;
+  if (!shape.has_y) return;
+#endif
+  STORE(OUT, ACC, y, offset_of(o, shape.kept, shape.kept_size, shape.kept_y), FINISH(best));
+}

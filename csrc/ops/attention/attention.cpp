@@ -1,4 +1,4 @@
-#include "ops/attention/attention.h"
+#include "ops/attention/products.h"
 
 #include <cmath>
 #include <stdexcept>
@@ -90,6 +90,7 @@ void attention(Queue& queue, const TensorView& q, const TensorView& k, const Ten
   const Problem p = problem(device, q, k, v, bias, options);
   check(out.size(0) == p.batch && out.size(1) == p.heads && out.size(2) == p.length && out.size(3) == p.value_width && out.stride(3) == 1,
         "result does not match", out, q);
+  if (attention_detail::by_products(device, q, k)) return attention_detail::forward_by_products(queue, q, k, v, bias, out, lse, options);
   static KernelSite fat("attention.cl", "attention_forward"), simt("attention_simt.cl", "attention_forward");
   Kernel& run = kernel(fat, simt, device, "FORWARD", q.dtype, p, bool(bias), options.dropout > 0);
   const size_t heads = static_cast<size_t>(p.batch * p.heads), rows = static_cast<size_t>(p.length);
@@ -117,6 +118,8 @@ void attention_backward(Queue& queue, const TensorView& q, const TensorView& k, 
   launch(queue, kernel(delta_fat, delta_simt, device, "BACKWARD", q.dtype, p, bool(bias), dropped),
          device.fat() ? Range(ceil_div(rows, block), heads) : Range(rows * block, heads), local, out.data, dout.data, delta.data(), STRIDES_OF(out),
          STRIDES_OF(dout), p.heads, p.length, p.value_width);
+  if (attention_detail::by_products(device, q, k))
+    return attention_detail::backward_by_products(queue, q, k, v, bias, dout, lse, delta.data(), dq, dk, dv, options);
   const TensorView mask = bias ? bias : no_bias();
   const auto run = [&](Kernel& backward, const Range& global) {
     launch(queue, backward, global, device.fat() ? Range(1) : local, q.data, k.data, v.data, mask.data, dout.data, lse.data, delta.data(), dq.data,

@@ -57,7 +57,7 @@ void launch_gemm(Queue& queue, Kernel& kernel, const Range& grid, const Range& g
 SlicePlan plan_slices(const GemmProblem& p, const Device& device, int tile_m, int tile_n) {
   const int64_t tiles = p.batch * ceil_div(p.m, tile_m) * ceil_div(p.n, tile_n), wanted = 2 * device.capabilities().compute_units;
   constexpr int64_t slab = 32, least_slice = 256;
-  SlicePlan plan{std::max<int64_t>(p.k, 1), p.batch, 1, p.a[1] == 1 ? 0 : 1, p.b[2] == 1 ? 0 : 1};
+  SlicePlan plan{std::max<int64_t>(p.k, 1), p.batch, std::max<int64_t>(p.batch, 1), 0, 0, 0, 1, p.a[1] == 1 ? 0 : 1, p.b[2] == 1 ? 0 : 1};
   if (tiles < wanted && p.k >= 2 * least_slice) {
     const int64_t slices = std::min({ceil_div(wanted, tiles), p.k / least_slice, int64_t{64}});
     plan.slice = round_up(ceil_div(p.k, slices), slab);

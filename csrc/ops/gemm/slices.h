@@ -5,10 +5,11 @@
 
 namespace ocl::ops::gemm_detail {
 
-// Mirrors slice_plan in kernels_cl/common/gemm_slices.clh.
+// Mirrors slice_plan in kernels_cl/common/gemm_slices.clh: slices of k, and where the matrices of a batch begin.
 struct SlicePlan {
   int64_t slice, batch;
-  int32_t slices, a_mode, b_mode, unused = 0;
+  int64_t inner, a_outer = 0, b_outer = 0, c_outer = 0;  // rows of `inner` matrices
+  int32_t slices, a_mode, b_mode, b_group = 1;
 };
 
 // As many slices of at least 256 steps as keep the device busy, when c has tiles of tile_m x tile_n.

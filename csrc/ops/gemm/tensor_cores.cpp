@@ -3,10 +3,15 @@
 #include "opencl/tensor_cores.h"
 #include "ops/core/precision.h"
 #include "ops/gemm/slices.h"
+#include "ops/gemm/tensor_cores.h"
 
 #include <algorithm>
+#include <array>
 
-namespace ocl::ops::gemm_detail {
+namespace ocl::ops {
+
+using namespace gemm_detail;
+
 namespace {
 
 struct Tile {
@@ -27,11 +32,12 @@ struct Access {
   bool along_k, chunks;
 };
 
-Access access_of(const void* address, const GemmProblem& p, int64_t batch_stride, int64_t panel_stride, int64_t k_stride, int64_t panel) {
+Access access_of(const void* address, const GemmProblem& p, std::array<int64_t, 2> batch_strides, int64_t panel_stride, int64_t k_stride, int64_t panel) {
   const int64_t chunk = 16 / static_cast<int64_t>(size_of(p.dtype));
   const bool along_k = panel_stride != 1 || k_stride == 1;
   const int64_t inner = along_k ? k_stride : panel_stride, outer = along_k ? panel_stride : k_stride, length = along_k ? p.k : panel;
-  return {along_k, inner == 1 && outer % chunk == 0 && length % chunk == 0 && batch_stride % chunk == 0 && reinterpret_cast<uintptr_t>(address) % 16 == 0};
+  const bool whole = outer % chunk == 0 && length % chunk == 0 && batch_strides[0] % chunk == 0 && batch_strides[1] % chunk == 0;
+  return {along_k, inner == 1 && whole && reinterpret_cast<uintptr_t>(address) % 16 == 0};
 }
 
 const char* refuses(const GemmProblem& p, const Device& device) {
@@ -51,26 +57,40 @@ SlicePlan plan_of(const GemmProblem& p, const Device& device) {
 
 size_t workspace(const GemmProblem& p, const Device& device) { return slices_workspace(p, plan_of(p, device)); }
 
-void run(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* partial) {
+// Two warps along n read less of local memory, which is what binds single products; three take longer than the reading, and need the registers.
+int warps_n(bool chunks, bool exact) { return chunks && !exact ? 2 : 4; }
+
+void run_planned(Queue& queue, const GemmProblem& p, const GemmOperands& o, const SlicePlan& plan, Tile tile, DType out, void* partial) {
   static KernelSite site("gemm_tensor_cores.cl", "gemm_tensor_cores");
-  const Tile tile = tile_of(p, queue.device());
-  const Access a = access_of(o.a, p, p.a[0], p.a[1], p.a[2], p.m), b = access_of(o.b, p, p.b[0], p.b[2], p.b[1], p.n);
-  const bool exact = !allows_tf32(Tf32::gemm);
-  const bool chunks = a.chunks && b.chunks;
-  const Variant variant = Variant().add(p.dtype).add(exact, 1).add(tile.m == 128, 1).add(tile.n == 128, 1).add(a.along_k, 1).add(b.along_k, 1).add(chunks, 1);
+  const Access a = access_of(o.a, p, {p.a[0], plan.a_outer}, p.a[1], p.a[2], p.m), b = access_of(o.b, p, {p.b[0], plan.b_outer}, p.b[2], p.b[1], p.n);
+  const bool exact = p.dtype == DType::float32 && !allows_tf32(Tf32::gemm), chunks = a.chunks && b.chunks;
+  const int warps = warps_n(chunks, exact);
+  const Variant variant =
+      Variant().add(p.dtype).add(out).add(exact, 1).add(tile.m == 128, 1).add(tile.n == 128, 1).add(a.along_k, 1).add(b.along_k, 1).add(chunks, 1);
   Kernel& kernel = site.get(queue.device(), variant, [&] {
     Defines defines;
     dtype(defines, "DTYPE", p.dtype);
+    dtype(defines, "OUT_DTYPE", out);
     add_tensor_core_defines(defines);
-    if (chunks) defines.add("MOST_REGISTERS", 128);  // two groups to a unit
-    defines.add("EXACT", exact).add("TILE_M", tile.m).add("TILE_N", tile.n);
+    if (chunks && exact) defines.add("MOST_REGISTERS", 128);  // two groups to a unit
+    defines.add("EXACT", exact).add("TILE_M", tile.m).add("TILE_N", tile.n).add("WARPS_N", warps);
     return defines.add("A_ALONG_K", a.along_k).add("B_ALONG_K", b.along_k).add("CHUNKS", chunks);
   });
-  run_slices(queue, kernel, p, o, plan_of(p, queue.device()), tile.m, tile.n, Range(256, 1, 1), partial);
+  run_slices(queue, kernel, p, o, plan, tile.m, tile.n, Range(static_cast<size_t>(warps) * 64, 1, 1), partial);
+}
+
+void run(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* partial) {
+  run_planned(queue, p, o, plan_of(p, queue.device()), tile_of(p, queue.device()), p.dtype, partial);
 }
 
 }  // namespace
 
-const GemmAlgorithm tensor_cores{"tensor_cores", refuses, declines, workspace, run};
+void multiply_rows_of_matrices(Queue& queue, const GemmProblem& p, const GemmOperands& o, const MatrixRows& rows, DType out) {
+  const Tile tile = tile_of(p, queue.device());
+  SlicePlan plan{std::max<int64_t>(p.k, 1), p.batch, rows.inner, rows.a_outer, rows.b_outer, rows.c_outer, 1, 0, 0, static_cast<int32_t>(rows.b_group)};
+  run_planned(queue, p, o, plan, tile, out, nullptr);
+}
 
-}  // namespace ocl::ops::gemm_detail
+const GemmAlgorithm gemm_detail::tensor_cores{"tensor_cores", refuses, declines, workspace, run};
+
+}  // namespace ocl::ops

@@ -58,22 +58,23 @@ void append(IndexedWalk& walk, const std::vector<Dim>& dims, int64_t& count) {
   }
 }
 
-Defines defines_of(const Device& device, DType type, DType index, Combine combine, bool atomic) {
+Defines defines_of(const Device& device, DType type, DType index, Combine combine, bool atomic, size_t bytes) {
   Defines defines;
   dtype(defines, "INDEX_DTYPE", index);
-  if (combine == Combine::assign) return defines.add("BYTES", static_cast<int64_t>(size_of(type)));
+  if (combine == Combine::assign) return defines.add("BYTES", static_cast<int64_t>(bytes));
   dtype(defines, "D", type);
   return add_atomic_defines(defines.add("COMBINE", static_cast<int64_t>(combine)), device, atomic);
 }
 
-Kernel& kernel_of(Device& device, DType type, DType index, Combine combine, bool atomic) {
+// `bytes`: of an element that is assigned.
+Kernel& kernel_of(Device& device, DType type, DType index, Combine combine, bool atomic, size_t bytes) {
   static KernelSite copy_fat("index.cl", "index_fat"), copy_simt("index.cl", "index_simt");
   static KernelSite accumulate_fat("scatter.cl", "scatter_fat"), accumulate_simt("scatter.cl", "scatter_simt");
   const bool assign = combine == Combine::assign;
   KernelSite& site = assign ? (device.fat() ? copy_fat : copy_simt) : (device.fat() ? accumulate_fat : accumulate_simt);
-  const Variant variant = assign ? Variant().add(size_of(type), 6).add(index)
+  const Variant variant = assign ? Variant().add(bytes, 6).add(index)
                                  : Variant().add(type).add(index).add(static_cast<uint64_t>(combine), 3).add(atomic, 1);
-  return site.get(device, variant, [&] { return defines_of(device, type, index, combine, atomic); });
+  return site.get(device, variant, [&] { return defines_of(device, type, index, combine, atomic, bytes); });
 }
 
 // How a fat launch is cut: blocks of the outer dimensions, blocks of the inner dimension, classes of destination indices.
@@ -110,6 +111,25 @@ void check(const IndexedOperands& operands) {
     throw std::invalid_argument("indexing: indices must be int64 or int32");
 }
 
+// Rows of neighbours as rows of elements of up to 16 bytes, where all of them begin and end with whole ones; returns an element's bytes.
+size_t widen(IndexedPlan& plan, const IndexedOperands& operands) {
+  IndexedWalk& walk = plan.walk;
+  const size_t bytes = size_of(operands.destination.dtype);
+  if (walk.from_value || walk.inner_dst != 1 || walk.inner_src != 1 || walk.inner_idx != 0 || !plan.inner_is_free) return bytes;
+  const auto fits = [&](size_t wide) {
+    const auto factor = static_cast<int64_t>(wide / bytes);
+    bool whole = walk.inner % factor == 0 && walk.dst_step % factor == 0 && walk.src_step % factor == 0;
+    for (int d = 0; d < walk.dims; ++d) whole = whole && walk.dst[d] % factor == 0 && walk.src[d] % factor == 0;
+    return whole && reinterpret_cast<uintptr_t>(operands.destination.data) % wide == 0 && reinterpret_cast<uintptr_t>(operands.source.data) % wide == 0;
+  };
+  size_t wide = 16;
+  while (wide > bytes && !fits(wide)) wide /= 2;
+  const auto factor = static_cast<int64_t>(wide / bytes);
+  walk.inner /= factor, walk.dst_step /= factor, walk.src_step /= factor;
+  for (int d = 0; d < walk.dims; ++d) walk.dst[d] /= factor, walk.src[d] /= factor;
+  return wide;
+}
+
 // Whole rows picked by index, enough of them for every task to have some.
 bool picks_rows(const IndexedPlan& plan, const Device& device, DType type) {
   const IndexedWalk& walk = plan.walk;
@@ -121,7 +141,7 @@ void pick_rows(Queue& queue, const IndexedOperands& operands, const IndexedWalk&
   static KernelSite rows_site("index.cl", "index_rows");
   Device& device = queue.device();
   const DType type = operands.destination.dtype, index = operands.index.dtype;
-  Kernel& kernel = rows_site.get(device, Variant().add(size_of(type), 6).add(index), [&] { return defines_of(device, type, index, Combine::assign, false); });
+  Kernel& kernel = rows_site.get(device, Variant().add(size_of(type), 6).add(index), [&] { return defines_of(device, type, index, Combine::assign, false, size_of(type)); });
   const int64_t block = ceil_div(walk.outer, fat_tasks(device, walk.outer * walk.inner));
   launch(queue, kernel, Range(ceil_div(walk.outer, block)), Range(1), operands.destination.data, operands.source.data, operands.index.data,
          device_errors(device).data(), site.code(), int32_t{operands.checked}, walk.outer, walk.inner, walk.lowest, walk.limit, walk.dst[0], walk.src[0],
@@ -169,7 +189,8 @@ void indexed(Queue& queue, const IndexedOperands& operands, Combine combine, boo
   const DType type = operands.destination.dtype;
   const DType index = operands.side == IndexSide::none ? DType::int64 : operands.index.dtype;
   if (combine != Combine::assign) require_dtype(device, type, "indexing");
-  const IndexedPlan plan = plan_indexed(operands);
+  IndexedPlan plan = plan_indexed(operands);
+  const size_t bytes = combine == Combine::assign && !device.fat() ? widen(plan, operands) : size_of(type);
   const IndexedWalk& walk = plan.walk;
   if (combine == Combine::assign && picks_rows(plan, device, type)) return pick_rows(queue, operands, walk, site);
   const auto run = [&](Kernel& kernel, Range global, Range local, int64_t a, int64_t b, int64_t parts) {
@@ -179,7 +200,7 @@ void indexed(Queue& queue, const IndexedOperands& operands, Combine combine, boo
   if (device.fat()) {
     const Cut cut = cut_fat(plan, device);
     const int64_t tasks = ceil_div(walk.outer, cut.outer_block) * ceil_div(walk.inner, cut.inner_block) * cut.parts;
-    run(kernel_of(device, type, index, combine, false), Range(tasks), Range(1), cut.outer_block, cut.inner_block, cut.parts);
+    run(kernel_of(device, type, index, combine, false, bytes), Range(tasks), Range(1), cut.outer_block, cut.inner_block, cut.parts);
     return;
   }
   // SIMT: one work-item per element, or per destination line that it walks in order.
@@ -190,7 +211,7 @@ void indexed(Queue& queue, const IndexedOperands& operands, Combine combine, boo
   int64_t parts = 1;
   if (ordered)
     while (lines * parts < 4096) parts *= 2;
-  run(kernel_of(device, type, index, combine, atomic), Range(round_up(lines * parts, 256)), Range(256), inner_block, int64_t{ordered}, parts);
+  run(kernel_of(device, type, index, combine, atomic, bytes), Range(round_up(lines * parts, 256)), Range(256), inner_block, int64_t{ordered}, parts);
 }
 
 namespace {

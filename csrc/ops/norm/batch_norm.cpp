@@ -90,7 +90,7 @@ int64_t count_parts(const Device& device, const Problem& p) {
   if (p.rows) {
     const int64_t blocks = ceil_div(p.x.channels, device.fat() ? p.block : 32);
     const int64_t cached = device.fat() ? 512 : 256;  // rows: a part stays in the cache between its two sweeps
-    return std::clamp<int64_t>(p.count() / cached, 1, device.fat() ? int64_t{1} << 14 : std::max<int64_t>(1, 64 * units / blocks));
+    return std::clamp<int64_t>(p.count() / cached, 1, device.fat() ? int64_t{1} << 14 : std::max<int64_t>(1, 16 * units / blocks));
   }
   const int64_t wanted = ceil_div((device.fat() ? 4 : 8) * units, p.x.channels);
   const int64_t parts = std::min(wanted, std::max<int64_t>(1, p.count() / 4096));
@@ -113,6 +113,8 @@ Kernel& kernel(KernelSite& site, Device& device, DType x, DType w, DType r) {
 Range channel_range(const Device& device, int64_t channels) {
   return device.fat() ? Range(std::min<int64_t>(channels, device.capabilities().compute_units)) : Range(round_up(channels, 64));
 }
+// Of kernels that combine parts: a group to a channel.
+Range combining_range(const Device& device, int64_t channels) { return device.fat() ? channel_range(device, channels) : Range(static_cast<size_t>(channels) * 64); }
 Range channel_local(const Device& device) { return device.fat() ? Range(1) : Range(64); }
 
 // The elementwise step: y = f(x, coefficients) with the kernels' common leading arguments.
@@ -194,7 +196,7 @@ void batch_norm_forward(Queue& queue, const BatchNormForward& a) {
       else
         launch(queue, kernel(device.fat() ? fat_planes_statistics : simt_planes_statistics, device, x, w, r), global, local, a.x.data,
                partial.data(), p.planes(), static_cast<int32_t>(parts));
-      launch(queue, kernel(combine_statistics, device, x, w, r), channel_range(device, p.x.channels), channel_local(device), partial.data(),
+      launch(queue, kernel(combine_statistics, device, x, w, r), combining_range(device, p.x.channels), channel_local(device), partial.data(),
              coefficients.data(), a.weight.data, a.bias.data, running_mean, running_var, a.save_mean.data, a.save_invstd.data, rule, p.x.channels,
              p.padded, static_cast<int32_t>(parts));
     } else {
@@ -242,7 +244,7 @@ void batch_norm_backward(Queue& queue, const BatchNormBackward& a) {
     else
       launch(queue, kernel(device.fat() ? fat_planes_sums : simt_planes_sums, device, x, w, r), global, local, a.x.data, a.grad.data, mean,
              partial.data(), p.planes(), static_cast<int32_t>(parts));
-    launch(queue, kernel(combine_gradients, device, x, w, r), channel_range(device, p.x.channels), channel_local(device), partial.data(),
+    launch(queue, kernel(combine_gradients, device, x, w, r), combining_range(device, p.x.channels), channel_local(device), partial.data(),
            coefficients.data(), a.weight.data, invstd, a.grad_weight.data, a.grad_bias.data, static_cast<T>(p.count()), p.x.channels, p.padded,
            static_cast<int32_t>(parts));
     if (!a.grad_input) return;

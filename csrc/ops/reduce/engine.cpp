@@ -106,10 +106,11 @@ void ReduceEngine::finish(const ReducePlan& plan, const void* partial, const voi
   const uint64_t variant = Variant().add(static_cast<uint64_t>(row_.op), 6).add(in_).add(accumulator_).add(out_);
   Kernel& kernel = (device.fat() ? sites.final : sites.simt_final).get(device, variant, [&] { return make_defines(row_, in_, accumulator_, out_); });
   ReduceShape shape = plan.shape;
-  shape.per_task = device.fat() ? 256 : 1;
-  const size_t tasks = ceil_div(shape.outputs, shape.per_task);
+  constexpr size_t finishers = 64;  // mirrors reduce_simt.cl
+  shape.per_task = 256;
+  const Range range = device.fat() ? Range(ceil_div(shape.outputs, shape.per_task)) : Range(static_cast<size_t>(shape.outputs) * finishers);
   with_parameter(parameter, [&](auto value) {
-    launch(queue_, kernel, Range(tasks), task_group(device), partial, partial_index, data.y, data.index, shape, plan.shape.splits, value);
+    launch(queue_, kernel, range, device.fat() ? task_group(device) : Range(finishers), partial, partial_index, data.y, data.index, shape, plan.shape.splits, value);
   });
 }
 

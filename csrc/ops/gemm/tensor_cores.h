@@ -1,0 +1,16 @@
+// Products on tensor cores with more freedom than a gemm problem has; only where has_tensor_cores(device) (opencl/tensor_cores.h).
+#pragma once
+
+#include "ops/gemm/gemm.h"
+
+namespace ocl::ops {
+
+// The matrices of a batch in rows of `inner`: matrix i of row r begins at r * a_outer + i * a[0] (a and c), r * b_outer + i / b_group * b[0] (b).
+struct MatrixRows {
+  int64_t inner, a_outer, b_outer, c_outer, b_group = 1;
+};
+
+// As gemm(), for float32 and the half types; c and d are of dtype `out`: the operands' or float32.
+void multiply_rows_of_matrices(Queue& queue, const GemmProblem& p, const GemmOperands& o, const MatrixRows& rows, DType out);
+
+}  // namespace ocl::ops
