@@ -352,12 +352,16 @@ TASK_KERNEL void elementwise_strided(PARAMETERS, Geometry g, long row_share, lon
     NEXT_ROW
   }
 #else
-  for (long e = get_global_id(0); e < rows * n; e += get_global_size(0)) {
-    const long row = divide(e, n), j = e - row * n;
+  const int several = n % 4 == 0 ? 4 : 1;  // neighbours that share the way to their row
+  for (long e = get_global_id(0) * several; e < rows * n; e += get_global_size(0) * several) {
+    const long row = divide(e, n), begin = e - row * n;
     ROW_OFFSETS(row)
-    G0 G1 G2 G3
-    EVALUATE(r);
-    STORE_T(y, o0 + j * g.strides[0][0], r);
+    for (int u = 0; u < several; u++) {
+      const long j = begin + u;
+      G0 G1 G2 G3
+      EVALUATE(r);
+      STORE_T(y, o0 + j * g.strides[0][0], r);
+    }
   }
 #endif
 }

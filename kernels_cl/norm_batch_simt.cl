@@ -1,7 +1,8 @@
-// Batch normalisation, SIMT kernels: the same steps and layouts as norm_batch.cl and norm_batch_backward.cl. Statistics by Welford's
-// update per work-item and Chan's combination in local memory.
+// Batch normalisation, SIMT kernels: the same steps and layouts as norm_batch.cl and norm_batch_backward.cl. Statistics by Chan's
+// combination of the work-items' moments in local memory.
 // Work-groups: 256 items. planes_*: one group per (channel, part). rows_*: 32 channels x 8 rows per group and part.
 // Defines: X_DTYPE, W_DTYPE, R_DTYPE, LANES.
+#include "common/divide.clh"
 #include "common/norm_batch.clh"
 
 #define ITEMS 256
@@ -13,11 +14,26 @@ typedef struct {
   acc count, mean, squares;
 } Welford;
 
-inline void add_value(Welford* w, acc v) {
-  w->count += 1;
-  const acc delta = v - w->mean;
-  w->mean += delta / w->count;
-  w->squares += delta * (v - w->mean);
+// Sums of a work-item's values relative to the first of them, which is as good as near their mean; made into moments at the end.
+typedef struct {
+  acc count, shift, sum, squares;
+} Shifted;
+
+inline void add_value(Shifted* s, acc v) {
+  if (s->count == 0 && fabs(v) < INFINITY) s->shift = v;
+  const acc d = v - s->shift;
+  s->count += 1;
+  s->sum += d;
+  s->squares = fma(d, d, s->squares);
+}
+inline Welford moments_of(Shifted s) {
+  Welford w = {s.count, s.shift, 0};
+  if (s.count == 0) return w;
+  const acc mean = s.sum / s.count;
+  w.mean += mean;
+  w.squares = fmax(s.squares - s.sum * mean, (acc)0);
+  if (s.squares != s.squares) w.squares = s.squares;
+  return w;
 }
 
 inline Welford merged(Welford a, Welford b) {
@@ -40,17 +56,29 @@ inline Welford merged(Welford a, Welford b) {
   }                                                                       \
   barrier(CLK_LOCAL_MEM_FENCE);
 
-// Walks (n, p) of a part, ITEMS apart, without a division per element.
-#define EACH_OF_PART(body)                                                                  \
-  {                                                                                         \
+// Walks (n, p) of a part, ITEMS apart, without a division per element; BATCH elements are loaded (LOADS, with n_ and p_, into v_ and w_) before
+// they are used (USE).
+#define BATCH 4
+#define EACH_OF_PART(LOADS, USE)                                                                               \
+  {                                                                                                            \
     const long width_ = p1 - p0, step_n_ = width_ ? ITEMS / width_ : 0, step_p_ = width_ ? ITEMS % width_ : 0; \
-    if (width_ > 0)                                                                         \
-      for (long n = n0 + item / width_, p = p0 + item % width_; n < n1;) {                  \
-        body;                                                                               \
-        n += step_n_;                                                                       \
-        p += step_p_;                                                                       \
-        if (p >= p1) p -= width_, ++n;                                                      \
-      }                                                                                     \
+    if (width_ > 0)                                                                                            \
+      for (long n = n0 + item / width_, p = p0 + item % width_; n < n1;) {                                     \
+        acc v[BATCH], w[BATCH];                                                                                \
+        int many = 0;                                                                                          \
+        _Pragma("unroll") for (int u = 0; u < BATCH; u++) {                                                    \
+          v[u] = w[u] = 0;                                                                                     \
+          if (n < n1) {                                                                                        \
+            LOADS;                                                                                             \
+            many = u + 1;                                                                                      \
+          }                                                                                                    \
+          n += step_n_;                                                                                        \
+          p += step_p_;                                                                                        \
+          if (p >= p1) p -= width_, ++n;                                                                       \
+        }                                                                                                      \
+        _Pragma("unroll") for (int u = 0; u < BATCH; u++)                                                      \
+          if (u < many) USE;                                                                                   \
+      }                                                                                                        \
   }
 
 inline void put_statistics(__global acc* partial, long padded, long part, long c, Welford w) {
@@ -69,9 +97,9 @@ SIMT_KERNEL void planes_statistics(TENSOR(const X, x), TENSOR(acc, partial), Pla
   long n0, n1, p0, p1;
   part_range(shape, parts, part, &n0, &n1, &p0, &p1);
   x += c * shape.x_channel;
-  Welford mine = {0, 0, 0};
-  EACH_OF_PART(add_value(&mine, LOADX(X_DTYPE, x, n * shape.x_batch + p)));
-  REDUCE(shared, mine, 1, merged);
+  Shifted mine = {0, 0, 0, 0};
+  EACH_OF_PART(v[u] = LOADX(X_DTYPE, x, n * shape.x_batch + p), add_value(&mine, v[u]));
+  REDUCE(shared, moments_of(mine), 1, merged);
   if (item == 0) put_statistics(partial, shape.padded, part, c, shared[0]);
 }
 
@@ -81,11 +109,19 @@ SIMT_KERNEL void rows_statistics(TENSOR(const X, x), TENSOR(acc, partial), RowSh
   __local Welford shared[ITEMS];
   const int item = get_local_id(0), part = get_group_id(1);
   const long c = get_group_id(0) * ROW_CHANNELS + item % ROW_CHANNELS, r1 = shape.rows * (part + 1) / parts;
-  Welford mine = {0, 0, 0};
-  if (c < shape.channels)
-    for (long r = shape.rows * part / parts + item / ROW_CHANNELS; r < r1; r += ROW_ITEMS)
-      add_value(&mine, LOADX(X_DTYPE, x, r * shape.x_row + c));
-  REDUCE(shared, mine, ROW_CHANNELS, merged);
+  Shifted mine = {0, 0, 0, 0};
+  if (c < shape.channels) {
+    long r = shape.rows * part / parts + item / ROW_CHANNELS;
+    for (; r + (BATCH - 1) * ROW_ITEMS < r1; r += BATCH * ROW_ITEMS) {
+      acc v[BATCH];
+#pragma unroll
+      for (int u = 0; u < BATCH; u++) v[u] = LOADX(X_DTYPE, x, (r + u * ROW_ITEMS) * shape.x_row + c);
+#pragma unroll
+      for (int u = 0; u < BATCH; u++) add_value(&mine, v[u]);
+    }
+    for (; r < r1; r += ROW_ITEMS) add_value(&mine, LOADX(X_DTYPE, x, r * shape.x_row + c));
+  }
+  REDUCE(shared, moments_of(mine), ROW_CHANNELS, merged);
   if (item < ROW_CHANNELS && c < shape.channels) put_statistics(partial, shape.padded, part, c, shared[item]);
 }
 
@@ -123,7 +159,7 @@ SIMT_KERNEL void planes_sums(TENSOR(const X, x), TENSOR(const X, g), TENSOR(cons
   g += c * shape.y_channel;
   const acc m = mean[c];
   Sums mine = {0, 0};
-  EACH_OF_PART(add_gradient(&mine, LOADX(X_DTYPE, g, n * shape.y_batch + p), LOADX(X_DTYPE, x, n * shape.x_batch + p), m));
+  EACH_OF_PART(v[u] = LOADX(X_DTYPE, g, n * shape.y_batch + p); w[u] = LOADX(X_DTYPE, x, n * shape.x_batch + p), add_gradient(&mine, v[u], w[u], m));
   REDUCE(shared, mine, 1, added);
   if (item == 0) put_sums(partial, shape.padded, part, c, shared[0]);
 }
@@ -139,7 +175,18 @@ SIMT_KERNEL void rows_sums(TENSOR(const X, x), TENSOR(const X, g), TENSOR(const 
   Sums mine = {0, 0};
   if (c < shape.channels) {
     const acc m = mean[c];
-    for (long r = shape.rows * part / parts + item / ROW_CHANNELS; r < r1; r += ROW_ITEMS)
+    long r = shape.rows * part / parts + item / ROW_CHANNELS;
+    for (; r + (BATCH - 1) * ROW_ITEMS < r1; r += BATCH * ROW_ITEMS) {
+      acc v[BATCH], w[BATCH];
+#pragma unroll
+      for (int u = 0; u < BATCH; u++) {
+        v[u] = LOADX(X_DTYPE, g, (r + u * ROW_ITEMS) * shape.y_row + c);
+        w[u] = LOADX(X_DTYPE, x, (r + u * ROW_ITEMS) * shape.x_row + c);
+      }
+#pragma unroll
+      for (int u = 0; u < BATCH; u++) add_gradient(&mine, v[u], w[u], m);
+    }
+    for (; r < r1; r += ROW_ITEMS)
       add_gradient(&mine, LOADX(X_DTYPE, g, r * shape.y_row + c), LOADX(X_DTYPE, x, r * shape.x_row + c), m);
   }
   REDUCE(shared, mine, ROW_CHANNELS, added);
@@ -153,7 +200,7 @@ __kernel void elements_apply(TENSOR(const X, x), TENSOR(X, y), TENSOR(const acc,
   OPEN_RESTRICT(const acc, coefficients);
   const long total = shape.batch * shape.channels * shape.inner;
   for (long i = get_global_id(0); i < total; i += get_global_size(0)) {
-    const long plane = i / shape.inner, p = i - plane * shape.inner, n = plane / shape.channels, c = plane - n * shape.channels;
+    const long plane = divide(i, shape.inner), p = i - plane * shape.inner, n = divide(plane, shape.channels), c = plane - n * shape.channels;
     const acc v = fma(LOADX(X_DTYPE, x, n * shape.x_batch + c * shape.x_channel + p), coefficients[c], coefficients[shape.padded + c]);
     STOREX(X_DTYPE, y, n * shape.y_batch + c * shape.y_channel + p, relu && v < 0 ? 0 : v);
   }
@@ -168,7 +215,7 @@ __kernel void elements_gradient(TENSOR(const X, x), TENSOR(const X, g), TENSOR(X
   OPEN_RESTRICT(const acc, coefficients);
   const long total = shape.batch * shape.channels * shape.inner;
   for (long i = get_global_id(0); i < total; i += get_global_size(0)) {
-    const long plane = i / shape.inner, p = i - plane * shape.inner, n = plane / shape.channels, c = plane - n * shape.channels;
+    const long plane = divide(i, shape.inner), p = i - plane * shape.inner, n = divide(plane, shape.channels), c = plane - n * shape.channels;
     acc v = coefficients[c] * LOADX(X_DTYPE, g, n * shape.y_batch + c * shape.y_channel + p);
     if (train)
       v += fma(coefficients[shape.padded + c], LOADX(X_DTYPE, x, n * shape.x_batch + c * shape.x_channel + p) - mean[c],

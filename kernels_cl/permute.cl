@@ -140,9 +140,10 @@ FAT_KERNEL void permute_rows(TENSOR(const T, from), TENSOR(T, to), permute_geome
 #endif
 
 #else
-#define TILE 16
+#define TILE 32
+#define ROWS 8  // of a tile that the group's work-items hold at once
 
-__kernel __attribute__((reqd_work_group_size(TILE, TILE, 1)))
+__kernel __attribute__((reqd_work_group_size(TILE, ROWS, 1)))
 void permute_simt(TENSOR(const T, from), TENSOR(T, to), permute_geometry g) {
   OPEN(const T, from); OPEN(T, to);
   __local T tile[TILE][TILE + 1];
@@ -150,8 +151,12 @@ void permute_simt(TENSOR(const T, from), TENSOR(T, to), permute_geometry g) {
   const long i = (long)get_group_id(0) * TILE, j = (long)get_group_id(1) * TILE;
   long f, t;
   batch_offsets(&g, get_group_id(2), &f, &t);
-  if (i + y < g.size0 && j + x < g.size1) tile[y][x] = from[f + (i + y) * g.from0 + j + x];
+#pragma unroll
+  for (int r = 0; r < TILE; r += ROWS)
+    if (i + y + r < g.size0 && j + x < g.size1) tile[y + r][x] = from[f + (i + y + r) * g.from0 + j + x];
   barrier(CLK_LOCAL_MEM_FENCE);
-  if (i + x < g.size0 && j + y < g.size1) to[t + (j + y) * g.to1 + i + x] = tile[x][y];
+#pragma unroll
+  for (int r = 0; r < TILE; r += ROWS)
+    if (i + x < g.size0 && j + y + r < g.size1) to[t + (j + y + r) * g.to1 + i + x] = tile[x][y + r];
 }
 #endif

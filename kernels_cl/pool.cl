@@ -1,6 +1,7 @@
 // Pooling, one work-item per element, both styles and every layout and window. Forward: y = max or mean over the window, index =
 // position of the maximum in its input plane (the last NaN, else the first of equal values). Backward: every input element
 // gathers from the windows that hold it: no atomics.
+#include "common/divide.clh"
 #include "common/pool.clh"
 
 typedef struct {
@@ -13,28 +14,29 @@ inline Position locate_element(long i, long channels, long plane, const int* ext
   Position r;
   long at;
 #if CHANNELS_LAST
-  const long pixel = i / channels, n = pixel / plane;
+  const long pixel = divide(i, channels), n = divide(pixel, plane);
   at = pixel - n * plane;
   r.base = n * plane * channels + (i - pixel * channels);
   r.step = channels;
 #else
-  r.base = i / plane * plane;
+  r.base = divide(i, plane) * plane;
   r.step = 1;
   at = i - r.base;
 #endif
-  r.w = at % extent[2];
-  r.h = at / extent[2] % extent[1];
-  r.d = at / extent[2] / extent[1];
+  const long row = divide(at, extent[2]), depth = divide(row, extent[1]);
+  r.w = at - row * extent[2];
+  r.h = row - depth * extent[1];
+  r.d = depth;
   return r;
 }
 
 // Offset of the same channel's plane in the other tensor of the pass.
 inline long other_plane(Position p, long channels, long plane, long other) {
 #if CHANNELS_LAST
-  const long c = p.base % channels;
-  return p.base / channels / plane * other * channels + c;
+  const long pixel = divide(p.base, channels);
+  return divide(pixel, plane) * other * channels + (p.base - pixel * channels);
 #else
-  return p.base / plane * other;
+  return divide(p.base, plane) * other;
 #endif
 }
 

@@ -38,6 +38,7 @@ std::vector<ConvAlgorithm> collect(ConvPass pass) {
            depthwise_algorithms(),
            depthwise_simt_algorithms(),
            implicit_gemm_algorithms(),
+           tensor_core_pointwise_algorithms(),
            tensor_core_last_algorithms(),
            tensor_core_algorithms(),
            simt_algorithms(),

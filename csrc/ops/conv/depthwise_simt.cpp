@@ -1,4 +1,7 @@
 #include "ops/conv/depthwise.h"
+#include "ops/conv/simt.h"
+
+#include <algorithm>
 
 namespace ocl::ops {
 namespace {
@@ -19,9 +22,10 @@ const char* refuses(const ConvProblem& p, const Device& device) {
   if (!p.depthwise() || p.out_channels != p.in_channels) return "one filter per channel only";
   if (p.input[0] != 1 || p.output[0] != 1 || p.kernel[0] != 1) return "two dimensions only";
   if (p.kernel[2] > 15) return "kernel rows of at most 15";
-  if (p.channels_last) return "channels first only";
   if (!is_floating(p.dtype)) return "floating types only";
-  if (p.in_pixels() > 1 << 30 || p.out_pixels() > 1 << 30) return "planes are too large";
+  constexpr int64_t limit = 1 << 30;
+  const int64_t together = p.channels_last ? p.in_channels : 1;
+  if (p.in_pixels() * together > limit || p.out_pixels() * together > limit || p.batch * p.output[1] > limit) return "planes are too large";
   return nullptr;
 }
 
@@ -29,25 +33,52 @@ const char* refuses(const ConvProblem& p, const Device& device) {
 const char* refuses_weight(const ConvProblem& p, const Device& device) { return p.kernel[2] == 1 ? "kernel rows of at least 2" : refuses(p, device); }
 
 Kernel& specialise(KernelSite& site, Device& device, const ConvProblem& p) {
-  return site.get(device, Variant().add(p.dtype).add(p.kernel[2], 4), [&] {
-    return Defines().add("DTYPE", name_of(p.dtype)).add("ACCUMULATE", name_of(accumulate_type(p.dtype))).add("KW", p.kernel[2]);
+  const auto known = [](int64_t stride) { return stride <= 2 ? stride : 0; };
+  const int64_t rows = known(p.stride[1]), columns = known(p.stride[2]);
+  return site.get(device, Variant().add(p.dtype).add(p.kernel[2], 4).add(p.channels_last, 1).add(rows, 2).add(columns, 2), [&] {
+    Defines defines;
+    defines.add("DTYPE", name_of(p.dtype)).add("ACCUMULATE", name_of(accumulate_type(p.dtype))).add("KW", p.kernel[2]);
+    return defines.add("CHANNELS_LAST", p.channels_last).add("STRIDE_H", rows).add("STRIDE_W", columns);
   });
+}
+
+Range range_of(const ConvProblem& p, int64_t pixels) {
+  return p.channels_last ? Range(round_up(pixels * p.in_channels, 64), 1, p.batch) : Range(round_up(pixels, 64), p.in_channels, p.batch);
 }
 
 void forward(Queue& queue, const ConvProblem& p, const ConvOperands& t, void*) {
   static KernelSite site("conv_depthwise_simt.cl", "conv_depthwise_simt_forward");
-  launch(queue, specialise(site, queue.device(), p), Range(round_up(p.out_pixels(), 64), p.in_channels, p.batch), Range(64, 1, 1), t.x, t.w, t.bias, t.y, shape(p),
-         int32_t{t.bias != nullptr});
+  launch(queue, specialise(site, queue.device(), p), range_of(p, p.out_pixels()), Range(64, 1, 1), t.x, t.w, t.bias, t.y, shape(p), int32_t{t.bias != nullptr});
 }
 
 void backward_data(Queue& queue, const ConvProblem& p, const ConvOperands& t, void*) {
   static KernelSite site("conv_depthwise_simt.cl", "conv_depthwise_simt_backward_data");
-  launch(queue, specialise(site, queue.device(), p), Range(round_up(p.in_pixels(), 64), p.in_channels, p.batch), Range(64, 1, 1), t.x, t.w, t.y, shape(p));
+  launch(queue, specialise(site, queue.device(), p), range_of(p, p.in_pixels()), Range(64, 1, 1), t.x, t.w, t.y, shape(p));
 }
 
-void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, void*) {
+// Groups over the channels, and shares of the images or their rows, so that every unit has work.
+struct WeightCut {
+  int64_t channel_groups;
+  simt_detail::Shares shares;
+};
+
+WeightCut cut(const ConvProblem& p, const Device& device) {
+  const int64_t groups = p.channels_last ? ceil_div(p.in_channels, 32) : p.in_channels, most = p.channels_last ? ceil_div(p.batch * p.output[1], 8) : p.batch;
+  const int64_t parts = std::clamp<int64_t>(8 * int64_t{device.capabilities().compute_units} / (groups * p.kernel[1]), 1, most);
+  return {groups, {parts, 0}};
+}
+
+// Always through sums in the accumulation type.
+size_t weight_workspace(const ConvProblem& p, const Device& device) {
+  return static_cast<size_t>(cut(p, device).shares.parts * p.w_numel()) * size_of(accumulate_type(p.dtype));
+}
+
+void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace) {
   static KernelSite site("conv_depthwise_simt.cl", "conv_depthwise_simt_weight");
-  launch(queue, specialise(site, queue.device(), p), Range(p.kernel[1] * 256, p.in_channels), Range(256, 1), t.x, t.w, t.y, shape(p));
+  const auto [groups, shares] = cut(p, queue.device());
+  launch(queue, specialise(site, queue.device(), p), Range(p.kernel[1] * 256, groups, shares.parts), Range(256, 1, 1), t.x, workspace, t.y, shape(p),
+         static_cast<int32_t>(shares.parts));
+  simt_detail::sum_shares(queue, p, shares, workspace, t.w);
 }
 
 size_t workspace(const ConvProblem&, const Device&) { return 0; }
@@ -58,7 +89,7 @@ std::span<const ConvAlgorithm> depthwise_simt_algorithms() {
   static const ConvAlgorithm algorithms[] = {
       {"depthwise_simt", ConvPass::forward, refuses, workspace, forward},
       {"depthwise_simt", ConvPass::backward_data, refuses, workspace, backward_data},
-      {"depthwise_simt", ConvPass::backward_weight, refuses_weight, workspace, backward_weight},
+      {"depthwise_simt", ConvPass::backward_weight, refuses_weight, weight_workspace, backward_weight},
   };
   return algorithms;
 }

@@ -3,6 +3,7 @@
 #include "opencl/tensor_cores.h"
 #include "ops/conv/simt.h"
 #include "ops/core/precision.h"
+#include "ops/gemm/gemm.h"
 
 #include <limits>
 
@@ -124,7 +125,51 @@ void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, 
   if (s.parts > 1) sum_shares(queue, p, s, workspace, t.w);
 }
 
+// 1x1 convolutions: one product per image, whose pixels come in whole chunks of 16 bytes.
+const char* pointwise_refuses(const ConvProblem& p, const Device& device) {
+  constexpr std::array<int64_t, 3> one{1, 1, 1}, none{0, 0, 0};
+  if (p.channels_last || p.kernel != one || p.stride != one || p.padding != none || p.groups != 1) return "1x1 without stride, padding and groups only";
+  if (p.dtype != DType::float32 && p.dtype != DType::bfloat16 && p.dtype != DType::float16) return "float32 and the half types only";
+  return has_tensor_cores(device) ? nullptr : "no tensor cores";
+}
+
+const char* pointwise_declines(const ConvProblem& p, const Device&) {
+  if (p.in_channels <= 16 || p.out_channels <= 16) return "most of a tile would be empty";
+  return p.in_pixels() < 128 || p.in_pixels() * static_cast<int64_t>(size_of(p.dtype)) % 16 != 0 ? "pixels of an image are not whole chunks of 16 bytes" : nullptr;
+}
+
+// result [rows, pixels] = w [rows, depth] from [depth, pixels], for every image.
+void multiply_images(Queue& queue, const ConvProblem& p, int64_t rows, int64_t depth, MatrixStrides w, const GemmOperands& operands) {
+  GemmProblem g;
+  g.dtype = p.dtype;
+  g.batch = p.batch, g.m = rows, g.n = p.in_pixels(), g.k = depth;
+  g.a = w;
+  g.b = GemmProblem::row_major(depth, g.n);
+  g.c = GemmProblem::row_major(rows, g.n);
+  g.d = {0, 1, 0};
+  g.beta = operands.d ? 1 : 0;
+  gemm(queue, g, operands);
+}
+
+void pointwise_forward(Queue& queue, const ConvProblem& p, const ConvOperands& t, void*) {
+  multiply_images(queue, p, p.out_channels, p.in_channels, {0, p.in_channels, 1}, {t.w, t.x, t.y, t.bias});
+}
+
+void pointwise_backward_data(Queue& queue, const ConvProblem& p, const ConvOperands& t, void*) {
+  multiply_images(queue, p, p.in_channels, p.out_channels, {0, 1, p.in_channels}, {t.w, t.y, t.x, nullptr});
+}
+
+size_t no_workspace(const ConvProblem&, const Device&) { return 0; }
+
 }  // namespace
+
+std::span<const ConvAlgorithm> tensor_core_pointwise_algorithms() {
+  static const ConvAlgorithm algorithms[] = {
+      {"tensor_cores_pointwise", ConvPass::forward, pointwise_refuses, no_workspace, pointwise_forward, pointwise_declines},
+      {"tensor_cores_pointwise", ConvPass::backward_data, pointwise_refuses, no_workspace, pointwise_backward_data, pointwise_declines},
+  };
+  return algorithms;
+}
 
 std::span<const ConvAlgorithm> tensor_core_algorithms() {
   static const ConvAlgorithm algorithms[] = {

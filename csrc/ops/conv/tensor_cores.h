@@ -6,7 +6,8 @@
 
 namespace ocl::ops {
 
-std::span<const ConvAlgorithm> tensor_core_algorithms();       // channels first
-std::span<const ConvAlgorithm> tensor_core_last_algorithms();  // channels last, or by way of it
+std::span<const ConvAlgorithm> tensor_core_algorithms();            // channels first
+std::span<const ConvAlgorithm> tensor_core_pointwise_algorithms();  // of them 1x1: a product per image
+std::span<const ConvAlgorithm> tensor_core_last_algorithms();       // channels last, or by way of it
 
 }  // namespace ocl::ops

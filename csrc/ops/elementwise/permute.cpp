@@ -122,7 +122,8 @@ void launch_plan(Queue& queue, const Plan& plan, const void* from, void* to) {
   });
   const Geometry& g = plan.geometry;
   if (!fat) {
-    launch(queue, kernel, Range(round_up(g.size0, 16), round_up(g.size1, 16), plan.batches), Range(16, 16, 1), from, to, g);
+    // tiles of 32 x 32 by 32 x 8 work-items
+    launch(queue, kernel, Range(round_up(g.size0, 32), ceil_div(g.size1, 32) * 8, plan.batches), Range(32, 8, 1), from, to, g);
     return;
   }
   // Blocks of 64 lines or so on both sides: their pages stay in the first-level TLB.
