@@ -355,7 +355,12 @@ TASK_KERNEL void elementwise_strided(PARAMETERS, Geometry g, long row_share, lon
   const int several = n % 4 == 0 ? 4 : 1;  // neighbours that share the way to their row
   for (long e = get_global_id(0) * several; e < rows * n; e += get_global_size(0) * several) {
     const long row = divide(e, n), begin = e - row * n;
-    ROW_OFFSETS(row)
+    long o0 = 0, o1 = 0, o2 = 0, o3 = 0, o4 = 0, rest = row;
+    for (int d = 1; d < DIMS && rest > 0; d++) {
+      const long q = divide(rest, g.sizes[d]), at = rest - q * g.sizes[d];
+      rest = q;
+      ADD_OFFSETS(at, d)
+    }
     for (int u = 0; u < several; u++) {
       const long j = begin + u;
       G0 G1 G2 G3

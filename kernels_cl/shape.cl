@@ -37,6 +37,11 @@ typedef struct {
   OPEN(const ELEMENT, i0); OPEN(const ELEMENT, i1); OPEN(const ELEMENT, i2); OPEN(const ELEMENT, i3);           \
   OPEN(const ELEMENT, i4); OPEN(const ELEMENT, i5); OPEN(const ELEMENT, i6); OPEN(const ELEMENT, i7);           \
   __global const ELEMENT* inputs[SLOTS] = {i0, i1, i2, i3, i4, i5, i6, i7};
+#if DEVICE_FAT
+#define PIECE(slot) inputs[slot]
+#else  // an array with an index only known at run time would lie in memory
+#define PIECE(slot) (slot < 4 ? (slot < 2 ? (slot < 1 ? i0 : i1) : (slot < 3 ? i2 : i3)) : (slot < 6 ? (slot < 5 ? i4 : i5) : (slot < 7 ? i6 : i7)))
+#endif
 
 TASK_KERNEL void concatenate(TENSOR(ELEMENT, out), PIECES, ConcatenateShape shape) {
   OPEN(ELEMENT, out);
@@ -49,7 +54,7 @@ TASK_KERNEL void concatenate(TENSOR(ELEMENT, out), PIECES, ConcatenateShape shap
   while (at < to) {
     while (column >= shape.start[slot] + shape.length[slot]) ++slot;
     const long inside = column - shape.start[slot], n = MIN_OF(shape.length[slot] - inside, to - at);
-    copy_elements(out + row * shape.pitch + column, inputs[slot] + row * shape.pitches[slot] + inside, n);
+    copy_elements(out + row * shape.pitch + column, PIECE(slot) + row * shape.pitches[slot] + inside, n);
     at += n;
     column += n;
     if (column == shape.first + shape.width) {

@@ -163,7 +163,7 @@ TEST(HostThreads, BorrowsThreadsWhileItsOwnAreKeptAway) {
     Counted counted{64};
     std::atomic<int> by_caller{0}, by_others{0};
     std::thread::id caller = std::this_thread::get_id();
-    bool together = true;
+    int regions_before = regions;
     int32_t code = 0;
     static int32_t piece(void* self, unsigned member, uint32_t begin, uint32_t end) {
       auto& work = *static_cast<Work*>(self);
@@ -172,7 +172,7 @@ TEST(HostThreads, BorrowsThreadsWhileItsOwnAreKeptAway) {
       // longer than it takes to notice a launch; in a borrowed one until both have come
       const auto start = std::chrono::steady_clock::now();
       while (std::chrono::steady_clock::now() - start < std::chrono::microseconds(100)) pause_thread();
-      while (work.together && work.by_others == 0 && regions && std::chrono::steady_clock::now() - start < std::chrono::seconds(60)) std::this_thread::yield();
+      while (work.by_others == 0 && regions > work.regions_before && std::chrono::steady_clock::now() - start < std::chrono::seconds(60)) std::this_thread::yield();
       Counted::piece(&work.counted, member, begin, end);
       return work.code;
     }
@@ -183,25 +183,31 @@ TEST(HostThreads, BorrowsThreadsWhileItsOwnAreKeptAway) {
   };
   const auto issue = [&] { return backlog.issue(0, [](const void*) {}); };
   for (int i = 0; i < 4; ++i) backlog.wait(issue());  // as threads do that wait for nearly every command
-  // The first thread is busy and does not notice any launch.
+  // The first thread is busy and does not notice any launch. On a machine that is busy with something else, borrowing may have ended again before the
+  // next launch: then from the beginning.
   Busy busy;
-  for (int i = 0; i < 100 && !team.borrows(); ++i) {
-    Work work;
-    EXPECT_EQ(work.run(), 0);
-    EXPECT_TRUE(work.counted.each_once());
-  }
-  EXPECT_EQ(regions, 0);
-  ASSERT_TRUE(team.borrows());
+  const auto run_borrowed = [&](int32_t code) {
+    for (int attempt = 0; attempt < 1000; ++attempt) {
+      const int before = regions;
+      for (int i = 0; i < 100 && !team.borrows(); ++i) {
+        Work work;
+        EXPECT_EQ(work.run(), 0);
+        EXPECT_TRUE(work.counted.each_once());
+      }
+      EXPECT_EQ(regions, before) << "borrowed too early";
+      Work borrowed;
+      borrowed.code = code;
+      EXPECT_EQ(borrowed.run(), code);
+      EXPECT_TRUE(borrowed.counted.each_once());
+      if (regions == before) continue;
+      EXPECT_GT(borrowed.by_others, 0);
+      if (team.borrows()) return true;
+    }
+    return false;
+  };
+  ASSERT_TRUE(run_borrowed(0));
   std::thread([&] { EXPECT_FALSE(team.borrows()) << "only the main thread's launches"; }).join();
-  Work borrowed, failing;
-  EXPECT_EQ(borrowed.run(), 0);
-  EXPECT_EQ(regions, 1);
-  EXPECT_TRUE(borrowed.counted.each_once());
-  EXPECT_GT(borrowed.by_others, 0);
-  failing.code = -5;
-  EXPECT_EQ(failing.run(), -5);
-  EXPECT_TRUE(failing.counted.each_once());
-  EXPECT_EQ(regions, 2);
+  ASSERT_TRUE(run_borrowed(-5));
   // Commands are run when they are issued, as long as they are waited for.
   busy.end();
   for (int i = 0; i < 8; ++i) {

@@ -98,9 +98,7 @@ void cut_simt(ReducePlan& plan, const ReduceTarget& target) {
     const int64_t width = std::clamp<int64_t>(power(shape.kept_size[shape.kept - 1]), 1, 32);
     shape.lanes = std::min(group / width, power(ceil_div(shape.extent, 4)));
   } else {
-    // What the items of an output share takes them to the logarithm of their number: few of them, as long as there are enough to be busy.
-    const int64_t busy = ceil_div(target.units * 2048, shape.outputs);
-    shape.lanes = std::min(group, std::max(power(ceil_div(shape.extent, 32)), std::min(power(busy), power(ceil_div(shape.extent, 4)))));
+    shape.lanes = std::min(group, power(ceil_div(shape.extent, 4)));
   }
   const int64_t groups = ceil_div(shape.outputs, group / shape.lanes);
   split(shape, groups, target.units * 8, shape.lanes * 16, shape.lanes);
