@@ -1,4 +1,5 @@
-"""Checks the include rule of the layers: opencl <- ops <- runtime <- aten <- python, and that only opencl/ makes OpenCL calls.
+"""Checks the include rule of the layers: opencl <- ops <- runtime <- aten <- python, and that only opencl/ makes OpenCL calls,
+and that kernels have no macros of any number of arguments, which are no OpenCL C (NVIDIA's compiler refuses them, others do not).
 
 `python tests/check_layers.py` prints every violation and exits with 1 when there is one.
 """
@@ -8,6 +9,7 @@ import sys
 from pathlib import Path
 
 CSRC = Path(__file__).resolve().parents[1] / "csrc"
+KERNELS = CSRC.parent / "kernels_cl"
 LAYERS = ("opencl", "ops", "runtime", "aten", "python")
 MAY_INCLUDE = {
     "opencl": {"opencl"},
@@ -21,6 +23,7 @@ WITHOUT_TORCH = {"opencl", "ops"}
 TORCH_HEADER = re.compile(r"^(ATen|c10|torch|pybind11|Python\.h)\b")
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
 OPENCL_CALL = re.compile(r"(?<![\w.>:])cl(?:[A-Z][a-z]+)+[A-Za-z]*\s*\(")
+VARIADIC = re.compile(r"^\s*#\s*define\s+\w+\([^)]*\.\.\.\s*\)", re.MULTILINE)
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"", re.DOTALL)
 
 
@@ -41,7 +44,13 @@ def violations():
                 yield f"{where}: {layer} calls OpenCL itself: {call.strip('( ')}"
 
 
+def kernel_violations():
+    for file in sorted(KERNELS.rglob("*.cl*")):
+        for macro in VARIADIC.findall(file.read_text()):
+            yield f"{file.relative_to(KERNELS.parent)}: a macro of any number of arguments:{macro.split('define')[1]}"
+
+
 if __name__ == "__main__":
-    found = list(violations())
+    found = [*violations(), *kernel_violations()]
     print("\n".join(found) or "layers: ok")
     sys.exit(bool(found))

@@ -44,6 +44,7 @@ void forward(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* ro
   const int64_t pixels = p.out_pixels(), k = depth(p);
   GemmProblem g;
   g.dtype = p.dtype;
+  g.rounding = Tf32::conv;
   g.batch = p.batch, g.m = p.out_channels, g.n = pixels, g.k = k;
   g.a = {0, k, 1};
   g.b = GemmProblem::transposed(pixels, k);
@@ -57,6 +58,7 @@ void backward_data(Queue& queue, const ConvProblem& p, const ConvOperands& t, vo
   const int64_t pixels = p.out_pixels(), k = depth(p);
   GemmProblem g;
   g.dtype = p.dtype;
+  g.rounding = Tf32::conv;
   g.batch = p.batch, g.m = pixels, g.n = k, g.k = p.out_channels;
   g.a = GemmProblem::transposed(p.out_channels, pixels);
   g.b = {0, k, 1};
@@ -74,6 +76,7 @@ void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, 
   transpose_planes(queue, size_of(p.dtype), p.batch, p.out_channels, pixels, t.y, dy);
   GemmProblem g;
   g.dtype = p.dtype;
+  g.rounding = Tf32::conv;
   g.m = p.out_channels, g.n = k, g.k = p.batch * pixels;
   g.a = GemmProblem::transposed(g.k, g.m);
   g.b = GemmProblem::row_major(g.k, k);

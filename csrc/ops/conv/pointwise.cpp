@@ -41,6 +41,7 @@ const void* source(Queue& queue, const ConvProblem& p, void* x, void* workspace)
 GemmProblem product(const ConvProblem& p, int64_t m, int64_t n, int64_t k, MatrixStrides a, MatrixStrides b) {
   GemmProblem g;
   g.dtype = p.dtype;
+  g.rounding = Tf32::conv;
   g.m = m, g.n = n, g.k = k;
   g.a = a, g.b = b;
   g.c = g.d = GemmProblem::row_major(m, n);

@@ -142,6 +142,7 @@ const char* pointwise_declines(const ConvProblem& p, const Device&) {
 void multiply_images(Queue& queue, const ConvProblem& p, int64_t rows, int64_t depth, MatrixStrides w, const GemmOperands& operands) {
   GemmProblem g;
   g.dtype = p.dtype;
+  g.rounding = Tf32::conv;
   g.batch = p.batch, g.m = rows, g.n = p.in_pixels(), g.k = depth;
   g.a = w;
   g.b = GemmProblem::row_major(depth, g.n);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "ops/core/context.h"
+#include "ops/core/precision.h"
 
 #include <complex>
 #include <span>
@@ -20,6 +21,7 @@ struct GemmProblem {
   MatrixStrides a{}, b{}, c{}, d{};  // a: m x k, b: k x n, c and d: m x n; rows and columns of c must not overlap
   std::complex<double> alpha{1}, beta{0};  // integers: truncated to int64; beta == 0 does not read d (NaN there is ignored)
   Activation activation = Activation::none;  // real floating types only
+  Tf32 rounding = Tf32::gemm;  // whose setting says whether TF32 may be used: a convolution may be a product
 
   // (batch, rows, columns) row-major strides.
   static MatrixStrides row_major(int64_t rows, int64_t columns) { return {rows * columns, columns, 1}; }

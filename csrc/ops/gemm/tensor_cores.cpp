@@ -1,7 +1,6 @@
 // Tiles on the tensor cores of NVIDIA's GPUs (kernels_cl/gemm_tensor_cores.cl): float32 by three products of TF32, or one where that precision is
 // allowed (ops/core/precision.h), the half types by one.
 #include "opencl/tensor_cores.h"
-#include "ops/core/precision.h"
 #include "ops/gemm/slices.h"
 #include "ops/gemm/tensor_cores.h"
 
@@ -64,7 +63,7 @@ constexpr size_t group_items = warps * 64;
 void run_planned(Queue& queue, const GemmProblem& p, const GemmOperands& o, const SlicePlan& plan, Tile tile, DType out, void* partial) {
   static KernelSite site("gemm_tensor_cores.cl", "gemm_tensor_cores");
   const Access a = access_of(o.a, p, {p.a[0], plan.a_outer}, p.a[1], p.a[2], p.m), b = access_of(o.b, p, {p.b[0], plan.b_outer}, p.b[2], p.b[1], p.n);
-  const bool exact = p.dtype == DType::float32 && !allows_tf32(Tf32::gemm), chunks = a.chunks && b.chunks;
+  const bool exact = p.dtype == DType::float32 && !allows_tf32(p.rounding), chunks = a.chunks && b.chunks;
   const Variant variant =
       Variant().add(p.dtype).add(out).add(exact, 1).add(tile.m == 128, 1).add(tile.n == 128, 1).add(a.along_k, 1).add(b.along_k, 1).add(chunks, 1);
   Kernel& kernel = site.get(queue.device(), variant, [&] {
@@ -72,7 +71,7 @@ void run_planned(Queue& queue, const GemmProblem& p, const GemmOperands& o, cons
     dtype(defines, "DTYPE", p.dtype);
     dtype(defines, "OUT_DTYPE", out);
     add_tensor_core_defines(defines);
-    if (chunks) defines.add("MOST_REGISTERS", 128);  // two groups to a unit
+    if (chunks && !exact) defines.add("MOST_REGISTERS", 128);  // two groups to a unit; three products have enough to do with one, and no registers to spare
     defines.add("EXACT", exact).add("TILE_M", tile.m).add("TILE_N", tile.n).add("WARPS_N", warps);
     return defines.add("A_ALONG_K", a.along_k).add("B_ALONG_K", b.along_k).add("CHUNKS", chunks);
   });

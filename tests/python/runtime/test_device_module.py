@@ -132,6 +132,10 @@ def test_fork_rng_and_checkpoint_keep_random_state(device):
 def test_switches(device):
     with torch.backends.ocl.flags(winograd="off", deterministic=True):
         assert torch.backends.ocl.winograd == "off" and torch.are_deterministic_algorithms_enabled()
+    assert torch.backends.ocl.allow_tf32 is False
+    with torch.backends.ocl.flags(allow_tf32=True):
+        assert torch.backends.ocl.allow_tf32 is True
+    assert torch.backends.ocl.allow_tf32 is False
     assert torch.backends.ocl.winograd != "off" and not torch.are_deterministic_algorithms_enabled()
     with pytest.raises(ValueError):
         torch.backends.ocl.winograd = "sometimes"
