@@ -70,7 +70,8 @@ def test_statistics_follow_a_tensor(device):
     free, total = accelerator.get_memory_info()
     assert 0 < free <= total and torch.ocl.device_memory_used() >= 0
     assert torch.ocl.mem_get_info()[1] == total
-    accelerator.empty_host_cache()
+    if hasattr(accelerator, "empty_host_cache"):  # torch 2.12
+        accelerator.empty_host_cache()
 
 
 @feature("Caching device allocator")
