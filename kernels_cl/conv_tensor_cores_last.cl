@@ -26,7 +26,6 @@
 #include "common/conv_simt.clh"
 #define T STORAGE(DTYPE)
 #define GROUP_KERNEL __kernel __attribute__((reqd_work_group_size(GROUP_ITEMS, 1, 1)))
-#define STAGES 3
 #define COPIES(tile) ((tile) * 4 / GROUP_ITEMS)  // chunks of a slab that a work-item copies
 #define ROWS_APART (GROUP_ITEMS / 4)             // between its chunks along k
 
@@ -66,11 +65,11 @@ __kernel void conv_last_weights(TENSOR(const T, w), TENSOR(T, packed), const Gat
   {                                                                                                                             \
     _Pragma("unroll") for (int i = 0; i < COPIES(TILE_M); i++) {                                                                \
       const int valid = inside(s, z[i] + dz, y[i] + dy, x[i] + dx);                                                             \
-      COPY_CHUNK(slabs[stage] + CHUNK_ALONG_K(item / 4 + i * ROWS_APART, item % 4), valid ? source + begin[i] + place + channel : source, valid); \
+      COPY_CHUNK(STAGE_A(stage) + CHUNK_ALONG_K(item / 4 + i * ROWS_APART, item % 4), valid ? source + begin[i] + place + channel : source, valid); \
     }                                                                                                                           \
     _Pragma("unroll") for (int i = 0; i < COPIES(TILE_N); i++) {                                                                \
       const int valid = item / 4 + i * ROWS_APART < columns && k < size;                                                                \
-      COPY_CHUNK(slabs[stage] + SLAB_SIZE(LAYOUT_A, TILE_M) + CHUNK_ALONG_K(item / 4 + i * ROWS_APART, item % 4),                       \
+      COPY_CHUNK(STAGE_B(stage) + CHUNK_ALONG_K(item / 4 + i * ROWS_APART, item % 4),                       \
                  valid ? filter + (long)i * ROWS_APART * size + k : source, valid);                                                     \
     }                                                                                                                           \
     k += SLAB;                                                                                                                  \
@@ -81,7 +80,7 @@ __kernel void conv_last_weights(TENSOR(const T, w), TENSOR(T, packed), const Gat
 GROUP_KERNEL void conv_last_gather(TENSOR(const T, input), TENSOR(const T, w), TENSOR(const T, bias), TENSOR(T, result), const GatherShape s,
                                    const Target target, int groups, int has_bias, int in_place) {
   OPEN(const T, input); OPEN(const T, w); OPEN(const T, bias); OPEN(T, result);
-  __local uint slabs[STAGES][SLAB_SIZE(LAYOUT_A, TILE_M) + SLAB_SIZE(LAYOUT_B, TILE_N)] __attribute__((aligned(16)));
+  DECLARE_STAGES
   const int item = get_local_id(0), group = get_group_id(2), p0 = get_group_id(1) * TILE_M, o0 = get_group_id(0) * TILE_N;
   const int size = s.in_channels * taps_of(s), plane = pixels_of(s), columns = s.out_channels - o0;
   const long all_in = (long)groups * s.in_channels, all_out = (long)groups * s.out_channels;
@@ -104,17 +103,7 @@ GROUP_KERNEL void conv_last_gather(TENSOR(const T, input), TENSOR(const T, w), T
   long place = ((long)(dz * s.input[1] + dy) * s.input[2] + dx) * all_in;
   float sum[BLOCKS_M][BLOCKS_N][4];
   EACH_SUM(i, j, e) sum[i][j][e] = 0;
-  COPY_SLAB(0);
-  COPY_SLAB(1);
-  int stage = 0;
-  for (int done = 0; done < size; done += SLAB) {
-    WAIT_FOR_COPIES(1);
-    barrier(CLK_LOCAL_MEM_FENCE);
-    const int newest = stage == 0 ? 2 : stage - 1;
-    COPY_SLAB(newest);
-    multiply_slabs(sum, slabs[stage], slabs[stage] + SLAB_SIZE(LAYOUT_A, TILE_M), item);
-    stage = stage == 2 ? 0 : stage + 1;
-  }
+  MULTIPLY_STAGES(sum, 0, size)
 #pragma unroll
   for (int i = 0; i < BLOCKS_M; i++)
 #pragma unroll
@@ -146,12 +135,12 @@ GROUP_KERNEL void conv_last_gather(TENSOR(const T, input), TENSOR(const T, w), T
   {                                                                                                                             \
     _Pragma("unroll") for (int i = 0; i < COPIES(TILE_M); i++) {                                                                \
       const int at = p + CHUNK_K(TILE_M, i), valid = at < end && CHUNK_X(TILE_M) < rows;                                        \
-      COPY_CHUNK(slabs[stage] + CHUNK_ALONG_X(TILE_M, CHUNK_K(TILE_M, i), CHUNK_X(TILE_M)), valid ? gradient + at * all_out : gradient, valid); \
+      COPY_CHUNK(STAGE_A(stage) + CHUNK_ALONG_X(TILE_M, CHUNK_K(TILE_M, i), CHUNK_X(TILE_M)), valid ? gradient + at * all_out : gradient, valid); \
     }                                                                                                                           \
     _Pragma("unroll") for (int i = 0; i < COPIES(TILE_N); i++) {                                                                \
       const int iz = z[i] * s.stride[0] + first.x, iy = y[i] * s.stride[1] + first.y, ix = x[i] * s.stride[2] + first.z;        \
       const int valid = p + CHUNK_K(TILE_N, i) < end && inside(s, iz, iy, ix);                                                  \
-      COPY_CHUNK(slabs[stage] + SLAB_SIZE(LAYOUT_A, TILE_M) + CHUNK_ALONG_X(TILE_N, CHUNK_K(TILE_N, i), CHUNK_X(TILE_N)),       \
+      COPY_CHUNK(STAGE_B(stage) + CHUNK_ALONG_X(TILE_N, CHUNK_K(TILE_N, i), CHUNK_X(TILE_N)),       \
                  valid ? source + ((((long)n[i] * s.input[0] + iz) * s.input[1] + iy) * s.input[2] + ix) * all_in : source, valid); \
       x[i] += SLAB;                                                                                                             \
       while (x[i] >= s.output[2]) {                                                                                             \
@@ -168,7 +157,7 @@ GROUP_KERNEL void conv_last_gather(TENSOR(const T, input), TENSOR(const T, w), T
 
 GROUP_KERNEL void conv_last_gradient(TENSOR(const T, input), TENSOR(const T, output), TENSOR(float, dw), const GatherShape s, int groups, int share) {
   OPEN(const T, input); OPEN(const T, output); OPEN(float, dw);
-  __local uint slabs[STAGES][SLAB_SIZE(LAYOUT_A, TILE_M) + SLAB_SIZE(LAYOUT_B, TILE_N)] __attribute__((aligned(16)));
+  DECLARE_STAGES
   const int item = get_local_id(0), group = get_group_id(2) % groups, part = get_group_id(2) / groups;
   const int size = s.in_channels * taps_of(s), plane = pixels_of(s), o0 = get_group_id(1) * TILE_M, k0 = get_group_id(0) * TILE_N;
   const int rows = s.out_channels - o0, begin = part * share, end = min(begin + share, s.batch * plane);
@@ -190,17 +179,7 @@ GROUP_KERNEL void conv_last_gradient(TENSOR(const T, input), TENSOR(const T, out
   int p = begin;
   float sum[BLOCKS_M][BLOCKS_N][4];
   EACH_SUM(i, j, e) sum[i][j][e] = 0;
-  COPY_SLAB(0);
-  COPY_SLAB(1);
-  int stage = 0;
-  for (int done = begin; done < end; done += SLAB) {
-    WAIT_FOR_COPIES(1);
-    barrier(CLK_LOCAL_MEM_FENCE);
-    const int newest = stage == 0 ? 2 : stage - 1;
-    COPY_SLAB(newest);
-    multiply_slabs(sum, slabs[stage], slabs[stage] + SLAB_SIZE(LAYOUT_A, TILE_M), item);
-    stage = stage == 2 ? 0 : stage + 1;
-  }
+  MULTIPLY_STAGES(sum, begin, end)
   dw += ((long)part * groups + group) * s.out_channels * size;
   EACH_SUM(i, j, e) {
     const int o = o0 + SUM_ROW(item, i, e), k = k0 + SUM_COLUMN(item, j, e);

@@ -70,7 +70,6 @@
 #define COPY_X(ALONG_K, tile, i) ((ALONG_K) ? item / 4 + (i) * (GROUP_ITEMS / 4) : item % ((tile) / CHUNK) * CHUNK)
 #define COPY_K(ALONG_K, tile, i) ((ALONG_K) ? item % 4 * CHUNK : item / ((tile) / CHUNK) + (i) * (GROUP_ITEMS * CHUNK / (tile)))
 #define COPY_PLACE(ALONG_K, tile, i) ((ALONG_K) ? CHUNK_ALONG_K(COPY_X(ALONG_K, tile, i), item % 4) : CHUNK_ALONG_X(tile, COPY_K(ALONG_K, tile, i), COPY_X(ALONG_K, tile, i)))
-#define STAGES 3
 
 #define COPY_OPERAND(ALONG_K, tile, slab, s, step, ld, extent)                                                                              \
   _Pragma("unroll") for (int i = 0; i < COPIES(tile); i++) {                                                                                \
@@ -81,27 +80,17 @@
 // Begins to copy the slab at a and b, of which `left` steps of k are to be multiplied.
 #define COPY_SLAB(stage)                                                                                                                    \
   {                                                                                                                                         \
-    COPY_OPERAND(A_ALONG_K, TILE_M, slabs[stage], a, p.a_row, p.a_column, rows)                                                             \
-    COPY_OPERAND(B_ALONG_K, TILE_N, slabs[stage] + SLAB_SIZE(LAYOUT_A, TILE_M), b, p.b_column, p.b_row, columns)                            \
+    COPY_OPERAND(A_ALONG_K, TILE_M, STAGE_A(stage), a, p.a_row, p.a_column, rows)                                                             \
+    COPY_OPERAND(B_ALONG_K, TILE_N, STAGE_B(stage), b, p.b_column, p.b_row, columns)                            \
     a += SLAB * p.a_column, b += SLAB * p.b_row, left -= SLAB;                                                                              \
   }                                                                                                                                         \
   END_OF_COPIES
 
 GROUP_KERNEL void gemm_tensor_cores(ARGUMENTS) {
-  __local uint slabs[STAGES][SLAB_SIZE(LAYOUT_A, TILE_M) + SLAB_SIZE(LAYOUT_B, TILE_N)] __attribute__((aligned(16)));
+  DECLARE_STAGES
   OPEN_TILE
   int left = (int)steps;
-  COPY_SLAB(0);
-  COPY_SLAB(1);
-  int stage = 0;
-  for (int k = 0; k < steps; k += SLAB) {
-    WAIT_FOR_COPIES(1);
-    barrier(CLK_LOCAL_MEM_FENCE);
-    const int newest = stage == 0 ? 2 : stage - 1;
-    COPY_SLAB(newest);
-    multiply_slabs(sum, slabs[stage], slabs[stage] + SLAB_SIZE(LAYOUT_A, TILE_M), item);
-    stage = stage == 2 ? 0 : stage + 1;
-  }
+  MULTIPLY_STAGES(sum, 0, steps)
   CLOSE_TILE
 }
 #else

@@ -3,7 +3,7 @@
 #include "opencl/tensor_cores.h"
 #include "ops/conv/simt.h"
 #include "ops/core/precision.h"
-#include "ops/gemm/gemm.h"
+#include "ops/gemm/tensor_cores.h"
 
 #include <limits>
 
@@ -13,20 +13,7 @@ using namespace simt_detail;
 
 namespace {
 
-struct Tile {
-  int m, n;
-};
-
-// Large tiles need fewer bytes for a product; smaller ones while large ones would leave units without work, or half of them would be empty.
-Tile choose_tile(int64_t rows, int64_t columns, int64_t layers, const Device& device) {
-  const auto count = [&](int m, int n) { return layers * ceil_div(rows, m) * ceil_div(columns, n); };
-  const int64_t units = device.capabilities().compute_units;
-  if (rows > 64 && count(128, 128) >= units) return {128, 128};
-  if (columns > 64 && count(64, 128) >= units) return {64, 128};
-  return {64, 64};
-}
-
-Kernel& specialise(KernelSite& site, Device& device, DType type, DType result, Tile tile, bool gradient) {
+Kernel& specialise(KernelSite& site, Device& device, DType type, DType result, ProductTile tile, bool gradient) {
   const bool exact = !allows_tf32(Tf32::conv);
   const Variant variant = Variant().add(type).add(result).add(exact, 1).add(tile.m == 128, 1).add(tile.n == 128, 1);
   return site.get(device, variant, [&] {
@@ -65,7 +52,7 @@ void gather(Queue& queue, const ConvProblem& p, const Part& part, int64_t result
   static KernelSite site("conv_tensor_cores.cl", "conv_tensor_cores_gather"), pack_site("conv_tensor_cores.cl", "conv_tensor_cores_weights");
   const auto& [g, target] = part;
   const int64_t pixels = g.shape.batch * g.plane(), pitch = pitch_of(g);
-  const Tile tile = choose_tile(g.shape.out_channels, pixels, g.groups, queue.device());
+  const ProductTile tile = choose_product_tile(g.shape.out_channels, pixels, g.groups, queue.device(), {64, 128});
   if (pitch > 0 && !packed_already(p, g, w)) {
     launch(queue, specialise(pack_site, queue.device(), p.dtype, p.dtype, tile, false), Range(pitch, g.shape.out_channels, g.groups), Range(), w, workspace, g.shape,
            g.weights, static_cast<int32_t>(pitch));
@@ -101,12 +88,12 @@ void backward_data(Queue& queue, const ConvProblem& p, const ConvOperands& t, vo
   }
 }
 
-Tile gradient_tile(const Gather& g, const Device& device) {
-  return choose_tile(g.shape.out_channels, g.depth(), g.groups * ceil_div(g.shape.batch * g.plane(), 1024), device);
+ProductTile gradient_tile(const Gather& g, const Device& device) {
+  return choose_product_tile(g.shape.out_channels, g.depth(), g.groups * ceil_div(g.shape.batch * g.plane(), 1024), device, {64, 128});
 }
 
 Shares choose_shares(const Gather& g, const Device& device) {
-  const Tile tile = gradient_tile(g, device);
+  const ProductTile tile = gradient_tile(g, device);
   return share_pixels(g, device, tile.m, tile.n);
 }
 
@@ -117,7 +104,7 @@ void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, 
   Device& device = queue.device();
   const Gather g = forward_gather(p);
   const Shares s = choose_shares(g, device);
-  const Tile tile = gradient_tile(g, device);
+  const ProductTile tile = gradient_tile(g, device);
   const DType result = s.parts > 1 ? DType::float32 : p.dtype;
   launch(queue, specialise(site, device, p.dtype, result, tile, true),
          Range(ceil_div(g.depth(), tile.n) * 256, ceil_div(g.shape.out_channels, tile.m), g.groups * s.parts), Range(256, 1, 1), t.x, t.y, s.parts > 1 ? workspace : t.w,

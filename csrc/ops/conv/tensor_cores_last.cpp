@@ -3,6 +3,7 @@
 #include "ops/conv/simt.h"
 #include "ops/conv/tensor_cores.h"
 #include "ops/core/precision.h"
+#include "ops/gemm/tensor_cores.h"
 #include "ops/elementwise/permute.h"
 
 #include <limits>
@@ -14,19 +15,6 @@ using namespace simt_detail;
 
 namespace {
 
-struct Tile {
-  int m, n;
-};
-
-// Large tiles need fewer bytes for a product; smaller ones while large ones would leave units without work, or half of them would be empty.
-Tile choose_tile(int64_t rows, int64_t columns, int64_t layers, const Device& device) {
-  const auto count = [&](int m, int n) { return layers * ceil_div(rows, m) * ceil_div(columns, n); };
-  const int64_t units = device.capabilities().compute_units;
-  if (rows > 64 && columns > 64 && count(128, 128) >= units) return {128, 128};
-  if (rows > 64 && count(128, 64) >= units) return {128, 64};
-  return {64, 64};
-}
-
 bool is_exact(DType type) { return type == DType::float32 && !allows_tf32(Tf32::conv); }
 
 enum class Program { gather, gradient };
@@ -36,7 +24,7 @@ enum class Program { gather, gradient };
 int warps_n(DType type, Program program) { return program == Program::gather && !is_exact(type) ? 2 : 4; }
 size_t group_items(DType type, Program program) { return static_cast<size_t>(warps_n(type, program)) * 64; }
 
-Kernel& specialise(KernelSite& site, Device& device, DType type, Tile tile, Program program) {
+Kernel& specialise(KernelSite& site, Device& device, DType type, ProductTile tile, Program program) {
   const bool exact = is_exact(type), gradient = program == Program::gradient;
   return site.get(device, Variant().add(type).add(exact, 1).add(tile.m == 128, 1).add(tile.n == 128, 1).add(gradient, 1), [&] {
     Defines defines;
@@ -106,7 +94,7 @@ void gather(Queue& queue, const ConvProblem& p, const Part& part, const void* x,
   static KernelSite site("conv_tensor_cores_last.cl", "conv_last_gather"), pack_site("conv_tensor_cores_last.cl", "conv_last_weights");
   const auto& [g, target] = part;
   const int64_t pixels = g.shape.batch * g.plane();
-  const Tile tile = choose_tile(pixels, g.shape.out_channels, g.groups, queue.device());
+  const ProductTile tile = choose_product_tile(pixels, g.shape.out_channels, g.groups, queue.device(), {128, 64});
   Workspace packed(queue, static_cast<size_t>(g.groups * g.shape.out_channels * g.depth()) * size_of(p.dtype));
   if (g.depth() > 0)
     launch(queue, specialise(pack_site, queue.device(), p.dtype, tile, Program::gather), Range(g.depth(), g.shape.out_channels, g.groups), Range(), w, packed.data(),
@@ -133,7 +121,7 @@ void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, 
   static KernelSite site("conv_tensor_cores_last.cl", "conv_last_gradient"), finish_site("conv_tensor_cores_last.cl", "conv_last_finish");
   Device& device = queue.device();
   const Gather g = forward_gather(p);
-  const Tile tile = choose_tile(g.shape.out_channels, g.depth(), g.groups * ceil_div(g.shape.batch * g.plane(), 1024), device);
+  const ProductTile tile = choose_product_tile(g.shape.out_channels, g.depth(), g.groups * ceil_div(g.shape.batch * g.plane(), 1024), device, {128, 64});
   const Shares s = share_pixels(g, device, tile.m, tile.n);
   ChannelsLast x(queue, p, t.x, p.in_channels, p.in_pixels(), false), y(queue, p, t.y, p.out_channels, p.out_pixels(), false);
   Workspace sums(queue, static_cast<size_t>(s.parts * p.w_numel()) * sizeof(float));

@@ -13,18 +13,7 @@ using namespace gemm_detail;
 
 namespace {
 
-struct Tile {
-  int m, n;
-};
-
-// Large tiles need fewer bytes for a product; smaller ones while large ones would leave units without work.
-Tile tile_of(const GemmProblem& p, const Device& device) {
-  const auto count = [&](int m, int n) { return p.batch * ceil_div(p.m, m) * ceil_div(p.n, n); };
-  const int64_t units = device.capabilities().compute_units;
-  if (p.m > 64 && p.n > 64 && count(128, 128) >= units) return {128, 128};
-  if (p.n > 64 && count(64, 128) >= units) return {64, 128};
-  return {64, 64};
-}
+ProductTile tile_of(const GemmProblem& p, const Device& device) { return choose_product_tile(p.m, p.n, p.batch, device, {64, 128}); }
 
 // How the kernel reads an operand: whether neighbours along k are neighbours in memory, and whether it comes in whole aligned chunks of 16 bytes.
 struct Access {
@@ -50,7 +39,7 @@ const char* declines(const GemmProblem& p, const Device&) {
 }
 
 SlicePlan plan_of(const GemmProblem& p, const Device& device) {
-  const Tile tile = tile_of(p, device);
+  const ProductTile tile = tile_of(p, device);
   return plan_slices(p, device, tile.m, tile.n);
 }
 
@@ -60,7 +49,7 @@ size_t workspace(const GemmProblem& p, const Device& device) { return slices_wor
 constexpr int warps = 4;
 constexpr size_t group_items = warps * 64;
 
-void run_planned(Queue& queue, const GemmProblem& p, const GemmOperands& o, const SlicePlan& plan, Tile tile, DType out, void* partial) {
+void run_planned(Queue& queue, const GemmProblem& p, const GemmOperands& o, const SlicePlan& plan, ProductTile tile, DType out, void* partial) {
   static KernelSite site("gemm_tensor_cores.cl", "gemm_tensor_cores");
   const Access a = access_of(o.a, p, {p.a[0], plan.a_outer}, p.a[1], p.a[2], p.m), b = access_of(o.b, p, {p.b[0], plan.b_outer}, p.b[2], p.b[1], p.n);
   const bool exact = p.dtype == DType::float32 && !allows_tf32(p.rounding), chunks = a.chunks && b.chunks;
@@ -84,8 +73,14 @@ void run(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* partia
 
 }  // namespace
 
+ProductTile choose_product_tile(int64_t rows, int64_t columns, int64_t layers, const Device& device, ProductTile medium) {
+  const auto fills = [&](ProductTile t) { return layers * ceil_div(rows, t.m) * ceil_div(columns, t.n) >= device.capabilities().compute_units; };
+  if (rows > 64 && columns > 64 && fills({128, 128})) return {128, 128};
+  return (medium.m == 64 || rows > 64) && (medium.n == 64 || columns > 64) && fills(medium) ? medium : ProductTile{64, 64};
+}
+
 void multiply_rows_of_matrices(Queue& queue, const GemmProblem& p, const GemmOperands& o, const MatrixRows& rows, DType out) {
-  const Tile tile = tile_of(p, queue.device());
+  const ProductTile tile = tile_of(p, queue.device());
   SlicePlan plan{std::max<int64_t>(p.k, 1), p.batch, rows.inner, rows.a_outer, rows.b_outer, rows.c_outer, 1, 0, 0, static_cast<int32_t>(rows.b_group)};
   run_planned(queue, p, o, plan, tile, out, nullptr);
 }
