@@ -83,4 +83,26 @@ bool Network::suits(int64_t gates) const {
   return ops::rnn_sequence_suits(queue_for(input).device(), h0.size(1), hidden);
 }
 
+std::optional<Widened> widened(const Tensor& input, at::TensorList states, at::TensorList weights) {
+  const bool autocast = at::autocast::is_autocast_enabled(at::kPrivateUse1);
+  const at::ScalarType results = autocast ? at::autocast::get_autocast_dtype(at::kPrivateUse1) : input.scalar_type();
+  if (!at::isReducedFloatingType(results)) return std::nullopt;
+  const auto fits = [&](const Tensor& t) {
+    return t.scalar_type() == results || (autocast && (t.scalar_type() == at::kFloat || at::isReducedFloatingType(t.scalar_type())));
+  };
+  if (!fits(input) || !std::all_of(states.begin(), states.end(), fits) || !std::all_of(weights.begin(), weights.end(), fits)) return std::nullopt;
+  Widened wide{input.to(at::kFloat), {}, {}, results};
+  for (const Tensor& state : states) wide.states.push_back(state.to(at::kFloat));
+  for (const Tensor& weight : weights) wide.weights.push_back(weight.to(at::kFloat));
+  return wide;
+}
+
+WithoutAutocast::WithoutAutocast() : enabled_(at::autocast::is_autocast_enabled(at::kPrivateUse1)) {
+  if (enabled_) at::autocast::set_autocast_enabled(at::kPrivateUse1, false);
+}
+
+WithoutAutocast::~WithoutAutocast() {
+  if (enabled_) at::autocast::set_autocast_enabled(at::kPrivateUse1, true);
+}
+
 }  // namespace ocl::aten::rnn

@@ -61,4 +61,24 @@ struct Network {
   }
 };
 
+// A network in half precision, or under autocast, computed in float32: its tensors as float32, and the type of its results.
+struct Widened {
+  at::Tensor input;
+  std::vector<at::Tensor> states, weights;
+  at::ScalarType results;
+};
+// Nothing where it is neither, or where types are mixed without autocast.
+std::optional<Widened> widened(const at::Tensor& input, at::TensorList states, at::TensorList weights);
+
+// No autocast while it lives.
+class WithoutAutocast {
+ public:
+  WithoutAutocast();
+  ~WithoutAutocast();
+  WithoutAutocast(const WithoutAutocast&) = delete;
+
+ private:
+  bool enabled_;
+};
+
 }  // namespace ocl::aten::rnn

@@ -83,6 +83,13 @@ class LstmLayer : public torch::autograd::Function<LstmLayer> {
 
 std::tuple<Tensor, Tensor, Tensor> lstm(const Tensor& input, at::TensorList states, at::TensorList weights, bool has_biases, int64_t layers,
                                         double dropout, bool train, bool bidirectional, bool batch_first) {
+  if (const auto wide = rnn::widened(input, states, weights)) {
+    const rnn::WithoutAutocast off;
+    if (states.size() == 2 && rnn::Network{wide->input, wide->states, wide->weights, has_biases, layers, dropout, train, bidirectional, batch_first}.suits(4)) {
+      const auto [output, hn, cn] = lstm(wide->input, wide->states, wide->weights, has_biases, layers, dropout, train, bidirectional, batch_first);
+      return {output.to(wide->results), hn.to(wide->results), cn.to(wide->results)};
+    }
+  }
   const rnn::Network network{input, states, weights, has_biases, layers, dropout, train, bidirectional, batch_first};
   if (states.size() != 2 || !network.suits(4))
     return at::native::lstm(input, states, weights, has_biases, layers, dropout, train, bidirectional, batch_first);

@@ -88,6 +88,13 @@ class GruLayer : public torch::autograd::Function<GruLayer> {
 
 std::tuple<Tensor, Tensor> gru(const Tensor& input, const Tensor& h0, at::TensorList weights, bool has_biases, int64_t layers, double dropout, bool train,
                                bool bidirectional, bool batch_first) {
+  if (const auto wide = rnn::widened(input, h0, weights)) {
+    const rnn::WithoutAutocast off;
+    if (rnn::Network{wide->input, wide->states, wide->weights, has_biases, layers, dropout, train, bidirectional, batch_first}.suits(3)) {
+      const auto [output, hn] = gru(wide->input, wide->states[0], wide->weights, has_biases, layers, dropout, train, bidirectional, batch_first);
+      return {output.to(wide->results), hn.to(wide->results)};
+    }
+  }
   const rnn::Network network{input, h0, weights, has_biases, layers, dropout, train, bidirectional, batch_first};
   if (!network.suits(3)) return at::native::gru(input, h0, weights, has_biases, layers, dropout, train, bidirectional, batch_first);
   std::vector<Tensor> hn;

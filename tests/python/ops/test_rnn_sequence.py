@@ -136,3 +136,31 @@ def test_bad_input_gets_the_cpus_error(kind, device):
             module.to(where)(torch.randn(4, 2, 3, device=where), states if kind is nn.LSTM else states[0])
         messages.append(str(error.value))
     assert messages[0] == messages[1]
+
+
+@pytest.mark.parametrize("mode", ["autocast", torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("kind", KINDS)
+def test_half_precision_is_computed_in_float32(kind, mode, device, no_fallback):
+    """Under autocast and in a module of half precision layers are one kernel too; results have the half type, gradients their leaf's."""
+    half = torch.bfloat16 if mode == "autocast" else mode
+    leaf = torch.float32 if mode == "autocast" else mode
+    module = kind(6, 16, 2, bidirectional=True).to(leaf)
+    sequence = torch.randn(5, 3, 6).to(leaf)
+    expected = kind(6, 16, 2, bidirectional=True).double()
+    expected.load_state_dict({name: value.double() for name, value in module.state_dict().items()})
+    truth = sequence.double().requires_grad_()
+    expected(truth)[0].square().sum().backward()
+    module, ours = module.to(device), sequence.to(device).requires_grad_()
+    results = []
+    with torch.autocast(device, dtype=half, enabled=mode == "autocast"):
+        names = kernels_of(lambda: results.extend(module(ours)))
+        assert torch.is_autocast_enabled(device) is (mode == "autocast")
+    results[0].float().square().sum().backward()
+    assert names is None or f"{kind.__name__.lower()}_sequence" in names
+    assert results[0].dtype == half and all(state.dtype == half for state in states_of(results))
+    tolerance = dict(rtol=0.02, atol=0.02)
+    torch.testing.assert_close(results[0].cpu().double(), expected(truth)[0].detach(), **tolerance)
+    for actual, reference in zip((ours, *module.parameters()), (truth, *expected.parameters()), strict=True):
+        assert actual.grad.dtype == leaf
+        scale = reference.grad.abs().max()
+        torch.testing.assert_close(actual.grad.cpu().double() / scale, reference.grad / scale, **tolerance)
