@@ -131,19 +131,22 @@ size_t widen(IndexedPlan& plan, const IndexedOperands& operands) {
 }
 
 // Whole rows picked by index, enough of them for every task to have some.
-bool picks_rows(const IndexedPlan& plan, const Device& device, DType type) {
+bool picks_rows(const IndexedPlan& plan, const Device& device, size_t bytes) {
   const IndexedWalk& walk = plan.walk;
-  return device.fat() && walk.has_index && !walk.from_value && size_of(type) < 16 && walk.dims == 1 && walk.outer_dims == 1 && walk.dst_step == 0 &&
-         walk.inner > 1 && walk.inner_dst == 1 && walk.inner_src == 1 && walk.inner_idx == 0 && walk.outer >= fat_tasks(device, walk.outer * walk.inner);
+  const bool enough = device.fat() ? bytes < 16 && walk.outer >= fat_tasks(device, walk.outer * walk.inner)
+                                   : walk.inner >= 32 && walk.inner <= 1 << 20 && walk.outer < 1 << 24;
+  return enough && walk.has_index && !walk.from_value && walk.dims == 1 && walk.outer_dims == 1 && walk.dst_step == 0 &&
+         walk.inner > 1 && walk.inner_dst == 1 && walk.inner_src == 1 && walk.inner_idx == 0;
 }
 
-void pick_rows(Queue& queue, const IndexedOperands& operands, const IndexedWalk& walk, const ErrorSite& site) {
+void pick_rows(Queue& queue, const IndexedOperands& operands, const IndexedWalk& walk, size_t bytes, const ErrorSite& site) {
   static KernelSite rows_site("index.cl", "index_rows");
   Device& device = queue.device();
   const DType type = operands.destination.dtype, index = operands.index.dtype;
-  Kernel& kernel = rows_site.get(device, Variant().add(size_of(type), 6).add(index), [&] { return defines_of(device, type, index, Combine::assign, false, size_of(type)); });
-  const int64_t block = ceil_div(walk.outer, fat_tasks(device, walk.outer * walk.inner));
-  launch(queue, kernel, Range(ceil_div(walk.outer, block)), Range(1), operands.destination.data, operands.source.data, operands.index.data,
+  Kernel& kernel = rows_site.get(device, Variant().add(bytes, 6).add(index), [&] { return defines_of(device, type, index, Combine::assign, false, bytes); });
+  const int64_t block = device.fat() ? ceil_div(walk.outer, fat_tasks(device, walk.outer * walk.inner)) : 1;
+  const size_t groups = static_cast<size_t>(ceil_div(walk.outer, block)), items = device.fat() ? 1 : 64;
+  launch(queue, kernel, Range(groups * items), Range(items), operands.destination.data, operands.source.data, operands.index.data,
          device_errors(device).data(), site.code(), int32_t{operands.checked}, walk.outer, walk.inner, walk.lowest, walk.limit, walk.dst[0], walk.src[0],
          walk.src_step, walk.idx[0], block);
 }
@@ -192,7 +195,7 @@ void indexed(Queue& queue, const IndexedOperands& operands, Combine combine, boo
   IndexedPlan plan = plan_indexed(operands);
   const size_t bytes = combine == Combine::assign && !device.fat() ? widen(plan, operands) : size_of(type);
   const IndexedWalk& walk = plan.walk;
-  if (combine == Combine::assign && picks_rows(plan, device, type)) return pick_rows(queue, operands, walk, site);
+  if (combine == Combine::assign && picks_rows(plan, device, bytes)) return pick_rows(queue, operands, walk, bytes, site);
   const auto run = [&](Kernel& kernel, Range global, Range local, int64_t a, int64_t b, int64_t parts) {
     launch(queue, kernel, global, local, operands.destination.data, operands.source.data, operands.index.data, device_errors(device).data(),
            walk, operands.value.low, operands.value.high, site.code(), a, b, parts);
