@@ -142,13 +142,26 @@ def cases(groups):
                 yield "networks", f"{name} {batch} fp32 channels_last", network(name, batch, None, True), 0, 0, False
                 yield "networks", f"{name} {batch} bf16 channels_last", network(name, batch, half, True), 0, 0, False
     if "gemm" in groups:
-        for layout, m, n, k in (("NN", 4096, 4096, 4096), ("NN", 1024, 1024, 1024), ("NT", 2048, 2048, 2048), ("TN", 2048, 2048, 2048), ("NT", 64, 4096, 9216)):
+        for layout, m, n, k in (
+            ("NN", 4096, 4096, 4096),
+            ("NN", 1024, 1024, 1024),
+            ("NT", 2048, 2048, 2048),
+            ("TN", 2048, 2048, 2048),
+            ("NT", 64, 4096, 9216),
+        ):
             yield "gemm", f"{layout} {m}x{n}x{k} fp32", gemm(layout, m, n, k), 2.0 * m * n * k, 0, False
         yield "gemm", "NN 4096x4096x4096 tf32", gemm("NN", 4096, 4096, 4096), 2.0 * 4096**3, 0, True
         for layout in ("NN", "NT", "TN"):
             yield "gemm", f"{layout} 4096x4096x4096 bf16", gemm(layout, 4096, 4096, 4096, half), 2.0 * 4096**3, 0, False
     if "convolution" in groups:
-        shapes = ((64, 64, 56, 64, 3, 1, 1), (64, 256, 14, 256, 3, 1, 1), (64, 256, 56, 64, 1, 1, 1), (64, 128, 56, 128, 3, 2, 1), (64, 3, 224, 64, 7, 2, 1), (64, 96, 56, 96, 3, 1, 96))
+        shapes = (
+            (64, 64, 56, 64, 3, 1, 1),
+            (64, 256, 14, 256, 3, 1, 1),
+            (64, 256, 56, 64, 1, 1, 1),
+            (64, 128, 56, 128, 3, 2, 1),
+            (64, 3, 224, 64, 7, 2, 1),
+            (64, 96, 56, 96, 3, 1, 96),
+        )
         for dtype, kind_name, last in ((torch.float32, "fp32", False), (half, "bf16", False), (half, "bf16 channels_last", True)):
             for shape in shapes if dtype == torch.float32 else shapes[:2]:
                 for kind in ("forward", "data", "weight"):
@@ -170,7 +183,7 @@ def cases(groups):
             return make, 0, bytes, False
 
         square, flat = (1 << 14, 1 << 12), (count,)
-        indices = lambda limit, *shape: lambda device: torch.randint(limit, shape, generator=torch.Generator().manual_seed(1)).to(device)  # noqa: E731
+        indices = lambda limit, *shape: lambda device: torch.randint(limit, shape, generator=torch.Generator().manual_seed(1)).to(device)
         yield "memory", "add 256 MB", *of(torch.add, flat, flat, bytes=12 * count)
         yield "memory", "add of 1 element in place", *of(lambda x: x.add_(0), (1,))
         yield "memory", "multiply by a column", *of(torch.mul, square, (1 << 14, 1), bytes=8 * count)
@@ -190,7 +203,14 @@ def cases(groups):
         yield "memory", "sort 1M", *of(lambda x: x.sort()[0], (1 << 20,))
         yield "memory", "top 50 of 64 x 50000", *of(lambda x: x.topk(50)[0], (64, 50000))
         for kind, dtype in (("fp32", torch.float32), ("bf16", half)):
-            yield "memory", f"attention 8x12x1024x64 {kind}", of(lambda q: F.scaled_dot_product_attention(q, q, q), (8, 12, 1024, 64), dtype=dtype)[0], 4.0 * 8 * 12 * 1024**2 * 64, 0, False
+            yield (
+                "memory",
+                f"attention 8x12x1024x64 {kind}",
+                of(lambda q: F.scaled_dot_product_attention(q, q, q), (8, 12, 1024, 64), dtype=dtype)[0],
+                4.0 * 8 * 12 * 1024**2 * 64,
+                0,
+                False,
+            )
 
 
 def child(options):
@@ -204,13 +224,21 @@ def child(options):
             first = time.perf_counter()
             run = make(options.child)
             output = run()
-            row = {"group": group, "operations": operations, "bytes": moved, "result": float(output.double().norm()), "first": time.perf_counter() - first}
+            row = {
+                "group": group,
+                "operations": operations,
+                "bytes": moved,
+                "result": float(output.double().norm()),
+                "first": time.perf_counter() - first,
+            }
             row["seconds"] = timed(run, device)
             del run, output
         except Exception as error:  # noqa: BLE001  a missing operator must not cost the other cases
             row = {"group": group, "error": f"{type(error).__name__}: {error}"[:500]}
         results[name] = row
-        print(f"{options.child:5} {name:52} " + (f"{row['seconds'] * 1e6:10.0f} us" if "seconds" in row else row["error"][:150]), flush=True)
+        print(
+            f"{options.child:5} {name:52} " + (f"{row['seconds'] * 1e6:10.0f} us" if "seconds" in row else row["error"][:150]), flush=True
+        )
         Path(options.output).write_text(json.dumps({"about": device.about(), "cases": results}, indent=1))
 
 
@@ -218,7 +246,18 @@ def measure(options):
     merged = {"about": {"torch": torch.__version__, "date": time.strftime("%Y-%m-%d"), "commit": commit()}, "devices": {}}
     for name in options.devices.split(","):
         part = options.output.with_suffix(f".{name}.json")
-        command = [sys.executable, "-m", "benchmarks.gpu", *options.groups, "--child", name, "--output", str(part), "--limit", str(options.limit)]
+        command = [
+            sys.executable,
+            "-m",
+            "benchmarks.gpu",
+            *options.groups,
+            "--child",
+            name,
+            "--output",
+            str(part),
+            "--limit",
+            str(options.limit),
+        ]
         subprocess.run(command, env=os.environ | {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}, check=False)
         merged["devices"][name] = json.loads(part.read_text()) if part.exists() else {"about": name, "cases": {}}
     options.output.write_text(json.dumps(merged, indent=1))
@@ -252,7 +291,10 @@ def time_text(seconds):
 
 
 def table(results):
-    return "\n".join(f"{name:52} {time_text(a):>9} {time_text(b):>9} {rates:>16} {ratio:.2f} {remark}" for _, name, a, b, rates, ratio, remark in rows(results))
+    return "\n".join(
+        f"{name:52} {time_text(a):>9} {time_text(b):>9} {rates:>16} {ratio:.2f} {remark}"
+        for _, name, a, b, rates, ratio, remark in rows(results)
+    )
 
 
 def report(options):
@@ -261,17 +303,26 @@ def report(options):
     lines = ["# Performance on a GPU", "", "Generated by `python -m benchmarks.gpu --report`; do not edit.", ""]
     lines += [f"- {key}: {value}" for key, value in results["about"].items()]
     lines += [f"- {name}: {part['about']}" for name, part in results["devices"].items()]
-    lines += ["", f"Ratios are {names[0]} time / {names[1]} time (above 1 `{names[1]}` is faster). " + " ".join(__doc__.split("\n\n")[2].split()), NOTES]
+    lines += [
+        "",
+        f"Ratios are {names[0]} time / {names[1]} time (above 1 `{names[1]}` is faster). " + " ".join(__doc__.split("\n\n")[2].split()),
+        NOTES,
+    ]
     for group in GROUPS:
         chosen = [row for row in rows(results) if row[0] == group]
         if chosen:
             lines += [f"## {group}", "", f"| case | {names[0]} | {names[1]} | achieved | ratio | |", "|---|---|---|---|---|---|"]
-            lines += [f"| {name} | {time_text(a)} | {time_text(b)} | {rates} | {ratio:.2f} | {remark} |" for _, name, a, b, rates, ratio, remark in chosen] + [""]
+            lines += [
+                f"| {name} | {time_text(a)} | {time_text(b)} | {rates} | {ratio:.2f} | {remark} |"
+                for _, name, a, b, rates, ratio, remark in chosen
+            ] + [""]
     options.markdown.write_text("\n".join(lines))
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.gpu", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"of {', '.join(GROUPS)} (all)")
     parser.add_argument("--devices", default="cuda,ocl", help="the first is what the second is compared with")
     parser.add_argument("--limit", type=float, default=0, help="seconds after which a device begins no further case (0: none)")

@@ -75,7 +75,8 @@ bool has_tensor_cores(const Device& device) {
   static const bool wanted = environment::flag("TORCH_OCL_TENSOR_CORES", true);
   const Capabilities& c = device.capabilities();
   if (!wanted || device.fat() || c.max_work_group < 256 || c.local_memory < (48 << 10)) return false;
-  const bool nvidia = c.is_gpu && std::any_of(c.extensions.begin(), c.extensions.end(), [](const std::string& name) { return name.starts_with("cl_nv_"); });
+  const bool nvidia =
+      c.is_gpu && std::any_of(c.extensions.begin(), c.extensions.end(), [](const std::string& name) { return name.starts_with("cl_nv_"); });
   return (nvidia || tensor_cores_emulated()) && answers.get(device, probe);
 }
 

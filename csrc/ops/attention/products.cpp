@@ -20,8 +20,17 @@ struct Matrices {
 class Products {
  public:
   Products(Queue& queue, const TensorView& q, const TensorView& k, const TensorView& bias, const AttentionOptions& options)
-      : queue_(queue), q_(q), k_(k), bias_(bias), options_(options), type_(q.dtype), heads_(q.size(1)), key_heads_(k.size(1)), length_(q.size(2)),
-        keys_(k.size(2)), pitch_(round_up(k.size(2), 8)) {}
+      : queue_(queue),
+        q_(q),
+        k_(k),
+        bias_(bias),
+        options_(options),
+        type_(q.dtype),
+        heads_(q.size(1)),
+        key_heads_(k.size(1)),
+        length_(q.size(2)),
+        keys_(k.size(2)),
+        pitch_(round_up(k.size(2), 8)) {}
 
   int64_t pitch() const { return pitch_; }
   int64_t group() const { return heads_ / key_heads_; }
@@ -64,7 +73,8 @@ class Products {
       p.b = {b.head * group(), b.row, 1};
       p.c = p.d = {c.head, c.row, 1};
       p.beta = member > 0 ? 1 : 0;
-      const GemmOperands o{static_cast<char*>(a.data) + member * a.head * bytes, static_cast<char*>(b.data) + member * b.head * bytes, c.data, c.data};
+      const GemmOperands o{static_cast<char*>(a.data) + member * a.head * bytes, static_cast<char*>(b.data) + member * b.head * bytes, c.data,
+                           c.data};
       multiply_rows_of_matrices(queue_, p, o, {step_ / group(), a.outer, b.outer, c.outer, 1}, type_);
     }
   }
@@ -80,9 +90,9 @@ class Products {
     const auto i = [](int64_t n) { return static_cast<int32_t>(n); };
     const double keep = 1 - options_.dropout;
     const auto stride = [&](int d) { return bias_ ? bias_.stride(d) : int64_t{0}; };
-    launch(queue_, kernel, Range(static_cast<size_t>(length_) * 128, static_cast<size_t>(batches_ * step_)), Range(128, 1), operands..., stride(0), stride(1), stride(2),
-           i(heads_), i(length_), i(keys_), i(pitch_), i(b_ * heads_ + h_), int32_t{options_.causal}, options_.state.seed, options_.state.offset,
-           static_cast<uint32_t>(std::min(std::ldexp(keep, 32), 4294967295.0)), static_cast<float>(1 / keep));
+    launch(queue_, kernel, Range(static_cast<size_t>(length_) * 128, static_cast<size_t>(batches_ * step_)), Range(128, 1), operands..., stride(0),
+           stride(1), stride(2), i(heads_), i(length_), i(keys_), i(pitch_), i(b_ * heads_ + h_), int32_t{options_.causal}, options_.state.seed,
+           options_.state.offset, static_cast<uint32_t>(std::min(std::ldexp(keep, 32), 4294967295.0)), static_cast<float>(1 / keep));
   }
 
  private:
@@ -108,7 +118,9 @@ class Products {
 
 }  // namespace
 
-bool by_products(const Device& device, const TensorView& q, const TensorView& k) { return q.size(2) >= 16 && k.size(2) >= 16 && has_tensor_cores(device); }
+bool by_products(const Device& device, const TensorView& q, const TensorView& k) {
+  return q.size(2) >= 16 && k.size(2) >= 16 && has_tensor_cores(device);
+}
 
 void forward_by_products(Queue& queue, const TensorView& q, const TensorView& k, const TensorView& v, const TensorView& bias, const TensorView& out,
                          const TensorView& lse, const AttentionOptions& options) {
@@ -118,7 +130,8 @@ void forward_by_products(Queue& queue, const TensorView& q, const TensorView& k,
   products.each_chunk(sizeof(float) + (products.in_place() ? 0 : bytes), [&](size_t count) {
     Workspace scores(queue, count * sizeof(float)), separate(queue, products.in_place() ? 0 : count * bytes);
     void* const weights = products.in_place() ? scores.data() : separate.data();
-    products.from_keys(products.of(q), products.of_keys(k), true, products.scores(scores.data()), k.size(2), q.size(3), options.scale, DType::float32);
+    products.from_keys(products.of(q), products.of_keys(k), true, products.scores(scores.data()), k.size(2), q.size(3), options.scale,
+                       DType::float32);
     products.rows(softmax, scores.data(), bias.data, weights, lse.data);
     products.from_keys(products.scores(weights), products.of_keys(v), false, products.of(out), v.size(3), k.size(2), 1, q.dtype);
   });
@@ -135,7 +148,8 @@ void backward_by_products(Queue& queue, const TensorView& q, const TensorView& k
     Workspace separate_weights(queue, products.in_place() ? 0 : count * bytes), separate_gradients(queue, products.in_place() ? 0 : count * bytes);
     void* const weights = products.in_place() ? scores.data() : separate_weights.data();
     void* const gradients = products.in_place() ? dp.data() : separate_gradients.data();
-    products.from_keys(products.of(q), products.of_keys(k), true, products.scores(scores.data()), k.size(2), q.size(3), options.scale, DType::float32);
+    products.from_keys(products.of(q), products.of_keys(k), true, products.scores(scores.data()), k.size(2), q.size(3), options.scale,
+                       DType::float32);
     products.from_keys(products.of(dout), products.of_keys(v), true, products.scores(dp.data()), k.size(2), v.size(3), 1, DType::float32);
     products.rows(gradient, scores.data(), dp.data(), bias.data, lse.data, delta, weights, gradients);
     products.to_keys(products.scores(weights), products.of(dout), products.of_keys(dv), v.size(3), 1);

@@ -26,8 +26,9 @@ void gather(Queue& queue, DType type, const Part& part, int64_t result_channels,
   const int64_t pixels = g.shape.batch * g.plane();
   const int tile = choose_tile(type, g.shape.out_channels, pixels, g.groups, queue.device());
   const int64_t edge = 16 * tile;
-  launch(queue, specialise(site, queue.device(), type, type, tile), Range(ceil_div(pixels, edge) * 16, ceil_div(g.shape.out_channels, edge) * 16, g.groups), Range(16, 16, 1),
-         x, w, bias, y, g.shape, g.weights, target, int32_t{bias != nullptr}, result_channels * target.plane());
+  launch(queue, specialise(site, queue.device(), type, type, tile),
+         Range(ceil_div(pixels, edge) * 16, ceil_div(g.shape.out_channels, edge) * 16, g.groups), Range(16, 16, 1), x, w, bias, y, g.shape, g.weights,
+         target, int32_t{bias != nullptr}, result_channels * target.plane());
 }
 
 const char* refuses(const ConvProblem& p, const Device& device) {
@@ -41,7 +42,9 @@ const char* refuses(const ConvProblem& p, const Device& device) {
 
 size_t no_workspace(const ConvProblem&, const Device&) { return 0; }
 
-void forward(Queue& queue, const ConvProblem& p, const ConvOperands& t, void*) { gather(queue, p.dtype, forward_part(p), p.out_channels, t.x, t.w, t.bias, t.y); }
+void forward(Queue& queue, const ConvProblem& p, const ConvOperands& t, void*) {
+  gather(queue, p.dtype, forward_part(p), p.out_channels, t.x, t.w, t.bias, t.y);
+}
 
 const char* backward_data_refuses(const ConvProblem& p, const Device& device) {
   if (p.stride[0] * p.stride[1] * p.stride[2] > 64) return "strides are too large";
@@ -61,7 +64,9 @@ Shares choose_shares(DType dtype, const Gather& g, const Device& device) {
   return share_pixels(g, device, edge, edge);
 }
 
-size_t backward_weight_workspace(const ConvProblem& p, const Device& device) { return shares_workspace(p, choose_shares(p.dtype, forward_gather(p), device)); }
+size_t backward_weight_workspace(const ConvProblem& p, const Device& device) {
+  return shares_workspace(p, choose_shares(p.dtype, forward_gather(p), device));
+}
 
 void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace) {
   static KernelSite site("conv_simt.cl", "conv_simt_weight");
@@ -72,8 +77,8 @@ void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, 
   const int tile = gradient_tile(p.dtype, g, device);
   const int64_t edge = 16 * tile;
   launch(queue, specialise(site, device, p.dtype, result, tile),
-         Range(ceil_div(g.depth(), edge) * 16, ceil_div(g.shape.out_channels, edge) * 16, g.groups * s.parts), Range(16, 16, 1), t.x, t.y, s.parts > 1 ? workspace : t.w,
-         g.shape, g.weights, static_cast<int32_t>(g.groups), s.pixels);
+         Range(ceil_div(g.depth(), edge) * 16, ceil_div(g.shape.out_channels, edge) * 16, g.groups * s.parts), Range(16, 16, 1), t.x, t.y,
+         s.parts > 1 ? workspace : t.w, g.shape, g.weights, static_cast<int32_t>(g.groups), s.pixels);
   if (s.parts > 1) sum_shares(queue, p, s, workspace, t.w);
 }
 
@@ -118,7 +123,8 @@ size_t shares_workspace(const ConvProblem& p, const Shares& s) { return s.parts 
 
 void sum_shares(Queue& queue, const ConvProblem& p, const Shares& s, const void* gradients, void* w) {
   static KernelSite site("conv_simt.cl", "conv_simt_sum");
-  launch(queue, specialise(site, queue.device(), p.dtype, p.dtype, 4), Range(round_up(p.w_numel(), 64)), Range(64), gradients, w, p.w_numel(), static_cast<int32_t>(s.parts));
+  launch(queue, specialise(site, queue.device(), p.dtype, p.dtype, 4), Range(round_up(p.w_numel(), 64)), Range(64), gradients, w, p.w_numel(),
+         static_cast<int32_t>(s.parts));
 }
 
 }  // namespace simt_detail

@@ -30,14 +30,16 @@ const char* refuses(const ConvProblem& p, const Device& device) {
   if (p.channels_last) return "channels first only";
   if (p.dtype != DType::float32 && p.dtype != DType::bfloat16 && p.dtype != DType::float16) return "float32 and the half types only";
   constexpr int64_t limit = std::numeric_limits<int32_t>::max() / 2;
-  if (p.batch * p.out_pixels() > limit || p.batch * p.in_pixels() > limit || p.in_per_group() * p.in_pixels() > limit || p.out_per_group() * p.out_pixels() > limit ||
-      p.taps() * std::max(p.in_per_group(), p.out_per_group()) > limit / 2)
+  if (p.batch * p.out_pixels() > limit || p.batch * p.in_pixels() > limit || p.in_per_group() * p.in_pixels() > limit ||
+      p.out_per_group() * p.out_pixels() > limit || p.taps() * std::max(p.in_per_group(), p.out_per_group()) > limit / 2)
     return "places are too many for 32 bits";
   if (!has_tensor_cores(device)) return "no tensor cores";
   return nullptr;
 }
 
-const char* declines(const ConvProblem& p, const Device&) { return p.out_per_group() <= 8 || p.in_per_group() <= 2 ? "most of a tile would be empty" : nullptr; }
+const char* declines(const ConvProblem& p, const Device&) {
+  return p.out_per_group() <= 8 || p.in_per_group() <= 2 ? "most of a tile would be empty" : nullptr;
+}
 const char* gradient_declines(const ConvProblem& p, const Device&) { return p.out_per_group() <= 8 ? "most of a tile would be empty" : nullptr; }
 const char* data_declines(const ConvProblem& p, const Device&) { return p.in_per_group() <= 8 ? "most of a tile would be empty" : nullptr; }
 
@@ -45,21 +47,24 @@ size_t packed_bytes(const Gather& g, DType type) { return g.groups * g.shape.out
 
 // Rows of filters as the kernel wants them: already so where nothing is to be padded or turned round.
 bool packed_already(const ConvProblem& p, const Gather& g, const void* w) {
-  return pitch_of(g) == g.depth() && g.weights.out == g.depth() && g.weights.in == p.taps() && g.weights.base == 0 && reinterpret_cast<uintptr_t>(w) % 16 == 0;
+  return pitch_of(g) == g.depth() && g.weights.out == g.depth() && g.weights.in == p.taps() && g.weights.base == 0 &&
+         reinterpret_cast<uintptr_t>(w) % 16 == 0;
 }
 
-void gather(Queue& queue, const ConvProblem& p, const Part& part, int64_t result_channels, const void* x, const void* w, const void* bias, void* y, void* workspace) {
+void gather(Queue& queue, const ConvProblem& p, const Part& part, int64_t result_channels, const void* x, const void* w, const void* bias, void* y,
+            void* workspace) {
   static KernelSite site("conv_tensor_cores.cl", "conv_tensor_cores_gather"), pack_site("conv_tensor_cores.cl", "conv_tensor_cores_weights");
   const auto& [g, target] = part;
   const int64_t pixels = g.shape.batch * g.plane(), pitch = pitch_of(g);
   const ProductTile tile = choose_product_tile(g.shape.out_channels, pixels, g.groups, queue.device(), {64, 128});
   if (pitch > 0 && !packed_already(p, g, w)) {
-    launch(queue, specialise(pack_site, queue.device(), p.dtype, p.dtype, tile, false), Range(pitch, g.shape.out_channels, g.groups), Range(), w, workspace, g.shape,
-           g.weights, static_cast<int32_t>(pitch));
+    launch(queue, specialise(pack_site, queue.device(), p.dtype, p.dtype, tile, false), Range(pitch, g.shape.out_channels, g.groups), Range(), w,
+           workspace, g.shape, g.weights, static_cast<int32_t>(pitch));
     w = workspace;
   }
-  launch(queue, specialise(site, queue.device(), p.dtype, p.dtype, tile, false), Range(ceil_div(pixels, tile.n) * 256, ceil_div(g.shape.out_channels, tile.m), g.groups),
-         Range(256, 1, 1), x, w, bias, y, g.shape, target, static_cast<int32_t>(pitch), int32_t{bias != nullptr}, result_channels * target.plane());
+  launch(queue, specialise(site, queue.device(), p.dtype, p.dtype, tile, false),
+         Range(ceil_div(pixels, tile.n) * 256, ceil_div(g.shape.out_channels, tile.m), g.groups), Range(256, 1, 1), x, w, bias, y, g.shape, target,
+         static_cast<int32_t>(pitch), int32_t{bias != nullptr}, result_channels * target.plane());
 }
 
 size_t forward_workspace(const ConvProblem& p, const Device&) { return packed_bytes(forward_gather(p), p.dtype); }
@@ -107,22 +112,25 @@ void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, 
   const ProductTile tile = gradient_tile(g, device);
   const DType result = s.parts > 1 ? DType::float32 : p.dtype;
   launch(queue, specialise(site, device, p.dtype, result, tile, true),
-         Range(ceil_div(g.depth(), tile.n) * 256, ceil_div(g.shape.out_channels, tile.m), g.groups * s.parts), Range(256, 1, 1), t.x, t.y, s.parts > 1 ? workspace : t.w,
-         g.shape, static_cast<int32_t>(g.groups), static_cast<int32_t>(s.pixels));
+         Range(ceil_div(g.depth(), tile.n) * 256, ceil_div(g.shape.out_channels, tile.m), g.groups * s.parts), Range(256, 1, 1), t.x, t.y,
+         s.parts > 1 ? workspace : t.w, g.shape, static_cast<int32_t>(g.groups), static_cast<int32_t>(s.pixels));
   if (s.parts > 1) sum_shares(queue, p, s, workspace, t.w);
 }
 
 // 1x1 convolutions: one product per image, whose pixels come in whole chunks of 16 bytes.
 const char* pointwise_refuses(const ConvProblem& p, const Device& device) {
   constexpr std::array<int64_t, 3> one{1, 1, 1}, none{0, 0, 0};
-  if (p.channels_last || p.kernel != one || p.stride != one || p.padding != none || p.groups != 1) return "1x1 without stride, padding and groups only";
+  if (p.channels_last || p.kernel != one || p.stride != one || p.padding != none || p.groups != 1)
+    return "1x1 without stride, padding and groups only";
   if (p.dtype != DType::float32 && p.dtype != DType::bfloat16 && p.dtype != DType::float16) return "float32 and the half types only";
   return has_tensor_cores(device) ? nullptr : "no tensor cores";
 }
 
 const char* pointwise_declines(const ConvProblem& p, const Device&) {
   if (p.in_channels <= 16 || p.out_channels <= 16) return "most of a tile would be empty";
-  return p.in_pixels() < 128 || p.in_pixels() * static_cast<int64_t>(size_of(p.dtype)) % 16 != 0 ? "pixels of an image are not whole chunks of 16 bytes" : nullptr;
+  return p.in_pixels() < 128 || p.in_pixels() * static_cast<int64_t>(size_of(p.dtype)) % 16 != 0
+             ? "pixels of an image are not whole chunks of 16 bytes"
+             : nullptr;
 }
 
 // result [rows, pixels] = w [rows, depth] from [depth, pixels], for every image.

@@ -3,8 +3,8 @@
 #include "ops/conv/simt.h"
 #include "ops/conv/tensor_cores.h"
 #include "ops/core/precision.h"
-#include "ops/gemm/tensor_cores.h"
 #include "ops/elementwise/permute.h"
+#include "ops/gemm/tensor_cores.h"
 
 #include <limits>
 #include <optional>
@@ -50,7 +50,9 @@ const char* refuses_channels(const ConvProblem& p, const Device& device, std::in
 }
 
 const char* forward_refuses(const ConvProblem& p, const Device& device) { return refuses_channels(p, device, {p.in_per_group()}); }
-const char* gradient_refuses(const ConvProblem& p, const Device& device) { return refuses_channels(p, device, {p.in_per_group(), p.out_per_group()}); }
+const char* gradient_refuses(const ConvProblem& p, const Device& device) {
+  return refuses_channels(p, device, {p.in_per_group(), p.out_per_group()});
+}
 const char* data_refuses(const ConvProblem& p, const Device& device) {
   if (p.stride[0] * p.stride[1] * p.stride[2] > 64) return "strides are too large";
   return refuses_channels(p, device, {p.out_per_group()});
@@ -60,7 +62,8 @@ const char* data_refuses(const ConvProblem& p, const Device& device) {
 const char* declines(const ConvProblem& p, const Device&) {
   if (p.in_per_group() <= 8 || p.out_per_group() <= 8) return "most of a tile would be empty";
   if (p.channels_last) return nullptr;
-  const int64_t operations = 2 * p.y_numel() * p.in_per_group() * p.taps(), bytes = (p.x_numel() + p.y_numel()) * static_cast<int64_t>(size_of(p.dtype));
+  const int64_t operations = 2 * p.y_numel() * p.in_per_group() * p.taps(),
+                bytes = (p.x_numel() + p.y_numel()) * static_cast<int64_t>(size_of(p.dtype));
   return operations < 90 * bytes ? "the copies into the other order would cost more than they gain" : nullptr;
 }
 
@@ -97,12 +100,14 @@ void gather(Queue& queue, const ConvProblem& p, const Part& part, const void* x,
   const ProductTile tile = choose_product_tile(pixels, g.shape.out_channels, g.groups, queue.device(), {128, 64});
   Workspace packed(queue, static_cast<size_t>(g.groups * g.shape.out_channels * g.depth()) * size_of(p.dtype));
   if (g.depth() > 0)
-    launch(queue, specialise(pack_site, queue.device(), p.dtype, tile, Program::gather), Range(g.depth(), g.shape.out_channels, g.groups), Range(), w, packed.data(),
-           g.shape, g.weights);
+    launch(queue, specialise(pack_site, queue.device(), p.dtype, tile, Program::gather), Range(g.depth(), g.shape.out_channels, g.groups), Range(), w,
+           packed.data(), g.shape, g.weights);
   bool in_place = true;
   for (int d = 0; d < 3; ++d) in_place = in_place && target.first[d] == 0 && target.step[d] == 1 && target.size[d] == g.shape.output[d];
-  launch(queue, specialise(site, queue.device(), p.dtype, tile, Program::gather), Range(ceil_div(g.shape.out_channels, tile.n) * group_items(p.dtype, Program::gather), ceil_div(pixels, tile.m), g.groups),
-         Range(group_items(p.dtype, Program::gather), 1, 1), x, packed.data(), bias, y, g.shape, target, static_cast<int32_t>(g.groups), int32_t{bias != nullptr}, int32_t{in_place});
+  launch(queue, specialise(site, queue.device(), p.dtype, tile, Program::gather),
+         Range(ceil_div(g.shape.out_channels, tile.n) * group_items(p.dtype, Program::gather), ceil_div(pixels, tile.m), g.groups),
+         Range(group_items(p.dtype, Program::gather), 1, 1), x, packed.data(), bias, y, g.shape, target, static_cast<int32_t>(g.groups),
+         int32_t{bias != nullptr}, int32_t{in_place});
 }
 
 void forward(Queue& queue, const ConvProblem& p, const ConvOperands& t, void*) {
@@ -121,16 +126,17 @@ void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, 
   static KernelSite site("conv_tensor_cores_last.cl", "conv_last_gradient"), finish_site("conv_tensor_cores_last.cl", "conv_last_finish");
   Device& device = queue.device();
   const Gather g = forward_gather(p);
-  const ProductTile tile = choose_product_tile(g.shape.out_channels, g.depth(), g.groups * ceil_div(g.shape.batch * g.plane(), 1024), device, {128, 64});
+  const ProductTile tile =
+      choose_product_tile(g.shape.out_channels, g.depth(), g.groups * ceil_div(g.shape.batch * g.plane(), 1024), device, {128, 64});
   const Shares s = share_pixels(g, device, tile.m, tile.n);
   ChannelsLast x(queue, p, t.x, p.in_channels, p.in_pixels(), false), y(queue, p, t.y, p.out_channels, p.out_pixels(), false);
   Workspace sums(queue, static_cast<size_t>(s.parts * p.w_numel()) * sizeof(float));
   launch(queue, specialise(site, device, p.dtype, tile, Program::gradient),
          Range(ceil_div(g.depth(), tile.n) * group_items(p.dtype, Program::gradient), ceil_div(g.shape.out_channels, tile.m), g.groups * s.parts),
-         Range(group_items(p.dtype, Program::gradient), 1, 1), x.data(), y.data(), sums.data(), g.shape,
-         static_cast<int32_t>(g.groups), static_cast<int32_t>(s.pixels));
-  launch(queue, specialise(finish_site, device, p.dtype, tile, Program::gradient), Range(round_up(p.w_numel(), 64)), Range(64), sums.data(), t.w, p.w_numel(),
-         static_cast<int32_t>(p.in_per_group()), static_cast<int32_t>(p.taps()), static_cast<int32_t>(s.parts));
+         Range(group_items(p.dtype, Program::gradient), 1, 1), x.data(), y.data(), sums.data(), g.shape, static_cast<int32_t>(g.groups),
+         static_cast<int32_t>(s.pixels));
+  launch(queue, specialise(finish_site, device, p.dtype, tile, Program::gradient), Range(round_up(p.w_numel(), 64)), Range(64), sums.data(), t.w,
+         p.w_numel(), static_cast<int32_t>(p.in_per_group()), static_cast<int32_t>(p.taps()), static_cast<int32_t>(s.parts));
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ size_t slices_workspace(const GemmProblem& p, const SlicePlan& plan);
 
 // One launch of a kernel over the tiles of c and its slices; where there are several, `partial` is their sums and another launch adds them.
 // `local`: the kernel's group, of which there is one per tile.
-void run_slices(Queue& queue, Kernel& kernel, const GemmProblem& p, const GemmOperands& o, const SlicePlan& plan, int tile_m, int tile_n, const Range& local,
-                void* partial);
+void run_slices(Queue& queue, Kernel& kernel, const GemmProblem& p, const GemmOperands& o, const SlicePlan& plan, int tile_m, int tile_n,
+                const Range& local, void* partial);
 
 }  // namespace ocl::ops::gemm_detail

@@ -20,7 +20,8 @@ struct Access {
   bool along_k, chunks;
 };
 
-Access access_of(const void* address, const GemmProblem& p, std::array<int64_t, 2> batch_strides, int64_t panel_stride, int64_t k_stride, int64_t panel) {
+Access access_of(const void* address, const GemmProblem& p, std::array<int64_t, 2> batch_strides, int64_t panel_stride, int64_t k_stride,
+                 int64_t panel) {
   const int64_t chunk = 16 / static_cast<int64_t>(size_of(p.dtype));
   const bool along_k = panel_stride != 1 || k_stride == 1;
   const int64_t inner = along_k ? k_stride : panel_stride, outer = along_k ? panel_stride : k_stride, length = along_k ? p.k : panel;
@@ -34,9 +35,7 @@ const char* refuses(const GemmProblem& p, const Device& device) {
   return nullptr;
 }
 
-const char* declines(const GemmProblem& p, const Device&) {
-  return p.m <= 16 || p.n <= 16 ? "most of a tile would be empty" : nullptr;
-}
+const char* declines(const GemmProblem& p, const Device&) { return p.m <= 16 || p.n <= 16 ? "most of a tile would be empty" : nullptr; }
 
 SlicePlan plan_of(const GemmProblem& p, const Device& device) {
   const ProductTile tile = tile_of(p, device);
@@ -45,7 +44,8 @@ SlicePlan plan_of(const GemmProblem& p, const Device& device) {
 
 size_t workspace(const GemmProblem& p, const Device& device) { return slices_workspace(p, plan_of(p, device)); }
 
-// Four warps along n: two read less of local memory, but leave half as many warps to a unit, and took 1.3 times as long for the half types on an H100.
+// Four warps along n: two read less of local memory, but leave half as many warps to a unit, and took 1.3 times as long for the half types on an
+// H100.
 constexpr int warps = 4;
 constexpr size_t group_items = warps * 64;
 
@@ -60,7 +60,8 @@ void run_planned(Queue& queue, const GemmProblem& p, const GemmOperands& o, cons
     dtype(defines, "DTYPE", p.dtype);
     dtype(defines, "OUT_DTYPE", out);
     add_tensor_core_defines(defines);
-    if (chunks && !exact) defines.add("MOST_REGISTERS", 128);  // two groups to a unit; three products have enough to do with one, and no registers to spare
+    if (chunks && !exact)
+      defines.add("MOST_REGISTERS", 128);  // two groups to a unit; three products have enough to do with one, and no registers to spare
     defines.add("EXACT", exact).add("TILE_M", tile.m).add("TILE_N", tile.n).add("WARPS_N", warps);
     return defines.add("A_ALONG_K", a.along_k).add("B_ALONG_K", b.along_k).add("CHUNKS", chunks);
   });
@@ -81,7 +82,8 @@ ProductTile choose_product_tile(int64_t rows, int64_t columns, int64_t layers, c
 
 void multiply_rows_of_matrices(Queue& queue, const GemmProblem& p, const GemmOperands& o, const MatrixRows& rows, DType out) {
   const ProductTile tile = tile_of(p, queue.device());
-  SlicePlan plan{std::max<int64_t>(p.k, 1), p.batch, rows.inner, rows.a_outer, rows.b_outer, rows.c_outer, 1, 0, 0, static_cast<int32_t>(rows.b_group)};
+  SlicePlan plan{std::max<int64_t>(p.k, 1),         p.batch, rows.inner, rows.a_outer, rows.b_outer, rows.c_outer, 1, 0, 0,
+                 static_cast<int32_t>(rows.b_group)};
   run_planned(queue, p, o, plan, tile, out, nullptr);
 }
 

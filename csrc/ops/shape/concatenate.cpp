@@ -63,7 +63,9 @@ size_t widen(const void* out, std::span<Piece> pieces, int64_t& pitch, size_t by
   const auto fits = [&](size_t wide) {
     const auto aligned = [&](const void* p) { return reinterpret_cast<uintptr_t>(p) % wide == 0; };
     const auto whole = [&](int64_t elements) { return elements % static_cast<int64_t>(wide / bytes) == 0; };
-    return aligned(out) && whole(pitch) && std::all_of(pieces.begin(), pieces.end(), [&](const Piece& p) { return aligned(p.data) && whole(p.start) && whole(p.length) && whole(p.pitch); });
+    return aligned(out) && whole(pitch) && std::all_of(pieces.begin(), pieces.end(), [&](const Piece& p) {
+             return aligned(p.data) && whole(p.start) && whole(p.length) && whole(p.pitch);
+           });
   };
   size_t wide = 16;
   while (wide > bytes && !fits(wide)) wide /= 2;
@@ -103,8 +105,8 @@ void copy_pieces(Queue& queue, void* out, std::span<Piece> pieces, int64_t rows,
   if (device.fat()) shape.block = ceil_div(shape.total, fat_tasks(device, shape.total));
   const int64_t items = ceil_div(shape.total, shape.block);
   Kernel& kernel = kernel_of(any_site);
-  launch(queue, kernel, Range(device.fat() ? items : round_up(items, 256)), device.fat() ? Range(1) : Range(256), out, data[0], data[1], data[2], data[3],
-         data[4], data[5], data[6], data[7], shape);
+  launch(queue, kernel, Range(device.fat() ? items : round_up(items, 256)), device.fat() ? Range(1) : Range(256), out, data[0], data[1], data[2],
+         data[3], data[4], data[5], data[6], data[7], shape);
 }
 
 }  // namespace
