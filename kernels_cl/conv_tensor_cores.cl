@@ -89,14 +89,14 @@ GROUP_KERNEL void conv_tensor_cores_gather(TENSOR(const T, x), TENSOR(const T, w
   uint4 next_a[WEIGHT_QUADS];
   uint next_b[FETCHES];
 
-#define FETCH(k0)                                                                                                      \
-  _Pragma("unroll") for (int q = 0; q < WEIGHT_QUADS; q++)                                                             \
+#define FETCH(k0)                                                                                                                                \
+  _Pragma("unroll") for (int q = 0; q < WEIGHT_QUADS; q++)                                                                                       \
     next_a[q] = q * 64 < rows && (k0) + item % 4 * QUAD_ELEMENTS < pitch ? *(__global const uint4*)(w + (long)q * 64 * pitch + (k0)) : (uint4)0; \
-  _Pragma("unroll") for (int f = 0; f < FETCHES; f++) {                                                                \
-    const __local int4* tap = taps[(k0) / SLAB % 2] + (item / TILE_N + f * LINES_PER_PASS) * PER_UNIT;                 \
-    uint unit = meets(s, window, tap[0]) ? BITS(x, tap[0].w) : 0u;                                                     \
-    if (PER_UNIT == 2 && meets(s, window, tap[PER_UNIT - 1])) unit |= BITS(x, tap[PER_UNIT - 1].w) << (16 * (PER_UNIT - 1)); \
-    next_b[f] = unit;                                                                                                  \
+  _Pragma("unroll") for (int f = 0; f < FETCHES; f++) {                                                                                          \
+    const __local int4* tap = taps[(k0) / SLAB % 2] + (item / TILE_N + f * LINES_PER_PASS) * PER_UNIT;                                           \
+    uint unit = meets(s, window, tap[0]) ? BITS(x, tap[0].w) : 0u;                                                                               \
+    if (PER_UNIT == 2 && meets(s, window, tap[PER_UNIT - 1])) unit |= BITS(x, tap[PER_UNIT - 1].w) << (16 * (PER_UNIT - 1));                     \
+    next_b[f] = unit;                                                                                                                            \
   }
   if (item < SLAB) taps[0][item] = tap_of(s, item, size);
   barrier(CLK_LOCAL_MEM_FENCE);
@@ -167,22 +167,22 @@ GROUP_KERNEL void conv_tensor_cores_gradient(TENSOR(const T, x), TENSOR(const T,
   EACH_SUM(i, j, e) sum[i][j][e] = 0;
   uint next_a[ROWS_M], next_b[ROWS_N];
 
-#define FETCH(p0)                                                                                                             \
-  _Pragma("unroll") for (int f = 0; f < ROWS_M; f++) next_a[f] = 0;                                                           \
-  _Pragma("unroll") for (int f = 0; f < ROWS_N; f++) next_b[f] = 0;                                                           \
-  _Pragma("unroll") for (int h = 0; h < PER_UNIT; h++) {                                                                      \
-    const int p = (p0) + unit * PER_UNIT + h;                                                                                 \
-    if (p < end) {                                                                                                            \
-      const int4 window = window_of(s, p, plane);                                                                             \
-      __global const T* from = dy + window.w * image + (p - window.w * plane);                                                \
-      _Pragma("unroll") for (int f = 0; f < ROWS_M; f++)                                                                      \
-        if (f * ROWS_PER_PASS < rows) next_a[f] |= BITS(from, (long)f * ROWS_PER_PASS * plane) << (16 * h);                   \
-      __global const T* at = x + begin_of(s, window);                                                                         \
-      _Pragma("unroll") for (int f = 0; f < ROWS_N; f++) {                                                                    \
-        const int4 tap = taps[line + f * ROWS_PER_PASS];                                                                      \
-        if (meets(s, window, tap)) next_b[f] |= BITS(at, tap.w) << (16 * h);                                                  \
-      }                                                                                                                       \
-    }                                                                                                                         \
+#define FETCH(p0)                                                                                           \
+  _Pragma("unroll") for (int f = 0; f < ROWS_M; f++) next_a[f] = 0;                                         \
+  _Pragma("unroll") for (int f = 0; f < ROWS_N; f++) next_b[f] = 0;                                         \
+  _Pragma("unroll") for (int h = 0; h < PER_UNIT; h++) {                                                    \
+    const int p = (p0) + unit * PER_UNIT + h;                                                               \
+    if (p < end) {                                                                                          \
+      const int4 window = window_of(s, p, plane);                                                           \
+      __global const T* from = dy + window.w * image + (p - window.w * plane);                              \
+      _Pragma("unroll") for (int f = 0; f < ROWS_M; f++)                                                    \
+        if (f * ROWS_PER_PASS < rows) next_a[f] |= BITS(from, (long)f * ROWS_PER_PASS * plane) << (16 * h); \
+      __global const T* at = x + begin_of(s, window);                                                       \
+      _Pragma("unroll") for (int f = 0; f < ROWS_N; f++) {                                                  \
+        const int4 tap = taps[line + f * ROWS_PER_PASS];                                                    \
+        if (meets(s, window, tap)) next_b[f] |= BITS(at, tap.w) << (16 * h);                                \
+      }                                                                                                     \
+    }                                                                                                       \
   }
   barrier(CLK_LOCAL_MEM_FENCE);
   FETCH(begin)

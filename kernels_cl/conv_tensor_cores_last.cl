@@ -51,30 +51,30 @@ __kernel void conv_last_weights(TENSOR(const T, w), TENSOR(T, packed), const Gat
 }
 
 // The work-item's chunk of a slab: channel and tap; moved on to the same place in the next slab.
-#define NEXT_CHUNK                                                         \
-  channel += SLAB;                                                         \
-  if (channel >= s.in_channels) {                                          \
-    do channel -= s.in_channels, tap++;                                    \
-    while (channel >= s.in_channels);                                      \
-    const int3 d = displacement(s, tap);                                   \
-    dz = d.x, dy = d.y, dx = d.z;                                          \
-    place = ((long)(dz * s.input[1] + dy) * s.input[2] + dx) * all_in;     \
+#define NEXT_CHUNK                                                     \
+  channel += SLAB;                                                     \
+  if (channel >= s.in_channels) {                                      \
+    do channel -= s.in_channels, tap++;                                \
+    while (channel >= s.in_channels);                                  \
+    const int3 d = displacement(s, tap);                               \
+    dz = d.x, dy = d.y, dx = d.z;                                      \
+    place = ((long)(dz * s.input[1] + dy) * s.input[2] + dx) * all_in; \
   }
 
-#define COPY_SLAB(stage)                                                                                                        \
-  {                                                                                                                             \
-    _Pragma("unroll") for (int i = 0; i < COPIES(TILE_M); i++) {                                                                \
-      const int valid = inside(s, z[i] + dz, y[i] + dy, x[i] + dx);                                                             \
+#define COPY_SLAB(stage)                                                                                                                            \
+  {                                                                                                                                                 \
+    _Pragma("unroll") for (int i = 0; i < COPIES(TILE_M); i++) {                                                                                    \
+      const int valid = inside(s, z[i] + dz, y[i] + dy, x[i] + dx);                                                                                 \
       COPY_CHUNK(STAGE_A(stage) + CHUNK_ALONG_K(item / 4 + i * ROWS_APART, item % 4), valid ? source + begin[i] + place + channel : source, valid); \
-    }                                                                                                                           \
-    _Pragma("unroll") for (int i = 0; i < COPIES(TILE_N); i++) {                                                                \
-      const int valid = item / 4 + i * ROWS_APART < columns && k < size;                                                                \
-      COPY_CHUNK(STAGE_B(stage) + CHUNK_ALONG_K(item / 4 + i * ROWS_APART, item % 4),                       \
-                 valid ? filter + (long)i * ROWS_APART * size + k : source, valid);                                                     \
-    }                                                                                                                           \
-    k += SLAB;                                                                                                                  \
-    NEXT_CHUNK                                                                                                                  \
-  }                                                                                                                             \
+    }                                                                                                                                               \
+    _Pragma("unroll") for (int i = 0; i < COPIES(TILE_N); i++) {                                                                                    \
+      const int valid = item / 4 + i * ROWS_APART < columns && k < size;                                                                            \
+      COPY_CHUNK(STAGE_B(stage) + CHUNK_ALONG_K(item / 4 + i * ROWS_APART, item % 4),                                                               \
+                 valid ? filter + (long)i * ROWS_APART * size + k : source, valid);                                                                 \
+    }                                                                                                                                               \
+    k += SLAB;                                                                                                                                      \
+    NEXT_CHUNK                                                                                                                                      \
+  }                                                                                                                                                 \
   END_OF_COPIES
 
 GROUP_KERNEL void conv_last_gather(TENSOR(const T, input), TENSOR(const T, w), TENSOR(const T, bias), TENSOR(T, result), const GatherShape s,
@@ -131,28 +131,28 @@ GROUP_KERNEL void conv_last_gather(TENSOR(const T, input), TENSOR(const T, w), T
 #define CHUNK_X(tile) (item % ((tile) / CHUNK) * CHUNK)
 #define CHUNK_K(tile, i) (item / ((tile) / CHUNK) + (i) * (GROUP_ITEMS * CHUNK / (tile)))
 
-#define COPY_SLAB(stage)                                                                                                        \
-  {                                                                                                                             \
-    _Pragma("unroll") for (int i = 0; i < COPIES(TILE_M); i++) {                                                                \
-      const int at = p + CHUNK_K(TILE_M, i), valid = at < end && CHUNK_X(TILE_M) < rows;                                        \
+#define COPY_SLAB(stage)                                                                                                                          \
+  {                                                                                                                                               \
+    _Pragma("unroll") for (int i = 0; i < COPIES(TILE_M); i++) {                                                                                  \
+      const int at = p + CHUNK_K(TILE_M, i), valid = at < end && CHUNK_X(TILE_M) < rows;                                                          \
       COPY_CHUNK(STAGE_A(stage) + CHUNK_ALONG_X(TILE_M, CHUNK_K(TILE_M, i), CHUNK_X(TILE_M)), valid ? gradient + at * all_out : gradient, valid); \
-    }                                                                                                                           \
-    _Pragma("unroll") for (int i = 0; i < COPIES(TILE_N); i++) {                                                                \
-      const int iz = z[i] * s.stride[0] + first.x, iy = y[i] * s.stride[1] + first.y, ix = x[i] * s.stride[2] + first.z;        \
-      const int valid = p + CHUNK_K(TILE_N, i) < end && inside(s, iz, iy, ix);                                                  \
-      COPY_CHUNK(STAGE_B(stage) + CHUNK_ALONG_X(TILE_N, CHUNK_K(TILE_N, i), CHUNK_X(TILE_N)),       \
-                 valid ? source + ((((long)n[i] * s.input[0] + iz) * s.input[1] + iy) * s.input[2] + ix) * all_in : source, valid); \
-      x[i] += SLAB;                                                                                                             \
-      while (x[i] >= s.output[2]) {                                                                                             \
-        x[i] -= s.output[2];                                                                                                    \
-        if (++y[i] == s.output[1]) {                                                                                            \
-          y[i] = 0;                                                                                                             \
-          if (++z[i] == s.output[0]) z[i] = 0, n[i]++;                                                                          \
-        }                                                                                                                       \
-      }                                                                                                                         \
-    }                                                                                                                           \
-    p += SLAB;                                                                                                                  \
-  }                                                                                                                             \
+    }                                                                                                                                             \
+    _Pragma("unroll") for (int i = 0; i < COPIES(TILE_N); i++) {                                                                                  \
+      const int iz = z[i] * s.stride[0] + first.x, iy = y[i] * s.stride[1] + first.y, ix = x[i] * s.stride[2] + first.z;                          \
+      const int valid = p + CHUNK_K(TILE_N, i) < end && inside(s, iz, iy, ix);                                                                    \
+      COPY_CHUNK(STAGE_B(stage) + CHUNK_ALONG_X(TILE_N, CHUNK_K(TILE_N, i), CHUNK_X(TILE_N)),                                                     \
+                 valid ? source + ((((long)n[i] * s.input[0] + iz) * s.input[1] + iy) * s.input[2] + ix) * all_in : source, valid);               \
+      x[i] += SLAB;                                                                                                                               \
+      while (x[i] >= s.output[2]) {                                                                                                               \
+        x[i] -= s.output[2];                                                                                                                      \
+        if (++y[i] == s.output[1]) {                                                                                                              \
+          y[i] = 0;                                                                                                                               \
+          if (++z[i] == s.output[0]) z[i] = 0, n[i]++;                                                                                            \
+        }                                                                                                                                         \
+      }                                                                                                                                           \
+    }                                                                                                                                             \
+    p += SLAB;                                                                                                                                    \
+  }                                                                                                                                               \
   END_OF_COPIES
 
 GROUP_KERNEL void conv_last_gradient(TENSOR(const T, input), TENSOR(const T, output), TENSOR(float, dw), const GatherShape s, int groups, int share) {

@@ -35,33 +35,33 @@
 #include "common/tensor_cores.clh"
 #define GROUP_KERNEL __kernel __attribute__((reqd_work_group_size(GROUP_ITEMS, 1, 1)))
 
-#define OPEN_TILE                                                                                          \
-  OPEN(const storage_t, a);                                                                                \
-  OPEN(const storage_t, b);                                                                                \
-  OPEN(result_t, c);                                                                                       \
-  OPEN(const result_t, d);                                                                                 \
-  OPEN(T, partial);                                                                                        \
-  const int item = get_local_id(0);                                                                        \
-  const long batch = get_group_id(2) / plan.slices, slice = get_group_id(2) % plan.slices;                 \
-  const long m0 = (long)get_group_id(1) * TILE_M, n0 = (long)get_group_id(0) * TILE_N;                     \
-  const int rows = min((long)TILE_M, p.m - m0), columns = min((long)TILE_N, p.n - n0);                     \
-  const long start = slice * plan.slice, steps = max(0L, min(plan.slice, p.k - start));                    \
-  const long outer = batch / plan.inner, inner = batch - outer * plan.inner;                               \
-  a += outer * plan.a_outer + inner * p.a_batch + m0 * p.a_row + start * p.a_column;                       \
-  b += outer * plan.b_outer + inner / plan.b_group * p.b_batch + n0 * p.b_column + start * p.b_row;        \
-  float sum[BLOCKS_M][BLOCKS_N][4];                                                                        \
+#define OPEN_TILE                                                                                   \
+  OPEN(const storage_t, a);                                                                         \
+  OPEN(const storage_t, b);                                                                         \
+  OPEN(result_t, c);                                                                                \
+  OPEN(const result_t, d);                                                                          \
+  OPEN(T, partial);                                                                                 \
+  const int item = get_local_id(0);                                                                 \
+  const long batch = get_group_id(2) / plan.slices, slice = get_group_id(2) % plan.slices;          \
+  const long m0 = (long)get_group_id(1) * TILE_M, n0 = (long)get_group_id(0) * TILE_N;              \
+  const int rows = min((long)TILE_M, p.m - m0), columns = min((long)TILE_N, p.n - n0);              \
+  const long start = slice * plan.slice, steps = max(0L, min(plan.slice, p.k - start));             \
+  const long outer = batch / plan.inner, inner = batch - outer * plan.inner;                        \
+  a += outer * plan.a_outer + inner * p.a_batch + m0 * p.a_row + start * p.a_column;                \
+  b += outer * plan.b_outer + inner / plan.b_group * p.b_batch + n0 * p.b_column + start * p.b_row; \
+  float sum[BLOCKS_M][BLOCKS_N][4];                                                                 \
   EACH_SUM(i, j, e) sum[i][j][e] = 0;
 
-#define CLOSE_TILE                                                                                         \
-  c += outer * plan.c_outer + inner * p.c_batch;                                                           \
-  d += outer * plan.c_outer + inner * p.d_batch;                                                           \
-  partial += (slice * plan.batch + batch) * p.m * p.n;                                                     \
-  EACH_SUM(i, j, e) {                                                                                      \
-    const int row = SUM_ROW(item, i, e), column = SUM_COLUMN(item, j, e);                                  \
-    if (row < rows && column < columns) {                                                                  \
-      if (plan.slices > 1) partial[(m0 + row) * p.n + n0 + column] = sum[i][j][e];                         \
-      else finish(sum[i][j][e], m0 + row, n0 + column, c, d, &p, alpha, beta);                             \
-    }                                                                                                      \
+#define CLOSE_TILE                                                                 \
+  c += outer * plan.c_outer + inner * p.c_batch;                                   \
+  d += outer * plan.c_outer + inner * p.d_batch;                                   \
+  partial += (slice * plan.batch + batch) * p.m * p.n;                             \
+  EACH_SUM(i, j, e) {                                                              \
+    const int row = SUM_ROW(item, i, e), column = SUM_COLUMN(item, j, e);          \
+    if (row < rows && column < columns) {                                          \
+      if (plan.slices > 1) partial[(m0 + row) * p.n + n0 + column] = sum[i][j][e]; \
+      else finish(sum[i][j][e], m0 + row, n0 + column, c, d, &p, alpha, beta);     \
+    }                                                                              \
   }
 
 #if CHUNKS
@@ -71,19 +71,19 @@
 #define COPY_K(ALONG_K, tile, i) ((ALONG_K) ? item % 4 * CHUNK : item / ((tile) / CHUNK) + (i) * (GROUP_ITEMS * CHUNK / (tile)))
 #define COPY_PLACE(ALONG_K, tile, i) ((ALONG_K) ? CHUNK_ALONG_K(COPY_X(ALONG_K, tile, i), item % 4) : CHUNK_ALONG_X(tile, COPY_K(ALONG_K, tile, i), COPY_X(ALONG_K, tile, i)))
 
-#define COPY_OPERAND(ALONG_K, tile, slab, s, step, ld, extent)                                                                              \
-  _Pragma("unroll") for (int i = 0; i < COPIES(tile); i++) {                                                                                \
-    const int x = COPY_X(ALONG_K, tile, i), k = COPY_K(ALONG_K, tile, i);                                                                   \
-    const int inside = x < (extent) && k < left;                                                                                            \
-    COPY_CHUNK((slab) + COPY_PLACE(ALONG_K, tile, i), inside ? (s) + x * (step) + k * (ld) : (s), inside);                                  \
+#define COPY_OPERAND(ALONG_K, tile, slab, s, step, ld, extent)                                             \
+  _Pragma("unroll") for (int i = 0; i < COPIES(tile); i++) {                                               \
+    const int x = COPY_X(ALONG_K, tile, i), k = COPY_K(ALONG_K, tile, i);                                  \
+    const int inside = x < (extent) && k < left;                                                           \
+    COPY_CHUNK((slab) + COPY_PLACE(ALONG_K, tile, i), inside ? (s) + x * (step) + k * (ld) : (s), inside); \
   }
 // Begins to copy the slab at a and b, of which `left` steps of k are to be multiplied.
-#define COPY_SLAB(stage)                                                                                                                    \
-  {                                                                                                                                         \
-    COPY_OPERAND(A_ALONG_K, TILE_M, STAGE_A(stage), a, p.a_row, p.a_column, rows)                                                             \
-    COPY_OPERAND(B_ALONG_K, TILE_N, STAGE_B(stage), b, p.b_column, p.b_row, columns)                            \
-    a += SLAB * p.a_column, b += SLAB * p.b_row, left -= SLAB;                                                                              \
-  }                                                                                                                                         \
+#define COPY_SLAB(stage)                                                             \
+  {                                                                                  \
+    COPY_OPERAND(A_ALONG_K, TILE_M, STAGE_A(stage), a, p.a_row, p.a_column, rows)    \
+    COPY_OPERAND(B_ALONG_K, TILE_N, STAGE_B(stage), b, p.b_column, p.b_row, columns) \
+    a += SLAB * p.a_column, b += SLAB * p.b_row, left -= SLAB;                       \
+  }                                                                                  \
   END_OF_COPIES
 
 GROUP_KERNEL void gemm_tensor_cores(ARGUMENTS) {
@@ -107,34 +107,34 @@ GROUP_KERNEL void gemm_tensor_cores(ARGUMENTS) {
 
 // The quad at element x of the panel and element k of the sum; `step`: from one element of the panel to the next, `ld`: along k. What is outside of
 // the matrix is zero and not read.
-#define DEFINE_FETCH(NAME, ALONG_K)                                                                               \
-  inline uint4 NAME(__global const storage_t* s, long step, long ld, int x, int k, int extent, int k_left) {      \
-    uint unit[4];                                                                                                 \
-    _Pragma("unroll") for (int j = 0; j < 4; j++) {                                                               \
-      const int at_x = (ALONG_K) ? x : x + j, at_k = (ALONG_K) ? k + j * PER_UNIT : k;                            \
-      unit[j] = UNIT_OF(s + at_x * step + at_k * ld, ld, at_x < extent ? k_left - at_k : 0);                      \
-    }                                                                                                             \
-    return (uint4)(unit[0], unit[1], unit[2], unit[3]);                                                           \
+#define DEFINE_FETCH(NAME, ALONG_K)                                                                          \
+  inline uint4 NAME(__global const storage_t* s, long step, long ld, int x, int k, int extent, int k_left) { \
+    uint unit[4];                                                                                            \
+    _Pragma("unroll") for (int j = 0; j < 4; j++) {                                                          \
+      const int at_x = (ALONG_K) ? x : x + j, at_k = (ALONG_K) ? k + j * PER_UNIT : k;                       \
+      unit[j] = UNIT_OF(s + at_x * step + at_k * ld, ld, at_x < extent ? k_left - at_k : 0);                 \
+    }                                                                                                        \
+    return (uint4)(unit[0], unit[1], unit[2], unit[3]);                                                      \
   }
 DEFINE_FETCH(fetch_a, A_ALONG_K)
 DEFINE_FETCH(fetch_b, B_ALONG_K)
 
-#define DEFINE_STAGE(NAME, ALONG_K, PITCH, SWIZZLED)                                                                                     \
-  inline void NAME(__local uint* slab, uint4 v, int x, int unit) {                                                                       \
-    slab += unit * (PITCH) + SWIZZLED(unit, x, 0);                                                                                       \
-    if (ALONG_K)                                                                                                                         \
-      slab[0] = v.x, slab[PITCH] = v.y, slab[2 * (PITCH)] = v.z, slab[3 * (PITCH)] = v.w;                                                \
-    else                                                                                                                                 \
-      *(__local uint4*)slab = v;                                                                                                         \
+#define DEFINE_STAGE(NAME, ALONG_K, PITCH, SWIZZLED)                                      \
+  inline void NAME(__local uint* slab, uint4 v, int x, int unit) {                        \
+    slab += unit * (PITCH) + SWIZZLED(unit, x, 0);                                        \
+    if (ALONG_K)                                                                          \
+      slab[0] = v.x, slab[PITCH] = v.y, slab[2 * (PITCH)] = v.z, slab[3 * (PITCH)] = v.w; \
+    else                                                                                  \
+      *(__local uint4*)slab = v;                                                          \
   }
 DEFINE_STAGE(stage_a, A_ALONG_K, PITCH_OF(TILE_M), SWIZZLED_A)
 DEFINE_STAGE(stage_b, B_ALONG_K, PITCH_OF(TILE_N), SWIZZLED_B)
 
 #define EACH_QUAD(tile, q) _Pragma("unroll") for (int q = 0; q < QUADS(tile); q++)
-#define FETCH(k)                                                                                                                              \
-  EACH_QUAD(TILE_M, q) next_a[q] = fetch_a(a + (k) * p.a_column, p.a_row, p.a_column, QUAD_X(A_ALONG_K, TILE_M, q),                           \
-                                           QUAD_UNIT(A_ALONG_K, TILE_M, q) * PER_UNIT, rows, left);                                           \
-  EACH_QUAD(TILE_N, q) next_b[q] = fetch_b(b + (k) * p.b_row, p.b_column, p.b_row, QUAD_X(B_ALONG_K, TILE_N, q),                              \
+#define FETCH(k)                                                                                                    \
+  EACH_QUAD(TILE_M, q) next_a[q] = fetch_a(a + (k) * p.a_column, p.a_row, p.a_column, QUAD_X(A_ALONG_K, TILE_M, q), \
+                                           QUAD_UNIT(A_ALONG_K, TILE_M, q) * PER_UNIT, rows, left);                 \
+  EACH_QUAD(TILE_N, q) next_b[q] = fetch_b(b + (k) * p.b_row, p.b_column, p.b_row, QUAD_X(B_ALONG_K, TILE_N, q),    \
                                            QUAD_UNIT(B_ALONG_K, TILE_N, q) * PER_UNIT, columns, left);
 
 GROUP_KERNEL void gemm_tensor_cores(ARGUMENTS) {

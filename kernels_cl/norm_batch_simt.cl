@@ -48,12 +48,12 @@ inline Welford merged(Welford a, Welford b) {
 }
 
 // Items `stride` apart hold values of one channel; the sum over them ends in the first `stride` items.
-#define REDUCE(shared, value, stride, merge)                              \
-  shared[item] = value;                                                   \
-  for (int half_ = ITEMS / 2; half_ >= (stride); half_ /= 2) {            \
-    barrier(CLK_LOCAL_MEM_FENCE);                                         \
+#define REDUCE(shared, value, stride, merge)                                    \
+  shared[item] = value;                                                         \
+  for (int half_ = ITEMS / 2; half_ >= (stride); half_ /= 2) {                  \
+    barrier(CLK_LOCAL_MEM_FENCE);                                               \
     if (item < half_) shared[item] = merge(shared[item], shared[item + half_]); \
-  }                                                                       \
+  }                                                                             \
   barrier(CLK_LOCAL_MEM_FENCE);
 
 // Walks (n, p) of a part, ITEMS apart, without a division per element; BATCH elements are loaded (LOADS, with n_ and p_, into v_ and w_) before
