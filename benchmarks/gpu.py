@@ -22,7 +22,7 @@ from torch.nn import functional as F
 
 NOTES = """
 - float32 on tensor cores is three products of TF32 (docs/kernels.md), about as exact as float32; CUDA's "fp32" rows use no tensor cores.
-- Products of half precision reach a quarter of what cuBLAS does: mma.sync, which OpenCL C reaches as inline assembly, reads every operand from registers,
+- Products of half precision are far from cuBLAS: mma.sync, which OpenCL C reaches as inline assembly, reads every operand from registers,
   and local memory is limited to 48 KiB a group. The wgmma instructions of this GPU, which read local memory themselves, have not been tried.
 - Channels first, convolutions other than 1x1 go through copies into channels last and back, where they have enough to compute.
 - Attention stores its scores between products; a kernel that keeps them in registers is missing, most of all for half precision.

@@ -107,10 +107,7 @@ SIMT_KERNEL void conv_simt_gather(TENSOR(const T, x), TENSOR(const T, w), TENSOR
   for (int j = 0; j < TILE; j++) {
     const long p = p0 + lx + 16 * j, n = p / plane;
     if (n >= s.batch) continue;
-    const int r = p - n * plane, row = r / s.output[2];
-    const int tz = target.first[0] + row / s.output[1] * target.step[0], ty = target.first[1] + row % s.output[1] * target.step[1];
-    const int tx = target.first[2] + (r - row * s.output[2]) * target.step[2];
-    const long at = n * y_image + ((long)tz * target.size[1] + ty) * target.size[2] + tx;
+    const long at = n * y_image + place_of(s, target, p - n * plane);
     for (int i = 0; i < TILE; i++) {
       const int o = o0 + ly + 16 * i;
       if (o >= s.out_channels) continue;

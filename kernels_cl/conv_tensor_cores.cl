@@ -71,6 +71,16 @@ __kernel void conv_tensor_cores_weights(TENSOR(const T, w), TENSOR(T, packed), c
 #define WEIGHT_QUADS (TILE_M / 64)
 #define QUAD_ELEMENTS (4 * PER_UNIT)
 
+#define FETCH(k0)                                                                                                                                \
+  _Pragma("unroll") for (int q = 0; q < WEIGHT_QUADS; q++)                                                                                       \
+    next_a[q] = q * 64 < rows && (k0) + item % 4 * QUAD_ELEMENTS < pitch ? *(__global const uint4*)(w + (long)q * 64 * pitch + (k0)) : (uint4)0; \
+  _Pragma("unroll") for (int f = 0; f < FETCHES; f++) {                                                                                          \
+    const __local int4* tap = taps[(k0) / SLAB % 2] + (item / TILE_N + f * LINES_PER_PASS) * PER_UNIT;                                           \
+    uint unit = meets(s, window, tap[0]) ? BITS(x, tap[0].w) : 0u;                                                                               \
+    if (PER_UNIT == 2 && meets(s, window, tap[PER_UNIT - 1])) unit |= BITS(x, tap[PER_UNIT - 1].w) << (16 * (PER_UNIT - 1));                     \
+    next_b[f] = unit;                                                                                                                            \
+  }
+
 GROUP_KERNEL void conv_tensor_cores_gather(TENSOR(const T, x), TENSOR(const T, w), TENSOR(const T, bias), TENSOR(T, y), const GatherShape s,
                                            const Target target, int pitch, int has_bias, long y_image) {
   OPEN(const T, x); OPEN(const T, w); OPEN(const T, bias); OPEN(T, y);
@@ -88,16 +98,6 @@ GROUP_KERNEL void conv_tensor_cores_gather(TENSOR(const T, x), TENSOR(const T, w
   EACH_SUM(i, j, e) sum[i][j][e] = 0;
   uint4 next_a[WEIGHT_QUADS];
   uint next_b[FETCHES];
-
-#define FETCH(k0)                                                                                                                                \
-  _Pragma("unroll") for (int q = 0; q < WEIGHT_QUADS; q++)                                                                                       \
-    next_a[q] = q * 64 < rows && (k0) + item % 4 * QUAD_ELEMENTS < pitch ? *(__global const uint4*)(w + (long)q * 64 * pitch + (k0)) : (uint4)0; \
-  _Pragma("unroll") for (int f = 0; f < FETCHES; f++) {                                                                                          \
-    const __local int4* tap = taps[(k0) / SLAB % 2] + (item / TILE_N + f * LINES_PER_PASS) * PER_UNIT;                                           \
-    uint unit = meets(s, window, tap[0]) ? BITS(x, tap[0].w) : 0u;                                                                               \
-    if (PER_UNIT == 2 && meets(s, window, tap[PER_UNIT - 1])) unit |= BITS(x, tap[PER_UNIT - 1].w) << (16 * (PER_UNIT - 1));                     \
-    next_b[f] = unit;                                                                                                                            \
-  }
   if (item < SLAB) taps[0][item] = tap_of(s, item, size);
   barrier(CLK_LOCAL_MEM_FENCE);
   FETCH(0)
@@ -127,10 +127,7 @@ GROUP_KERNEL void conv_tensor_cores_gather(TENSOR(const T, x), TENSOR(const T, w
     for (int side = 0; side < 2; side++) {
       const int p = p0 + SUM_COLUMN(item, j, side), n = p / plane;
       if (n >= s.batch) continue;
-      const int r = p - n * plane, row = r / s.output[2], depth = row / s.output[1];
-      const int tz = target.first[0] + depth * target.step[0], ty = target.first[1] + (row - depth * s.output[1]) * target.step[1];
-      const int tx = target.first[2] + (r - row * s.output[2]) * target.step[2];
-      const long at = n * y_image + ((long)tz * target.size[1] + ty) * target.size[2] + tx;
+      const long at = n * y_image + place_of(s, target, p - n * plane);
 #pragma unroll
       for (int i = 0; i < BLOCKS_M; i++)
 #pragma unroll
@@ -146,6 +143,24 @@ GROUP_KERNEL void conv_tensor_cores_gather(TENSOR(const T, x), TENSOR(const T, w
 #define ROWS_PER_PASS (GROUP_ITEMS / UNITS)
 #define ROWS_M (TILE_M / ROWS_PER_PASS)
 #define ROWS_N (TILE_N / ROWS_PER_PASS)
+
+#define FETCH(p0)                                                                                           \
+  _Pragma("unroll") for (int f = 0; f < ROWS_M; f++) next_a[f] = 0;                                         \
+  _Pragma("unroll") for (int f = 0; f < ROWS_N; f++) next_b[f] = 0;                                         \
+  _Pragma("unroll") for (int h = 0; h < PER_UNIT; h++) {                                                    \
+    const int p = (p0) + unit * PER_UNIT + h;                                                               \
+    if (p < end) {                                                                                          \
+      const int4 window = window_of(s, p, plane);                                                           \
+      __global const T* from = dy + window.w * image + (p - window.w * plane);                              \
+      _Pragma("unroll") for (int f = 0; f < ROWS_M; f++)                                                    \
+        if (f * ROWS_PER_PASS < rows) next_a[f] |= BITS(from, (long)f * ROWS_PER_PASS * plane) << (16 * h); \
+      __global const T* at = x + begin_of(s, window);                                                       \
+      _Pragma("unroll") for (int f = 0; f < ROWS_N; f++) {                                                  \
+        const int4 tap = taps[line + f * ROWS_PER_PASS];                                                    \
+        if (meets(s, window, tap)) next_b[f] |= BITS(at, tap.w) << (16 * h);                                \
+      }                                                                                                     \
+    }                                                                                                       \
+  }
 
 GROUP_KERNEL void conv_tensor_cores_gradient(TENSOR(const T, x), TENSOR(const T, dy), TENSOR(STORAGE(RESULT), dw), const GatherShape s, int groups,
                                              int share) {
@@ -166,24 +181,6 @@ GROUP_KERNEL void conv_tensor_cores_gradient(TENSOR(const T, x), TENSOR(const T,
   float sum[BLOCKS_M][BLOCKS_N][4];
   EACH_SUM(i, j, e) sum[i][j][e] = 0;
   uint next_a[ROWS_M], next_b[ROWS_N];
-
-#define FETCH(p0)                                                                                           \
-  _Pragma("unroll") for (int f = 0; f < ROWS_M; f++) next_a[f] = 0;                                         \
-  _Pragma("unroll") for (int f = 0; f < ROWS_N; f++) next_b[f] = 0;                                         \
-  _Pragma("unroll") for (int h = 0; h < PER_UNIT; h++) {                                                    \
-    const int p = (p0) + unit * PER_UNIT + h;                                                               \
-    if (p < end) {                                                                                          \
-      const int4 window = window_of(s, p, plane);                                                           \
-      __global const T* from = dy + window.w * image + (p - window.w * plane);                              \
-      _Pragma("unroll") for (int f = 0; f < ROWS_M; f++)                                                    \
-        if (f * ROWS_PER_PASS < rows) next_a[f] |= BITS(from, (long)f * ROWS_PER_PASS * plane) << (16 * h); \
-      __global const T* at = x + begin_of(s, window);                                                       \
-      _Pragma("unroll") for (int f = 0; f < ROWS_N; f++) {                                                  \
-        const int4 tap = taps[line + f * ROWS_PER_PASS];                                                    \
-        if (meets(s, window, tap)) next_b[f] |= BITS(at, tap.w) << (16 * h);                                \
-      }                                                                                                     \
-    }                                                                                                       \
-  }
   barrier(CLK_LOCAL_MEM_FENCE);
   FETCH(begin)
   int current = 0;

@@ -112,9 +112,8 @@ GROUP_KERNEL void conv_last_gather(TENSOR(const T, input), TENSOR(const T, w), T
       if (p >= s.batch * plane) continue;
       long at = p;
       if (!in_place) {
-        const int n = p / plane, r = p - n * plane, row = r / s.output[2], depth = row / s.output[1];
-        const int tz = target.first[0] + depth * target.step[0], ty = target.first[1] + (row - depth * s.output[1]) * target.step[1];
-        at = (((long)n * target.size[0] + tz) * target.size[1] + ty) * target.size[2] + target.first[2] + (r - row * s.output[2]) * target.step[2];
+        const int n = p / plane;
+        at = (long)n * target.size[0] * target.size[1] * target.size[2] + place_of(s, target, p - n * plane);
       }
       at = at * all_out + group * s.out_channels;
 #pragma unroll

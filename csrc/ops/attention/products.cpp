@@ -32,7 +32,6 @@ class Products {
         keys_(k.size(2)),
         pitch_(round_up(k.size(2), 8)) {}
 
-  int64_t pitch() const { return pitch_; }
   int64_t group() const { return heads_ / key_heads_; }
   bool in_place() const { return type_ == DType::float32; }  // weights take the scores' place
 

@@ -19,7 +19,9 @@ EXACT, TF32 = 2e-6, (1e-4, 2e-3)
 def answer():
     facts = torch.ocl.get_device_properties()
     if facts.is_gpu:
-        pytest.skip("the other tests run on the device's own")
+        if not facts.tensor_cores:
+            pytest.skip("the device has none")
+        return answer_of(__file__)
     if facts.platform_name == "Portable Computing Language":
         pytest.skip("PoCL takes minutes to compile work-groups with barriers in loops")
     return answer_of(__file__, TORCH_OCL_TENSOR_CORES="emulate", TORCH_OCL_KERNEL_STYLE="simt")
