@@ -22,16 +22,22 @@ constexpr float commands_ahead = 8, least_ahead = 40'000, most_ahead = 200'000;
 // processors alone with the work for too long.
 constexpr HostBacklog::Ticket joined_ahead = 8;
 
-// A caller waits for nearly every command when there were at most so many before each of its last waits.
+// A caller waits soon when it issued at most so many commands, or for at most so long, before each of its last waits.
 constexpr unsigned most_unwaited = 2, patterns = 3;
+constexpr std::chrono::milliseconds longest_unwaited{4};
 
 // How the calling thread waits for what it issues.
 struct Waits {
-  unsigned unwaited = 0, prompt = 0;  // commands since the last wait; waits in a row that were for few
+  unsigned unwaited = 0, prompt = 0;  // commands since the last wait; waits in a row that came soon
+  Clock::time_point since{};          // the first of these commands
 
-  bool issued() { return ++unwaited <= most_unwaited && prompt >= patterns; }
+  bool soon() const { return unwaited <= most_unwaited || Clock::now() - since <= longest_unwaited; }
+  bool issued() {
+    if (++unwaited == 1) since = Clock::now();
+    return prompt >= patterns && soon();
+  }
   bool waited() {
-    if (unwaited) prompt = unwaited <= most_unwaited ? std::min(prompt + 1, patterns) : 0;
+    if (unwaited) prompt = soon() ? std::min(prompt + 1, patterns) : 0;
     unwaited = 0;
     return prompt >= patterns;
   }

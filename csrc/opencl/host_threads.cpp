@@ -38,9 +38,10 @@ constexpr int starved_launches = 2;
 // times, twice as long every further time up to the last.
 constexpr int most_failures = 3;
 constexpr std::chrono::milliseconds borrowed_sleep{2}, least_distrust{10}, most_distrust{1000};
-// Borrowing keeps them awake. It ends after the first of these times and is not taken up for the second, in which they fall asleep when nobody else
-// uses them: the team's own are a little better.
-constexpr std::chrono::milliseconds borrowed_period{100}, falling_asleep{8};
+// Borrowing keeps them awake. It ends after a time and is not taken up for `falling_asleep`, in which they fall asleep when nobody else uses them:
+// the team's own are better. Where they did not, which shows within `still_awake` after that, the time doubles, from the first of these to the
+// second.
+constexpr std::chrono::milliseconds least_borrowed{10}, most_borrowed{100}, falling_asleep{8}, still_awake{4};
 
 }  // namespace
 
@@ -108,7 +109,7 @@ thread_local const bool is_main_thread = platform::thread_id() == platform::proc
 
 }  // namespace
 
-static std::atomic<HostThreads::Parallel> lender{nullptr};
+static std::atomic<const HostThreads::Lender*> lender{nullptr};
 
 struct HostThreads::State {
   explicit State(unsigned members) : shares(std::make_unique<Share[]>(members)), others(std::make_unique<Member[]>(members)) {}
@@ -132,7 +133,7 @@ struct HostThreads::State {
   std::atomic<bool> allowed{false}, borrowing{false};
   int starved = 0, failures = 0;
   Clock::time_point borrowed_since{}, last_borrowed{}, distrusted{};  // distrusted: not to be tried before
-  Clock::duration distrust = least_distrust;
+  Clock::duration distrust = least_distrust, borrowed_period = least_borrowed;
 
   alignas(64) std::atomic<bool> open{false};
   alignas(64) std::atomic<int> inside{0};  // members besides the leader that may be reading the launch
@@ -190,12 +191,17 @@ struct HostThreads::State {
   void note_starvation(bool awake, float own_time) {
     const bool missed = others[1].noticed.load(std::memory_order_relaxed) != number;
     if (!missed || own_time >= notice_time) starved = missed && awake ? starved + 1 : 0;
-    if (starved < starved_launches || !is_main_thread || !allowed.load(std::memory_order_relaxed)) return;
+    const Lender* from = lender.load();
+    if (starved == 0 || !is_main_thread || !allowed.load(std::memory_order_relaxed) || !from) return;
+    const auto now = Clock::now();
+    if (now < distrusted) return;
+    const bool spinning = !from->spinning || from->spinning();  // since it was called after the launch before
+    if (starved < starved_launches) return;
     starved = 0;
-    if (const auto now = Clock::now(); lender.load() && now >= distrusted) {
-      borrowed_since = last_borrowed = now;
-      borrowing.store(true, std::memory_order_relaxed);
-    }
+    if (!spinning) return;
+    borrowed_period = now - distrusted < still_awake ? std::min<Clock::duration>(2 * borrowed_period, most_borrowed) : least_borrowed;
+    borrowed_since = last_borrowed = now;
+    borrowing.store(true, std::memory_order_relaxed);
   }
 
   void stop_borrowing() {
@@ -337,12 +343,12 @@ bool HostThreads::run_borrowed() {
     const unsigned member = std::this_thread::get_id() == caller ? 0 : 1 + others.fetch_add(1);
     if (member < state.participants && state.work(member) && member) helped.store(true, std::memory_order_relaxed);
   };
-  const bool done = fresh && lender.load()(body, &region, state.participants);
+  const bool done = fresh && lender.load()->parallel(body, &region, state.participants);
   const auto now = state.last_borrowed = Clock::now();
   if (region.helped) {
     state.failures = 0;
     state.distrust = least_distrust;
-    if (now - state.borrowed_since > borrowed_period) state.stop_borrowing();
+    if (now - state.borrowed_since > state.borrowed_period) state.stop_borrowing();
     return true;
   }
   if (done && ++state.failures < most_failures) return true;
@@ -355,7 +361,7 @@ bool HostThreads::run_borrowed() {
   return done;
 }
 
-void HostThreads::set_lender(Parallel parallel) { lender.store(parallel); }
+void HostThreads::set_lender(const Lender& given) { lender.store(given.parallel ? new Lender(given) : nullptr); }
 
 bool HostThreads::borrows() const { return state_->borrowing.load(std::memory_order_relaxed) && is_main_thread; }
 

@@ -44,10 +44,14 @@ class HostThreads {
   // Threads of an OpenMP library spin for milliseconds after a parallel region, and those of the team do not get their processors then. Launches of
   // the main thread are run by these threads instead as long as they do: by `parallel`, which calls body(context) on `members` threads at the same
   // time, one of them the caller, and returns when all have ended. It may return false and do nothing.
-  using Parallel = bool (*)(void (*body)(void*), void* context, unsigned members);
-  static void set_lender(Parallel parallel);
-  // Whether that may be done, which keeps the other threads awake. Threads of the program say so that wait for nearly every command: others gain more by
-  // preparing commands while the team's first thread runs those before. For the main thread.
+  // `spinning`: whether these threads kept processors busy since the last call; null: they are asked for whenever those of the team do not come.
+  struct Lender {
+    bool (*parallel)(void (*body)(void*), void* context, unsigned members) = nullptr;
+    bool (*spinning)() = nullptr;
+  };
+  static void set_lender(const Lender& lender);
+  // Whether that may be done, which keeps the other threads awake. Threads of the program say so that wait for nearly every command: others gain more
+  // by preparing commands while the team's first thread runs those before. For the main thread.
   void allow_borrowing(bool allowed);
   // Whether that is so for the calling thread: its commands are then best run at once, by itself.
   bool borrows() const;

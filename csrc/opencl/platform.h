@@ -24,6 +24,10 @@ void name_thread(const char* name);
 // The processor that the caller runs on at this moment; -1: unknown.
 int current_processor();
 int thread_id();
+// The clock of the processor time that the calling thread takes, and its time in nanoseconds, which any thread of the process may ask for. Unknown: 0
+// and, also after the thread has ended, -1.
+long long thread_clock();
+long long processor_time(long long clock);
 // Lets a thread of this process run on all usable processors but this one; nothing where there is no other.
 void keep_off(int thread, int processor);
 // Sets an environment variable of this process, or removes it (nullptr).

@@ -94,6 +94,16 @@ int current_processor() { return sched_getcpu(); }
 
 int thread_id() { return static_cast<int>(syscall(SYS_gettid)); }
 
+long long thread_clock() {
+  clockid_t clock;
+  return pthread_getcpuclockid(pthread_self(), &clock) == 0 ? clock : 0;
+}
+
+long long processor_time(long long clock) {
+  timespec time;
+  return clock_gettime(static_cast<clockid_t>(clock), &time) == 0 ? time.tv_sec * 1'000'000'000ll + time.tv_nsec : -1;
+}
+
 void keep_off(int thread, int processor) {
   cpu_set_t set = usable_set();
   if (processor < 0 || processor >= CPU_SETSIZE) return;

@@ -4,6 +4,9 @@
 
 #include <ATen/Parallel.h>
 
+#include <chrono>
+#include <thread>
+
 namespace ocl::runtime {
 
 namespace {
@@ -14,13 +17,38 @@ using Region = void (*)(void (*body)(void*), void* context, unsigned threads, un
 
 const Region region = reinterpret_cast<Region>(platform::function_of("libtorch_cpu", "GOMP_parallel"));
 
+bool run(void (*body)(void*), void* context, unsigned members) {
+  if (at::in_parallel_region() || at::get_num_threads() < static_cast<int>(members)) return false;
+  region(body, context, members, 0);
+  return true;
+}
+
+// Whether one of the threads took most of a processor's time since the last call. The first call of all has to look for a thread.
+bool spinning() {
+  using Clock = std::chrono::steady_clock;
+  static long long clock = 0, last_time = 0;
+  static Clock::time_point last;
+  if (clock == 0) {
+    static std::thread::id caller;
+    caller = std::this_thread::get_id();
+    run(
+        [](void*) {
+          if (std::this_thread::get_id() != caller) clock = platform::thread_clock();
+        },
+        nullptr, 2);
+    return false;
+  }
+  const long long time = platform::processor_time(clock);
+  if (time < 0) return clock = 0, false;
+  const auto now = Clock::now();
+  const bool most = 2 * std::chrono::nanoseconds(time - last_time) > now - last;
+  last = now;
+  last_time = time;
+  return most;
+}
+
 const bool registered = [] {
-  if (!region) return false;
-  HostThreads::set_lender([](void (*body)(void*), void* context, unsigned members) {
-    if (at::in_parallel_region() || at::get_num_threads() < static_cast<int>(members)) return false;
-    region(body, context, members, 0);
-    return true;
-  });
+  if (region) HostThreads::set_lender({&run, &spinning});
   return true;
 }();
 

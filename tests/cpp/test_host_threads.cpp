@@ -84,8 +84,7 @@ TEST(HostThreads, AThreadOfTheProgramAssists) {
     HostThreads::instance().run(4000, unit_time, &Shared::piece, &shared);
   });
   while (shared.led == 0) std::this_thread::yield();
-  while (team.assist()) {
-  }
+  while (team.assist()) {}
   HostBacklog::instance().wait(ticket);
   EXPECT_TRUE(shared.counted.each_once());
   EXPECT_GT(shared.assisted, 0);
@@ -144,21 +143,24 @@ class Busy {
 };
 
 // Launches of the main thread by another library's threads: when the team's first thread was awake and did not come, until the caller no longer waits
-// for its commands.
+// soon for its commands.
 TEST(HostThreads, BorrowsThreadsWhileItsOwnAreKeptAway) {
   HostThreads& team = HostThreads::instance();
   HostBacklog& backlog = HostBacklog::instance();
   if (team.members() < 2) GTEST_SKIP() << "needs two members";
   static std::atomic<int> regions;
+  static std::atomic<bool> spinning;
   regions = 0;
-  HostThreads::set_lender([](void (*body)(void*), void* context, unsigned members) {
+  spinning = false;
+  const auto parallel = [](void (*body)(void*), void* context, unsigned members) {
     ++regions;
     std::vector<std::thread> others;
     for (unsigned i = 1; i < members; ++i) others.emplace_back(body, context);
     body(context);
     for (auto& other : others) other.join();
     return true;
-  });
+  };
+  HostThreads::set_lender({parallel, [] { return spinning.load(); }});
   struct Work {
     Counted counted{64};
     std::atomic<int> by_caller{0}, by_others{0};
@@ -172,7 +174,8 @@ TEST(HostThreads, BorrowsThreadsWhileItsOwnAreKeptAway) {
       // longer than it takes to notice a launch; in a borrowed one until both have come
       const auto start = std::chrono::steady_clock::now();
       while (std::chrono::steady_clock::now() - start < std::chrono::microseconds(100)) pause_thread();
-      while (work.by_others == 0 && regions > work.regions_before && std::chrono::steady_clock::now() - start < std::chrono::seconds(60)) std::this_thread::yield();
+      while (work.by_others == 0 && regions > work.regions_before && std::chrono::steady_clock::now() - start < std::chrono::seconds(60))
+        std::this_thread::yield();
       Counted::piece(&work.counted, member, begin, end);
       return work.code;
     }
@@ -186,6 +189,9 @@ TEST(HostThreads, BorrowsThreadsWhileItsOwnAreKeptAway) {
   // The first thread is busy and does not notice any launch. On a machine that is busy with something else, borrowing may have ended again before the
   // next launch: then from the beginning.
   Busy busy;
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(Work().run(), 0);
+  EXPECT_FALSE(team.borrows()) << "something else keeps the first thread away";
+  spinning = true;
   const auto run_borrowed = [&](int32_t code) {
     for (int attempt = 0; attempt < 1000; ++attempt) {
       const int before = regions;
@@ -216,11 +222,13 @@ TEST(HostThreads, BorrowsThreadsWhileItsOwnAreKeptAway) {
     backlog.wait(ticket);
   }
   EXPECT_TRUE(team.borrows());
-  issue(), issue();
-  EXPECT_TRUE(team.borrows());
+  issue();
+  std::this_thread::sleep_for(std::chrono::milliseconds(6));
+  issue();
+  EXPECT_TRUE(team.borrows()) << "two commands, however long it takes";
   backlog.wait(issue());
   EXPECT_FALSE(team.borrows());
-  HostThreads::set_lender(nullptr);
+  HostThreads::set_lender({});
 }
 
 // Threads that do not come are not asked again for a while.
@@ -229,11 +237,12 @@ TEST(HostThreads, GivesUpThreadsThatDoNotCome) {
   if (team.members() < 2) GTEST_SKIP() << "needs two members";
   static std::atomic<int> regions;
   regions = 0;
-  HostThreads::set_lender([](void (*body)(void*), void* context, unsigned) {
+  const auto parallel = [](void (*body)(void*), void* context, unsigned) {
     ++regions;
     body(context);  // alone
     return true;
-  });
+  };
+  HostThreads::set_lender({parallel, nullptr});
   Busy busy;
   struct Slow : Counted {
     using Counted::Counted;
@@ -254,7 +263,7 @@ TEST(HostThreads, GivesUpThreadsThatDoNotCome) {
   }
   busy.end();
   team.allow_borrowing(false);
-  HostThreads::set_lender(nullptr);
+  HostThreads::set_lender({});
   EXPECT_GT(launches, 100);
   EXPECT_GE(regions, 3);
   EXPECT_LE(regions, 3 * 8);  // after 10, 20, 40, ... ms
