@@ -301,12 +301,12 @@ typedef struct {
 #endif
 
 // Whether ROW_NEXT serves the operands, and its `steps`.
-inline int inner_steps(const Geometry* g) {
+static inline int inner_steps(const Geometry* g) {
   int steps = 0;
   for (int k = 1; k <= INPUTS; k++) steps |= (g->strides[k][0] == 1) << (k - 1);
   return steps;
 }
-inline int rows_are_dense(const Geometry* g) {
+static inline int rows_are_dense(const Geometry* g) {
   int dense = g->strides[0][0] == 1;
   for (int k = 1; k <= INPUTS; k++) dense &= g->strides[k][0] == 1 || g->strides[k][0] == 0;
   return dense;

@@ -44,7 +44,7 @@ typedef struct {
 } Lookups;
 
 // Source row and factor of look-up p.
-inline __global const ELEMENT* lookup(const Lookups* l, int p, V* factor) {
+static inline __global const ELEMENT* lookup(const Lookups* l, int p, V* factor) {
   long row = p;
   if (l->has_bag) row = l->bag[p];
   if (l->has_weights) *factor *= LOAD(D, A, l->weights, p);
@@ -125,13 +125,13 @@ typedef struct {
 } Table;
 
 // The row of position p, or -1 when it does not count.
-inline long counted_row(const Table* t, long p) {
+static inline long counted_row(const Table* t, long p) {
   const long k = t->indices[p];
   return k < 0 || k >= t->rows || k == t->padding ? -1 : k;
 }
 
 // Column c of one bag.
-inline void bag_column(const Table* t, long from, long to, V scale, __global ELEMENT* out, __global INDEX* max_rows, long c) {
+static inline void bag_column(const Table* t, long from, long to, V scale, __global ELEMENT* out, __global INDEX* max_rows, long c) {
   V result = 0;
   long best = -1;
   for (long p = from; p < to; ++p) {

@@ -66,7 +66,7 @@ __kernel void group_place(TENSOR(const INDEX, indices), TENSOR(int, starts), TEN
   if (k >= 0 && k < rows) order[atomic_inc(&starts[k + 1])] = (int)i;
 }
 
-inline void sift_down(__global int* heap, int root, int n) {
+static inline void sift_down(__global int* heap, int root, int n) {
   for (int child = 2 * root + 1; child < n; root = child, child = 2 * root + 1) {
     if (child + 1 < n && heap[child + 1] > heap[child]) ++child;
     if (heap[root] >= heap[child]) return;

@@ -17,8 +17,8 @@ typedef struct {
   long n, done, radix, total, inverse;
 } Pass;
 
-inline C times(C a, C b) { return (C)(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x); }
-inline C twiddle(__global const C* w, long i, long inverse) {
+static inline C times(C a, C b) { return (C)(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x); }
+static inline C twiddle(__global const C* w, long i, long inverse) {
   const C value = w[i];
   return inverse ? (C)(value.x, -value.y) : value;
 }

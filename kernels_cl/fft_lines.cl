@@ -66,7 +66,7 @@ typedef struct {
 #else
 #define IOTA (I)(0, 1, 2, 3, 4, 5, 6, 7)
 #endif
-inline void turn(I i, long n, V* cosine, V* sine) {
+static inline void turn(I i, long n, V* cosine, V* sine) {
   // quarters of a turn, to the nearest; the rest exactly, in units of 1 / 4n
   const I q = TO_I(TO_R(i) * ((R)4 / (R)n) + (R)0.5), rest = 4 * i - q * (I)n;
   const V angle = TO_R(rest) * ((R)1.57079632679489661923 / (R)n), square = angle * angle;
@@ -87,7 +87,7 @@ inline void turn(I i, long n, V* cosine, V* sine) {
 
 // ---- between memory and scratch. `swap`: 1 exchanges real and imaginary parts.
 // `points` complex numbers of every row, rows `stride` reals apart, of which `rows` exist.
-inline void load_rows(__global const R* restrict x, long stride, int rows, long points, __global V* restrict to, int swap) {
+static inline void load_rows(__global const R* restrict x, long stride, int rows, long points, __global V* restrict to, int swap) {
   if (points < HALF) {
     for (long j = 0; j < points; ++j)
       for (int l = 0; l < LANES; ++l) {
@@ -106,7 +106,7 @@ inline void load_rows(__global const R* restrict x, long stride, int rows, long 
     for (int p = 0; p < HALF; ++p) to[2 * (j + p) + swap] = r[2 * p], to[2 * (j + p) + 1 - swap] = r[2 * p + 1];
   }
 }
-inline void store_rows(__global const V* restrict from, __global R* restrict y, long stride, int rows, long points, int swap, R scale) {
+static inline void store_rows(__global const V* restrict from, __global R* restrict y, long stride, int rows, long points, int swap, R scale) {
   if (points < HALF) {
     for (long j = 0; j < points; ++j)
       for (int l = 0; l < rows; ++l) {
@@ -128,13 +128,13 @@ inline void store_rows(__global const V* restrict from, __global R* restrict y, 
 }
 #if KIND != 0
 // Rows of an odd number of reals: one by one, since the passes take longer by far.
-inline void load_reals(__global const R* restrict x, long stride, int rows, long points, __global V* restrict to) {
+static inline void load_reals(__global const R* restrict x, long stride, int rows, long points, __global V* restrict to) {
   for (long j = 0; j < points; ++j) {
     for (int l = 0; l < LANES; ++l) ((__global R*)(to + 2 * j))[l] = x[MIN_OF(l, rows - 1) * stride + j];
     to[2 * j + 1] = (V)0;
   }
 }
-inline void store_reals(__global const V* restrict from, __global R* restrict y, long stride, int rows, long points, R scale) {
+static inline void store_reals(__global const V* restrict from, __global R* restrict y, long stride, int rows, long points, R scale) {
   for (int l = 0; l < rows; ++l)
     for (long j = 0; j < points; ++j) y[l * stride + j] = scale * ((__global const R*)(from + 2 * j + 1))[l];  // parts exchanged
 }
@@ -159,7 +159,7 @@ inline void store_reals(__global const V* restrict from, __global R* restrict y,
 #endif
 
 // Lines side by side: vectors of neighbours at every point.
-inline void load_columns(__global const R* restrict x, long stride, int columns, long points, __global V* restrict to, int swap) {
+static inline void load_columns(__global const R* restrict x, long stride, int columns, long points, __global V* restrict to, int swap) {
   for (long j = 0; j < points; ++j) {
     __global const R* from = x + j * stride;
     if (columns == LANES) {
@@ -175,7 +175,7 @@ inline void load_columns(__global const R* restrict x, long stride, int columns,
     }
   }
 }
-inline void store_columns(__global const V* restrict from, __global R* restrict y, long stride, int columns, long points, int swap, R scale,
+static inline void store_columns(__global const V* restrict from, __global R* restrict y, long stride, int columns, long points, int swap, R scale,
                           long turns, long first) {
   for (long k = 0; k < points; ++k) {
     V re = scale * from[2 * k], im = scale * from[2 * k + 1];
@@ -203,7 +203,7 @@ inline void store_columns(__global const V* restrict from, __global R* restrict 
 #if KIND != 0
 // (z + conj t) / 2 -+ i w (z - conj t) / 2 for z = (zr, zi), t = (tr, ti), w = (c, -s): see above. SIGN -1 from z to the spectrum; +1 and w
 // conjugate the other way, where the halves are left out.
-inline void tangle(V zr, V zi, V tr, V ti, V c, V s, V* re, V* im) {
+static inline void tangle(V zr, V zi, V tr, V ti, V c, V s, V* re, V* im) {
   const V ar = zr + tr, ai = zi - ti, br = zr - tr, bi = zi + ti;
 #if KIND == 1
   const R half_ = (R)0.5;

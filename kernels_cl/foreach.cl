@@ -132,7 +132,7 @@ LANES_KERNEL void unscale(MULTI_TENSOR_ARGUMENTS) {
 #define COMBINE(x, y) (ORDER == 0 ? ((x) > (y) || (x) != (x) ? (x) : (y)) : (x) + (y))
 #define LARGER(x, y) (((x) > (y) | (x) != (x)) ? (x) : (y))
 
-inline REALS accumulate(REALS sum, REALS v) {
+static inline REALS accumulate(REALS sum, REALS v) {
 #if ORDER == 2
   return fma(v, v, sum);
 #else

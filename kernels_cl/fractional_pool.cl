@@ -12,7 +12,7 @@ typedef struct {
   int input[3], output[3], kernel_size[3], sample[3], axes;
 } Shape;
 
-inline int start_of(const Shape* s, int axis, int o, __global const X* samples) {
+static inline int start_of(const Shape* s, int axis, int o, __global const X* samples) {
   const int room = s->input[axis] - s->kernel_size[axis];
   if (s->sample[axis] < 0 || o == s->output[axis] - 1) return room;
   const acc alpha = (acc)room / (acc)(s->output[axis] - 1), u = LOADX(X_DTYPE, samples, s->sample[axis]);

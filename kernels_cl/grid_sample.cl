@@ -54,14 +54,14 @@ typedef struct {
   Axis axis[DIMS];
 } Point;
 
-inline Point point_at(__global const ELEMENT* grid, long point, const GridShape* s) {
+static inline Point point_at(__global const ELEMENT* grid, long point, const GridShape* s) {
   Point p;
   for (int a = 0; a < DIMS; ++a) p.axis[a] = axis_taps(LOAD(D, A, grid, point * DIMS + a), s->size[a], s);
   return p;
 }
 
 // Offset of pixel k in its plane, or -1.
-inline long pixel_offset(const Point* p, int k, const GridShape* s) {
+static inline long pixel_offset(const Point* p, int k, const GridShape* s) {
   long offset = 0;
   for (int a = DIMS - 1; a >= 0; --a) {
     const long i = (long)p->axis[a].index[TAP(a, k)];
@@ -71,7 +71,7 @@ inline long pixel_offset(const Point* p, int k, const GridShape* s) {
   return offset;
 }
 // Product of weights; the derivative with respect to axis `along` when that is an axis.
-inline V pixel_weight(const Point* p, int k, int along) {
+static inline V pixel_weight(const Point* p, int k, int along) {
   V weight = 1;
   for (int a = 0; a < DIMS; ++a) weight *= a == along ? p->axis[a].slope[TAP(a, k)] : p->axis[a].weight[TAP(a, k)];
   return weight;
@@ -97,7 +97,7 @@ typedef struct {
   V weight[PIXELS][GROUP], outside[GROUP];
 } PointGroup;
 
-inline void point_group(PointGroup* g, __global const ELEMENT* grid, long point, long count, const GridShape* s) {
+static inline void point_group(PointGroup* g, __global const ELEMENT* grid, long point, long count, const GridShape* s) {
   g->count = (int)count;
   for (int a = 0; a < DIMS; ++a) {
     V coordinates[GROUP];
@@ -135,14 +135,14 @@ inline void point_group(PointGroup* g, __global const ELEMENT* grid, long point,
   g->all_valid = !invalid;
 }
 // Product of factors of pixel k of point i; of its derivative with respect to axis `along`.
-inline V pixel_slope(const PointGroup* g, int k, int i, int along) {
+static inline V pixel_slope(const PointGroup* g, int k, int i, int along) {
   V product = 1;
   _Pragma("unroll") for (int a = 0; a < DIMS; ++a) product *= a == along ? g->slope[a][TAP(a, k)][i] : g->factor[a][TAP(a, k)][i];
   return product;
 }
 // The points of `channels` planes, so many at a time that an offset and a weight serve while they are in registers.
 #define CHANNELS 4
-inline __attribute__((always_inline)) void sample_channels(const PointGroup* g, __global const ELEMENT* restrict from, long plane,
+static inline __attribute__((always_inline)) void sample_channels(const PointGroup* g, __global const ELEMENT* restrict from, long plane,
                                                            __global ELEMENT* restrict to, long points, const int channels) {
   for (int i = 0; i < g->count; ++i) {
     V sum[CHANNELS];

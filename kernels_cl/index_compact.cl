@@ -41,7 +41,7 @@ typedef struct {
 #define COMPACT_KERNEL __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 
 // Inclusive prefix sum of `value` over the work-group; sums[GROUP - 1] is the total until the next barrier.
-inline long group_prefix(long value, __local long* sums) {
+static inline long group_prefix(long value, __local long* sums) {
   const int t = get_local_id(0);
   sums[t] = value;
   barrier(CLK_LOCAL_MEM_FENCE);
@@ -130,7 +130,7 @@ COMPACT_KERNEL void compact_scan(TENSOR(long, offsets), long blocks) {
   }
 #endif
 
-inline void put_coordinates(__global long* out, long i, const CompactShape* shape) {
+static inline void put_coordinates(__global long* out, long i, const CompactShape* shape) {
   for (int d = shape->dims - 1; d >= 0; --d) {
     const long rest = divide(i, shape->sizes[d]);
     out[d * shape->column] = i - rest * shape->sizes[d];

@@ -16,7 +16,7 @@ typedef struct {
 } LossShape;
 
 // Loss and weight of element i.
-inline acc loss_of(LossShape s, __global const X* x, __global const long* target, __global const X* weight, long i, acc* w,
+static inline acc loss_of(LossShape s, __global const X* x, __global const long* target, __global const X* weight, long i, acc* w,
                    __global int* error, int error_code) {
   const long t = target[i], n = i / s.inner, p = i - n * s.inner;
   *w = 0;
@@ -30,7 +30,7 @@ inline acc loss_of(LossShape s, __global const X* x, __global const long* target
   return -LOADX(X_DTYPE, x, n * s.batch_stride + t * s.class_stride + p * s.inner_stride) * *w;
 }
 
-inline void put_total(__global X* y, __global X* total_weight, acc loss, acc weight, int reduction) {
+static inline void put_total(__global X* y, __global X* total_weight, acc loss, acc weight, int reduction) {
   STOREX(X_DTYPE, y, 0, reduction == REDUCE_MEAN ? loss / weight : loss);
   STOREX(X_DTYPE, total_weight, 0, weight);
 }
@@ -103,7 +103,7 @@ __kernel void nll_finish(TENSOR(const acc, partial), TENSOR(X, y), TENSOR(X, tot
 
 // dx (dense [N, C, P]) = -weight[t] * g at class t, else 0; g is divided by total_weight for the mean. Group ids: (piece of the
 // inner dimension, plane) for inner > 1; (range of rows) for inner = 1.
-inline acc scale_of(__global const X* g, __global const X* total_weight, int reduction) {
+static inline acc scale_of(__global const X* g, __global const X* total_weight, int reduction) {
   if (reduction == REDUCE_NONE) return 0;
   const acc v = LOADX(X_DTYPE, g, 0);
   return reduction == REDUCE_MEAN ? v / LOADX(X_DTYPE, total_weight, 0) : v;

@@ -24,18 +24,18 @@ typedef struct {
   __global const long* targets;
 } Sequence;
 
-inline Sequence sequence_at(__global const long* sequences, __global const long* targets, long n) {
+static inline Sequence sequence_at(__global const long* sequences, __global const long* targets, long n) {
   const Sequence q = {sequences[3 * n], sequences[3 * n + 1], 2 * sequences[3 * n + 1] + 1, targets + sequences[3 * n + 2]};
   return q;
 }
 
-inline long label_of(const Sequence* q, long s, const CtcShape* c) { return s % 2 ? q->targets[s / 2 * c->target_stride] : c->blank; }
+static inline long label_of(const Sequence* q, long s, const CtcShape* c) { return s % 2 ? q->targets[s / 2 * c->target_stride] : c->blank; }
 
-inline V log_prob(__global const V* log_probs, long t, long n, long label, const CtcShape* c) {
+static inline V log_prob(__global const V* log_probs, long t, long n, long label, const CtcShape* c) {
   return label >= 0 && label < c->classes ? log_probs[t * c->step_stride + n * c->batch_stride + label * c->class_stride] : -INFINITY;
 }
 
-inline V log_add(V a, V b) {
+static inline V log_add(V a, V b) {
   const V most = fmax(a, b), least = fmin(a, b);
   return most == -INFINITY ? most : most + log1p(exp(least - most));
 }

@@ -19,7 +19,7 @@
 #endif
 
 // (count, mean, centred squares) of two sets together (Chan, Golub and LeVeque).
-inline void add_moments(acc* count, acc* mean, acc* squares, acc n, acc other_mean, acc other_squares) {
+static inline void add_moments(acc* count, acc* mean, acc* squares, acc n, acc other_mean, acc other_squares) {
   if (n == 0) return;
   const acc delta = other_mean - *mean;
   *count += n;

@@ -19,14 +19,14 @@ typedef struct {
   acc count, shift, sum, squares;
 } Shifted;
 
-inline void add_value(Shifted* s, acc v) {
+static inline void add_value(Shifted* s, acc v) {
   if (s->count == 0 && fabs(v) < INFINITY) s->shift = v;
   const acc d = v - s->shift;
   s->count += 1;
   s->sum += d;
   s->squares = fma(d, d, s->squares);
 }
-inline Welford moments_of(Shifted s) {
+static inline Welford moments_of(Shifted s) {
   Welford w = {s.count, s.shift, 0};
   if (s.count == 0) return w;
   const acc mean = s.sum / s.count;
@@ -36,7 +36,7 @@ inline Welford moments_of(Shifted s) {
   return w;
 }
 
-inline Welford merged(Welford a, Welford b) {
+static inline Welford merged(Welford a, Welford b) {
   Welford r = a;
   if (b.count > 0) {
     const acc delta = b.mean - a.mean;
@@ -81,7 +81,7 @@ inline Welford merged(Welford a, Welford b) {
       }                                                                                                        \
   }
 
-inline void put_statistics(__global acc* partial, long padded, long part, long c, Welford w) {
+static inline void put_statistics(__global acc* partial, long padded, long part, long c, Welford w) {
   partial += 3 * part * padded + c;
   partial[0] = w.count;
   partial[padded] = w.mean;
@@ -129,17 +129,17 @@ typedef struct {
   acc sum, dot;
 } Sums;
 
-inline Sums added(Sums a, Sums b) {
+static inline Sums added(Sums a, Sums b) {
   const Sums r = {a.sum + b.sum, a.dot + b.dot};
   return r;
 }
 
-inline void add_gradient(Sums* s, acc g, acc x, acc mean) {
+static inline void add_gradient(Sums* s, acc g, acc x, acc mean) {
   s->sum += g;
   s->dot = fma(g, x - mean, s->dot);
 }
 
-inline void put_sums(__global acc* partial, long padded, long part, long c, Sums s) {
+static inline void put_sums(__global acc* partial, long padded, long part, long c, Sums s) {
   partial += 2 * part * padded + c;
   partial[0] = s.sum;
   partial[padded] = s.dot;

@@ -12,7 +12,7 @@
   for (long r = (rows)*get_group_id(0) / get_num_groups(0), end_ = (rows) * (get_group_id(0) + 1) / get_num_groups(0); r < end_; ++r)
 #define EACH_VECTOR for (long i = 0; i < n; i += LANES)
 
-inline accv square(accv v) { return v * v; }
+static inline accv square(accv v) { return v * v; }
 
 FAT_KERNEL void layer_forward(TENSOR(const X, x), TENSOR(X, y), TENSOR(const W, weight), TENSOR(const W, bias), TENSOR(acc, mean_out),
                               TENSOR(acc, rstd_out), long rows, long n, acc eps) {

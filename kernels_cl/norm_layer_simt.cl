@@ -7,7 +7,7 @@
 #define SIMT_KERNEL __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
 
 // Sums over the work-group; every item gets them.
-inline acc group_sum(acc v, __local acc* shared) {
+static inline acc group_sum(acc v, __local acc* shared) {
   const int item = get_local_id(0);
   barrier(CLK_LOCAL_MEM_FENCE);
   shared[item] = v;
@@ -22,7 +22,7 @@ inline acc group_sum(acc v, __local acc* shared) {
 #define EACH_ITEM(n) for (long i = get_local_id(0); i < (n); i += ITEMS)
 
 // Mean and 1 / deviation of a row.
-inline void row_statistics(__global const X* in, long n, acc eps, __local acc* shared, acc* mean, acc* rstd) {
+static inline void row_statistics(__global const X* in, long n, acc eps, __local acc* shared, acc* mean, acc* rstd) {
   acc sum = 0, squares = 0;
   *mean = 0;
 #if !RMS

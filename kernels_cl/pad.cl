@@ -10,7 +10,7 @@ typedef struct {
   int in[3], out[3], left[3];
 } PadShape;
 
-inline int source_of(const PadShape* s, int axis, int o) {
+static inline int source_of(const PadShape* s, int axis, int o) {
   const int i = o - s->left[axis], last = s->in[axis] - 1;
 #if REFLECT
   return i < 0 ? -i : (i > last ? 2 * last - i : i);
@@ -24,7 +24,7 @@ typedef struct {
   int count, at[3];
 } Readers;
 
-inline Readers readers_of(const PadShape* s, int axis, int i) {
+static inline Readers readers_of(const PadShape* s, int axis, int i) {
   Readers r;
   const int left = s->left[axis], last = s->in[axis] - 1, out = s->out[axis];
 #if REFLECT

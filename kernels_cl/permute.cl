@@ -29,7 +29,7 @@ typedef struct {
   long sizes[6], from[6], to[6];  // batches
 } permute_geometry;
 
-inline void batch_offsets(const permute_geometry* g, long batch, long* from, long* to) {
+static inline void batch_offsets(const permute_geometry* g, long batch, long* from, long* to) {
   long f = 0, t = 0;
   for (int d = 0; d < 6 && batch > 0; d++) {
     const long q = batch / g->sizes[d], at = batch - q * g->sizes[d];
@@ -45,7 +45,7 @@ inline void batch_offsets(const permute_geometry* g, long batch, long* from, lon
 
 #if E == 16
 // No vector holds several elements: one cache line of `to` after the other.
-inline void copy_block(__global const T* restrict from, __global T* restrict to, long from0, long to1, int width, int height) {
+static inline void copy_block(__global const T* restrict from, __global T* restrict to, long from0, long to1, int width, int height) {
   for (int j = 0; j < height; j += 4)
     for (int i = 0; i < width; i += 4)
       for (int jj = j; jj < MIN_OF(j + 4, height); jj++)
@@ -62,7 +62,7 @@ inline void copy_block(__global const T* restrict from, __global T* restrict to,
 #define V CAT(T, L)
 
 // L x L elements, of which `rows` of `from` exist: r[j] becomes elements i .. i + L - 1 of row j of `to`.
-inline void load_tile(__global const T* restrict from, long from0, int rows, V* r) {
+static inline void load_tile(__global const T* restrict from, long from0, int rows, V* r) {
   if (rows >= L) {
     _Pragma("unroll") for (int l = 0; l < L; l++) r[l] = CAT(vload, L)(0, from + l * from0);
   } else {
@@ -71,7 +71,7 @@ inline void load_tile(__global const T* restrict from, long from0, int rows, V* 
   CAT(TRANSPOSE, L)(V, r)
 }
 
-inline void copy_block(__global const T* restrict from, __global T* restrict to, long from0, long to1, int width, int height) {
+static inline void copy_block(__global const T* restrict from, __global T* restrict to, long from0, long to1, int width, int height) {
   V r[L];
   if (width >= L) {
     for (int j = 0; j < height; j += L) {

@@ -10,7 +10,7 @@ typedef struct {
   int d, h, w;
 } Position;
 
-inline Position locate_element(long i, long channels, long plane, const int* extent) {
+static inline Position locate_element(long i, long channels, long plane, const int* extent) {
   Position r;
   long at;
 #if CHANNELS_LAST
@@ -31,7 +31,7 @@ inline Position locate_element(long i, long channels, long plane, const int* ext
 }
 
 // Offset of the same channel's plane in the other tensor of the pass.
-inline long other_plane(Position p, long channels, long plane, long other) {
+static inline long other_plane(Position p, long channels, long plane, long other) {
 #if CHANNELS_LAST
   const long pixel = divide(p.base, channels);
   return divide(pixel, plane) * other * channels + (p.base - pixel * channels);

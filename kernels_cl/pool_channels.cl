@@ -4,7 +4,7 @@
 
 #define TO_LONGS CAT(convert_long, LANES)
 
-inline void store_lanes(__global X* y, long at, accv v, long channels) {
+static inline void store_lanes(__global X* y, long at, accv v, long channels) {
   if (channels >= LANES) {
     STOREXV(X_DTYPE, y, at, v);
   } else {

@@ -12,7 +12,7 @@
 #define TAPS_W (KERNEL_W ? KERNEL_W : s.kernel_size[2])
 
 // Elements at, at + stride, ... of a row of `extent` elements; lanes outside the row hold anything.
-inline accv load_row(__global const X* row, int at, int stride, int extent) {
+static inline accv load_row(__global const X* row, int at, int stride, int extent) {
 #if STRIDE_W == 1
   return LOADXV(X_DTYPE, row, at);
 #elif STRIDE_W == 2
@@ -26,7 +26,7 @@ inline accv load_row(__global const X* row, int at, int stride, int extent) {
 
 #if !ADAPTIVE
 // LANES outputs o.. of the row with windows wd, wh: vectors of value and (maximum) index.
-inline accv row_windows(__global const X* in, PoolShape s, Window wd, Window wh, int o, maskv* index) {
+static inline accv row_windows(__global const X* in, PoolShape s, Window wd, Window wh, int o, maskv* index) {
   const int stride = STRIDE_W ? STRIDE_W : s.stride[2], step = s.dilation[2], extent = s.in[2], start = o * stride - s.padding[2];
   const maskv starts = (LANE_IDS + (mask_element)o) * (mask_element)stride - (mask_element)s.padding[2];
 #if POOL_MAX
@@ -106,13 +106,13 @@ FAT_KERNEL void planes_forward(TENSOR(const X, x), TENSOR(X, y), TENSOR(long, in
 #endif
 
 // Adds v to n neighbouring elements.
-inline void add_run(__global acc* p, int n, acc v) {
+static inline void add_run(__global acc* p, int n, acc v) {
   int i = 0;
   for (; i + LANES <= n; i += LANES) VSTOREX(VLOADX(0, p + i) + v, 0, p + i);
   for (; i < n; ++i) p[i] += v;
 }
 
-inline void clear(__global acc* p, long n) {
+static inline void clear(__global acc* p, long n) {
   long i = 0;
   for (; i + LANES <= n; i += LANES) VSTOREX((accv)0, 0, p + i);
   for (; i < n; ++i) p[i] = 0;

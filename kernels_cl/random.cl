@@ -47,7 +47,7 @@
 #endif
 
 #ifdef FILL
-inline void random_values(const UINT* w, REALS* z) {
+static inline void random_values(const UINT* w, REALS* z) {
 #if WORDS == 4
   for (int k = 0; k < 4; ++k) {
 #if SOURCE == 0

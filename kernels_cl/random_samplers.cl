@@ -24,11 +24,11 @@ typedef struct {
   int left;
 } Source;
 
-inline Source source(ulong seed, ulong counter) {
+static inline Source source(ulong seed, ulong counter) {
   Source s = {seed, counter, 0, {0, 0, 0, 0}, 0};
   return s;
 }
-inline real uniform(Source* s) {  // (0, 1)
+static inline real uniform(Source* s) {  // (0, 1)
   if (s->left == 0) {
     philox(s->seed, s->counter, ++s->stream, s->words);
     s->left = 4;
@@ -40,12 +40,12 @@ inline real uniform(Source* s) {  // (0, 1)
   return uniform_open(s->words[--s->left]);
 #endif
 }
-inline real normal(Source* s) {
+static inline real normal(Source* s) {
   const real u = uniform(s), v = uniform(s);
   return sqrt(-2 * log(u)) * cos((real)6.283185307179586 * v);
 }
 
-inline real poisson_small(Source* s, real rate) {
+static inline real poisson_small(Source* s, real rate) {
   const real limit = exp(-rate);
   real product = uniform(s);
   int k = 0;
@@ -55,7 +55,7 @@ inline real poisson_small(Source* s, real rate) {
   }
   return k;
 }
-inline real poisson_large(Source* s, real rate) {
+static inline real poisson_large(Source* s, real rate) {
   const real slam = sqrt(rate), loglam = log(rate), b = (real)0.931 + (real)2.53 * slam, a = (real)-0.059 + (real)0.02483 * b;
   const real inverse_alpha = (real)1.1239 + (real)1.1328 / (b - (real)3.4), vr = (real)0.9277 - (real)3.6224 / (b - 2);
   for (int attempt = 0; attempt < 1000; ++attempt) {
@@ -67,7 +67,7 @@ inline real poisson_large(Source* s, real rate) {
   return floor(rate);
 }
 
-inline real binomial_small(Source* s, real count, real p) {
+static inline real binomial_small(Source* s, real count, real p) {
   const real scale = 1 / log1p(-p);
   real sum = 0;
   for (int k = 0; k < 1000; ++k) {
@@ -77,10 +77,10 @@ inline real binomial_small(Source* s, real count, real p) {
   return floor(count * p);
 }
 // log(k!) minus Stirling's approximation.
-inline real stirling_tail(real k) {
+static inline real stirling_tail(real k) {
   return lgamma(k + 1) - ((k + (real)0.5) * log(k + 1) - (k + 1) + (real)0.91893853320467274178);
 }
-inline real binomial_large(Source* s, real count, real p) {
+static inline real binomial_large(Source* s, real count, real p) {
   const real spread = sqrt(count * p * (1 - p)), b = (real)1.15 + (real)2.53 * spread, a = (real)-0.0873 + (real)0.0248 * b + (real)0.01 * p;
   const real c = count * p + (real)0.5, vr = (real)0.92 - (real)4.2 / b, r = p / (1 - p), alpha = ((real)2.83 + (real)5.1 / b) * spread;
   const real m = floor((count + 1) * p);
@@ -97,7 +97,7 @@ inline real binomial_large(Source* s, real count, real p) {
   }
   return m;
 }
-inline real binomial_value(Source* s, real count, real p) {
+static inline real binomial_value(Source* s, real count, real p) {
   if (isnan(count) || isnan(p)) return NAN;
   if (count <= 0 || p <= 0) return 0;
   if (p >= 1) return count;
@@ -106,7 +106,7 @@ inline real binomial_value(Source* s, real count, real p) {
   return p > (real)0.5 ? count - k : k;
 }
 
-inline real gamma_value(Source* s, real alpha) {
+static inline real gamma_value(Source* s, real alpha) {
   real scale = 1;
   if (alpha == 0) return 0;
   if (alpha < 1) {

@@ -4,7 +4,7 @@
 #define INDEX_AT(i) ((INDICES(W))((VALUE(INDEX))(i)) + LANES)
 
 // W elements of a strided run; past the end the last element is read again.
-inline VALUES(W) gather(INPUT p, long i, long n, long stride) {
+static inline VALUES(W) gather(INPUT p, long i, long n, long stride) {
 #if W == 1
   return LOAD_X(1, p, i * stride);
 #else
@@ -16,7 +16,7 @@ inline VALUES(W) gather(INPUT p, long i, long n, long stride) {
 
 // Steps `s` over n elements p[i * stride]; `first` is the relative index of element 0. Blocks of 64 * 4 * W elements have their
 // own accumulators: four chains in flight, and rounding errors of sums that grow with the block, not with n.
-inline void reduce_run(STATE* s, INPUT p, long n, long stride, long first, VALUES(W) center, VALUE(PARAM) param) {
+static inline void reduce_run(STATE* s, INPUT p, long n, long stride, long first, VALUES(W) center, VALUE(PARAM) param) {
   long i = 0;
   if (stride == 1) {
     while (n - i >= 4 * W) {
@@ -61,7 +61,7 @@ inline void reduce_run(STATE* s, INPUT p, long n, long stride, long first, VALUE
 }
 
 // Reduced range [begin, end) of the output whose element 0 is at p.
-inline State1 reduce_range(INPUT p, long begin, long end, const Shape* shape, VALUES(W) center, VALUE(PARAM) param) {
+static inline State1 reduce_range(INPUT p, long begin, long end, const Shape* shape, VALUES(W) center, VALUE(PARAM) param) {
   STATE s;
   INITIALIZE(W, s, INDEX_AT(0));
   const int last = shape->reduced - 1;
@@ -90,7 +90,7 @@ inline State1 reduce_range(INPUT p, long begin, long end, const Shape* shape, VA
 #if !INDEXED && W == 16
 // The 16 horizontal results of s[0..15]: lane l is that of s[ROW_OF(l)]. Each level folds two vectors into one.
 #define ROW_OF(l) (((l) & 1) << 3 | ((l) & 2) << 1 | ((l) & 4) >> 1 | ((l) & 8) >> 3)
-inline VALUES(16) fold_rows(const VALUES(16)* s) {
+static inline VALUES(16) fold_rows(const VALUES(16)* s) {
   VALUES(16) a[8], b[4], c[2];
   for (int k = 0; k < 8; ++k) a[k] = COMBINE_VALUES(16, ((VALUES(16))(s[k].lo, s[k + 8].lo)), ((VALUES(16))(s[k].hi, s[k + 8].hi)));
   for (int k = 0; k < 4; ++k)
@@ -101,7 +101,7 @@ inline VALUES(16) fold_rows(const VALUES(16)* s) {
 }
 
 // Outputs [begin, end), 16 at a time; returns the first one that is left over.
-inline long contiguous_rows(INPUT x, long begin, long end, const Shape* shape, __global const STORAGE(ACC)* centers, __global STORAGE(OUT)* y,
+static inline long contiguous_rows(INPUT x, long begin, long end, const Shape* shape, __global const STORAGE(ACC)* centers, __global STORAGE(OUT)* y,
                        VALUE(PARAM) param) {
   for (; begin + 16 <= end; begin += 16) {
     VALUES(16) s[16];
@@ -157,7 +157,7 @@ FAT_KERNEL void reduce_inner(OUTPUTS, TENSOR(int, arrivals)) {
 #define COLUMN_INDEX(row) ((INDICES(W))((VALUE(INDEX))(index + (row))))
 
 // n rows of a strip of `vectors` * W columns into level[]; eight rows at a time, read as eight streams.
-inline void column_rows(STATE* level, INPUT p, long n, long stride, long index, int vectors, __global const STORAGE(ACC)* centers,
+static inline void column_rows(STATE* level, INPUT p, long n, long stride, long index, int vectors, __global const STORAGE(ACC)* centers,
                         VALUE(PARAM) param) {
   for (; n >= 8; n -= 8, p += 8 * stride, index += 8)
     for (int v = 0; v < vectors; ++v) {
@@ -182,7 +182,7 @@ inline void column_rows(STATE* level, INPUT p, long n, long stride, long index, 
     }
 }
 
-inline void column_range(STATE* total, INPUT p, long begin, long end, const Shape* shape, int vectors, __global const STORAGE(ACC)* centers,
+static inline void column_range(STATE* total, INPUT p, long begin, long end, const Shape* shape, int vectors, __global const STORAGE(ACC)* centers,
                         VALUE(PARAM) param) {
   const int last = shape->reduced - 1;
   const long run = last < 0 ? 1 : shape->reduced_size[last], stride = last < 0 ? 0 : shape->reduced_x[last];

@@ -5,7 +5,7 @@
 #define CHAINS 4    // sums that do not wait for each other
 #define PART 128    // elements of an item that are summed before they are added to the others
 
-inline void simt_range(State1* s, INPUT p, long begin, long end, long step, const Shape* shape, VALUE(ACC) center, long first,
+static inline void simt_range(State1* s, INPUT p, long begin, long end, long step, const Shape* shape, VALUE(ACC) center, long first,
                        VALUE(PARAM) param) {
   long r = begin;
   if (shape->reduced <= 1) {

@@ -46,7 +46,7 @@ typedef struct {
 #define CARRIES(W) VALUE_V(CARRY, W)
 #define INPUT __global const STORAGE(IN)*
 
-inline long offset_of(long i, int dims, const long* size, const long* stride) {
+static inline long offset_of(long i, int dims, const long* size, const long* stride) {
   long offset = 0;
   for (int d = dims - 1; d > 0; --d) {
     const long q = i / size[d];
@@ -59,7 +59,7 @@ inline long offset_of(long i, int dims, const long* size, const long* stride) {
 // log(exp(a) + exp(b)); equal infinities stay, NaN propagates.
 #if IS_FLOATING(ACC)
 #define DEFINE_LOG_ADD_EXP(W)                                                                     \
-  inline VALUES(W) CAT(log_add_exp_, W)(VALUES(W) a, VALUES(W) b) {                               \
+  static inline VALUES(W) CAT(log_add_exp_, W)(VALUES(W) a, VALUES(W) b) {                               \
     const VALUES(W) low = a < b ? a : b, high = a < b ? b : a, sum = high + log1p(exp(low - high)); \
     const VALUES(W) result = ((low == high) & (fabs(high) == (VALUE(ACC))INFINITY)) ? high : sum; \
     return ((a != a) | (b != b)) ? a + b : result;                                                \
@@ -107,7 +107,7 @@ __kernel void scan_carries(TENSOR(STORAGE(CARRY), carry), TENSOR(long, carry_ind
 }
 
 // Sequential scan of elements [begin, end) of one row.
-inline void scan_sequence(INPUT x, __global STORAGE(OUT)* y, __global long* y_index, long begin, long end, const Shape* shape, VALUE(CARRY)* state,
+static inline void scan_sequence(INPUT x, __global STORAGE(OUT)* y, __global long* y_index, long begin, long end, const Shape* shape, VALUE(CARRY)* state,
                           long* state_index) {
   for (long i = begin; i < end; ++i) {
     const VALUE(ACC) v = LOAD(IN, ACC, x, i * shape->x_stride);
@@ -126,7 +126,7 @@ inline void scan_sequence(INPUT x, __global STORAGE(OUT)* y, __global long* y_in
 // Rows of contiguous elements in blocks of 16: a prefix tree in registers, then the carry. Value rows of real types only.
 #if VECTOR
 #define SHIFT_IN(v, n) __builtin_shufflevector((CARRIES(16))(TO_CARRY(CONSTANT(1, IDENTITY))), v, 16 - n, 17 - n, 18 - n, 19 - n, 20 - n, 21 - n, 22 - n, 23 - n, 24 - n, 25 - n, 26 - n, 27 - n, 28 - n, 29 - n, 30 - n, 31 - n)
-inline long scan_blocks(INPUT x, __global STORAGE(OUT)* y, long begin, long end, int pass, VALUE(CARRY)* state) {
+static inline long scan_blocks(INPUT x, __global STORAGE(OUT)* y, long begin, long end, int pass, VALUE(CARRY)* state) {
   long i = begin;
   for (; i + 16 <= end; i += 16) {
     CARRIES(16) v = LOADV(IN, CARRY, 16, x, i);

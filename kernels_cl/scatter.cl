@@ -52,7 +52,7 @@ DEFINE_ATOMIC_UPDATE(D)
 
 #if DEVICE_FAT && !IS_COMPLEX(D)
 #define UPDATE_ROW(d, s, n) update_row((__global STORAGE(D)*)(d), (__global const STORAGE(D)*)(s), n)
-inline void update_row(__global STORAGE(D)* d, __global const STORAGE(D)* s, long n) {
+static inline void update_row(__global STORAGE(D)* d, __global const STORAGE(D)* s, long n) {
   long j = 0;
   for (; j + 16 <= n; j += 16) {
     const VALUE_V(D, 16) x = LOADV(D, D, 16, d, j), y = LOADV(D, D, 16, s, j);

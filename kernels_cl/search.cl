@@ -31,7 +31,7 @@ typedef struct {
 #define VALUES VALUE_V(IN, TOGETHER)
 
 // First positions of boundaries[start[s] ...], m of them, that are not before v. A NaN value goes to the end, comparisons with it being false.
-inline POSITIONS positions_of(VALUES v, __global const STORAGE(IN)* boundaries, __global const long* sorter, const long* start, long m, bool right) {
+static inline POSITIONS positions_of(VALUES v, __global const STORAGE(IN)* boundaries, __global const long* sorter, const long* start, long m, bool right) {
 #define PLAIN(s) READ(boundaries + start[s], LANE(middle, s))
 #define BY_SORTER(s) READ(boundaries + start[s], sorter[start[s] + LANE(middle, s)])
 #define SEARCH(BOUNDARY, NOT_BEFORE)                                                                           \
@@ -52,7 +52,7 @@ inline POSITIONS positions_of(VALUES v, __global const STORAGE(IN)* boundaries, 
 }
 
 // Values i .. i + TOGETHER - 1, the last one again where there are fewer before `end`.
-inline VALUES values_at(__global const STORAGE(IN)* values, long i, long end) {
+static inline VALUES values_at(__global const STORAGE(IN)* values, long i, long end) {
 #define VALUE_AT(s) READ(values, MIN_OF(i + s, end - 1))
   return EACH(VALUES, VALUE_AT);
 }

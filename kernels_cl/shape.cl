@@ -17,7 +17,7 @@
 #include "common/copy_run.clh"
 #define copy_elements copy_run
 #else
-inline void copy_elements(__global ELEMENT* d, __global const ELEMENT* s, long n) {
+static inline void copy_elements(__global ELEMENT* d, __global const ELEMENT* s, long n) {
   for (long j = 0; j < n; ++j) d[j] = s[j];
 }
 #endif
@@ -107,12 +107,12 @@ typedef struct {
   long sizes[14], out[14], in[14];  // batch dimensions
 } TriangleShape;
 
-inline ELEMENT no_element(void) {
+static inline ELEMENT no_element(void) {
   return (ELEMENT)(0);
 }
 
 // Elements [from, to) of one row.
-inline void triangle_row(__global ELEMENT* out, __global const ELEMENT* in, const TriangleShape* s, long linear, long from, long to) {
+static inline void triangle_row(__global ELEMENT* out, __global const ELEMENT* in, const TriangleShape* s, long linear, long from, long to) {
   long rest = divide(linear, s->rows), o = 0, i = 0;
   const long row = linear - rest * s->rows;
   for (int d = s->dims - 1; d >= 0; --d) {
@@ -200,7 +200,7 @@ TASK_KERNEL void repeat_indices(TENSOR(INTEGER, out), TENSOR(const INTEGER, cumu
 }
 
 // Sum over rows q < row of clamp(q + k, 0, columns).
-inline long triangle_start(long row, long k, long columns) {
+static inline long triangle_start(long row, long k, long columns) {
   const long from = MIN_OF(MAX_OF(-k, 0), row), full = MIN_OF(MAX_OF(columns - k, from), row);
   return (full - from) * k + (full * (full - 1) - from * (from - 1)) / 2 + (row - full) * columns;
 }

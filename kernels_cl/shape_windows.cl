@@ -14,7 +14,7 @@ typedef struct {
 } WindowShape;
 
 // columns[row, k, l]: one element
-inline void im2col_element(__global STORAGE(D)* columns, __global const STORAGE(D)* image, const WindowShape* s, long row, long k, long l) {
+static inline void im2col_element(__global STORAGE(D)* columns, __global const STORAGE(D)* image, const WindowShape* s, long row, long k, long l) {
   const long kh = k / s->kernel_w, kw = k - kh * s->kernel_w, oh = divide(l, s->windows_w), ow = l - oh * s->windows_w;
   const long y = oh * s->stride_h - s->padding_h + kh * s->dilation_h, x = ow * s->stride_w - s->padding_w + kw * s->dilation_w;
   const bool inside = y >= 0 && y < s->height && x >= 0 && x < s->width;
@@ -26,7 +26,7 @@ inline void im2col_element(__global STORAGE(D)* columns, __global const STORAGE(
 }
 
 // columns[row, k, :]
-inline void im2col_row(__global STORAGE(D)* columns, __global const STORAGE(D)* image, const WindowShape* s, long row, long k) {
+static inline void im2col_row(__global STORAGE(D)* columns, __global const STORAGE(D)* image, const WindowShape* s, long row, long k) {
   const long kh = k / s->kernel_w, kw = k - kh * s->kernel_w, windows = s->windows_h * s->windows_w;
   columns += (row * s->kernel_h * s->kernel_w + k) * windows;
   const long x0 = kw * s->dilation_w - s->padding_w;
@@ -58,7 +58,7 @@ TASK_KERNEL void im2col(TENSOR(STORAGE(D), columns), TENSOR(const STORAGE(D), im
 }
 
 // fat: a plane of the image is zeroed and the columns are added to it, tap by tap
-inline void col2im_plane(__global STORAGE(D)* image, __global const STORAGE(D)* columns, const WindowShape* s) {
+static inline void col2im_plane(__global STORAGE(D)* image, __global const STORAGE(D)* columns, const WindowShape* s) {
   for (long p = 0; p < s->height * s->width; ++p) STORE(D, D, image, p, (V)(0));
   for (long kh = 0; kh < s->kernel_h; ++kh)
     for (long kw = 0; kw < s->kernel_w; ++kw) {
@@ -79,7 +79,7 @@ inline void col2im_plane(__global STORAGE(D)* image, __global const STORAGE(D)* 
 }
 
 // one pixel: the sum over the taps that reach it
-inline void col2im_pixel(__global STORAGE(D)* image, __global const STORAGE(D)* columns, const WindowShape* s, long row, long pixel) {
+static inline void col2im_pixel(__global STORAGE(D)* image, __global const STORAGE(D)* columns, const WindowShape* s, long row, long pixel) {
   const long y = divide(pixel, s->width), x = pixel - y * s->width, windows = s->windows_h * s->windows_w;
   V sum = (V)(0);
   for (long kh = 0; kh < s->kernel_h; ++kh) {

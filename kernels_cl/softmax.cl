@@ -9,8 +9,8 @@
 #define EACH_TASK(total, i) \
   for (long i = (total)*get_group_id(0) / get_num_groups(0), end_ = (total) * (get_group_id(0) + 1) / get_num_groups(0); i < end_; ++i)
 
-inline accv greater_of(accv a, accv b) { return a > b ? a : b; }
-inline acc greatest_of_row(__global const X* in, long n) {
+static inline accv greater_of(accv a, accv b) { return a > b ? a : b; }
+static inline acc greatest_of_row(__global const X* in, long n) {
 #define TERM(i) LOADXV(X_DTYPE, in, i)
   REDUCE_ROW(m, n, TERM, greater_of, -INFINITY)
 #undef TERM
@@ -57,7 +57,7 @@ FAT_KERNEL void rows_forward(TENSOR(const X, x), TENSOR(Y, y), SoftmaxShape s) {
 }
 
 // Gradient of one vector: g, y and the row's sum.
-inline accv backward_of(accv g, accv y, accv sum) { return LOG ? g - exp_fast(y) * sum : y * (g - sum); }
+static inline accv backward_of(accv g, accv y, accv sum) { return LOG ? g - exp_fast(y) * sum : y * (g - sum); }
 
 FAT_KERNEL void rows_backward(TENSOR(const Y, g), TENSOR(const Y, y), TENSOR(X, dx), SoftmaxShape s) {
   OPEN(const Y, g);
@@ -136,7 +136,7 @@ FAT_KERNEL void columns_backward(TENSOR(const Y, g), TENSOR(const Y, y), TENSOR(
 }
 
 // y = max x + log(sum exp(x - max x)); a maximum that is infinite is not subtracted, so that rows of -inf give -inf and rows with inf give inf.
-inline acc finite_or_0(acc top) { return isinf(top) ? (acc)0 : top; }
+static inline acc finite_or_0(acc top) { return isinf(top) ? (acc)0 : top; }
 
 FAT_KERNEL void rows_logsumexp(TENSOR(const X, x), TENSOR(Y, y), SoftmaxShape s) {
   OPEN(const X, x);

@@ -10,7 +10,7 @@ typedef struct {
   long outer, n, inner;
 } SoftmaxShape;
 
-inline acc reduced(acc v, __local acc* shared, int maximum) {
+static inline acc reduced(acc v, __local acc* shared, int maximum) {
   const int item = get_local_id(0);
   barrier(CLK_LOCAL_MEM_FENCE);
   shared[item] = v;

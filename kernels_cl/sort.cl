@@ -20,7 +20,7 @@ typedef struct {
   int kept, has_values;
 } Shape;
 
-inline long offset_of(long i, int dims, const long* size, const long* stride) {
+static inline long offset_of(long i, int dims, const long* size, const long* stride) {
   long offset = 0;
   for (int d = dims - 1; d > 0; --d) {
     const long q = i / size[d];
@@ -70,7 +70,7 @@ inline long offset_of(long i, int dims, const long* size, const long* stride) {
 #define TOP 0x8000000000000000UL
 #endif
 
-inline KEY key_of(VALUE(IN) v) {
+static inline KEY key_of(VALUE(IN) v) {
 #if IS_FLOATING(IN)
 #if IN_BITS == 32
   const uint bits = as_uint(v);
@@ -88,11 +88,11 @@ inline KEY key_of(VALUE(IN) v) {
 }
 
 // Whether the sorted element is a NaN (its key is the extreme one and only NaN has it).
-inline bool is_nan_key(KEY key) { return IS_FLOATING(IN) && key == (DESCENDING ? (KEY)0 : ~(KEY)0); }
+static inline bool is_nan_key(KEY key) { return IS_FLOATING(IN) && key == (DESCENDING ? (KEY)0 : ~(KEY)0); }
 
 #if DEVICE_FAT
 
-inline void insertion_sort(__global ELEMENT* a, long n) {
+static inline void insertion_sort(__global ELEMENT* a, long n) {
   for (long i = 1; i < n; ++i) {
     const ELEMENT e = a[i];
     long j = i;
@@ -104,7 +104,7 @@ inline void insertion_sort(__global ELEMENT* a, long n) {
 #define DIGITS (IN_BITS / 8)
 
 // Sorts a[0, n) by key with b as scratch; the result is in a.
-inline void radix_sort(__global ELEMENT* a, __global ELEMENT* b, long n) {
+static inline void radix_sort(__global ELEMENT* a, __global ELEMENT* b, long n) {
   uint count[DIGITS][256];
   for (int d = 0; d < DIGITS; ++d)
     for (int i = 0; i < 256; ++i) count[d][i] = 0;
@@ -136,7 +136,7 @@ inline void radix_sort(__global ELEMENT* a, __global ELEMENT* b, long n) {
 
 // Number of leading elements of the row's order that can be among the first `keep`: packs them to a, in the order of x.
 // One histogram over the upper 11 bits of the keys finds the bucket in which the last of them lies.
-inline long pack_candidates(__global ELEMENT* a, INPUT x, long stride, long n, long keep) {
+static inline long pack_candidates(__global ELEMENT* a, INPUT x, long stride, long n, long keep) {
   uint count[2048];
   for (int i = 0; i < 2048; ++i) count[i] = 0;
   for (long i = 0; i < n; ++i) ++count[key_of(READ(IN, x, i * stride)) >> (IN_BITS - 11)];
@@ -154,7 +154,7 @@ inline long pack_candidates(__global ELEMENT* a, INPUT x, long stride, long n, l
 // The first `keep` elements of the row's order to a, sorted: those seen so far are kept sorted, and few of the others are less than the last of
 // them. An element that comes later is never less than an equal one.
 #define MOST_INSERTED 16
-inline void insert_first(__global ELEMENT* a, INPUT x, long stride, long n, long keep) {
+static inline void insert_first(__global ELEMENT* a, INPUT x, long stride, long n, long keep) {
   for (long i = 0; i < keep; ++i) a[i] = PACK(key_of(READ(IN, x, i * stride)), i);
   insertion_sort(a, keep);
   KEY worst = KEY_OF(a[keep - 1]);

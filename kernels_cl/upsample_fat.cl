@@ -77,7 +77,7 @@ FAT_KERNEL void planes_backward(TENSOR(const X, g), TENSOR(X, dx), TABLE_ARGUMEN
   }
 }
 
-inline void store_lanes(__global X* y, long at, accv v, long channels) {
+static inline void store_lanes(__global X* y, long at, accv v, long channels) {
   if (channels >= LANES) {
     STOREXV(X_DTYPE, y, at, v);
   } else {

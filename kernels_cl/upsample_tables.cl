@@ -16,7 +16,7 @@ typedef struct {
 } TableShape;
 
 // First tap of output o, unclamped, and the fraction behind it.
-inline int source_of(const TableShape* s, int axis, int o, acc* fraction) {
+static inline int source_of(const TableShape* s, int axis, int o, acc* fraction) {
   *fraction = 0;
   if (s->taps[axis] == 1) {
     if (s->mode > NEAREST_EXACT) return 0;  // an axis that is not resampled
@@ -31,15 +31,15 @@ inline int source_of(const TableShape* s, int axis, int o, acc* fraction) {
   return s->mode == LINEAR ? first : first - 1;
 }
 
-inline acc cubic_weight(acc x, acc a) {
+static inline acc cubic_weight(acc x, acc a) {
   if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
   return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
 }
 
-inline acc sinc(acc x) { return x == 0 ? 1 : sin((acc)M_PI * x) / ((acc)M_PI * x); }
+static inline acc sinc(acc x) { return x == 0 ? 1 : sin((acc)M_PI * x) / ((acc)M_PI * x); }
 
 // The filter of a mode at distance x from its centre.
-inline acc filter_of(int mode, acc x) {
+static inline acc filter_of(int mode, acc x) {
   x = fabs(x);
   if (mode == LINEAR_ANTIALIAS) return x < 1 ? 1 - x : 0;
   if (mode == CUBIC_ANTIALIAS) return x < 2 ? cubic_weight(x, (acc)-0.5) : 0;
@@ -47,7 +47,7 @@ inline acc filter_of(int mode, acc x) {
 }
 
 // Inputs first .. return value of output o under a filter, the filter's centre and what distances are multiplied by.
-inline int window_of(const TableShape* s, int axis, int o, int* first, acc* center, acc* narrow) {
+static inline int window_of(const TableShape* s, int axis, int o, int* first, acc* center, acc* narrow) {
   const acc radius = s->mode == LINEAR_ANTIALIAS ? 1 : s->mode == CUBIC_ANTIALIAS ? 2 : 3, scale = s->scale[axis];
   const acc support = scale >= 1 ? radius * scale : radius;
   *narrow = scale >= 1 ? 1 / scale : 1;
@@ -56,24 +56,24 @@ inline int window_of(const TableShape* s, int axis, int o, int* first, acc* cent
   return MIN_OF(*first + s->taps[axis], MIN_OF((int)(*center + support + (acc)0.5), s->in[axis])) - 1;
 }
 
-inline int clamped(const TableShape* s, int axis, int i) { return MAX_OF(0, MIN_OF(i, s->in[axis] - 1)); }
+static inline int clamped(const TableShape* s, int axis, int i) { return MAX_OF(0, MIN_OF(i, s->in[axis] - 1)); }
 
 // First and last input of output o.
-inline int first_of(const TableShape* s, int axis, int o) {
+static inline int first_of(const TableShape* s, int axis, int o) {
   acc f, g;
   int first;
   if (s->mode < LINEAR_ANTIALIAS || s->taps[axis] == 1) return clamped(s, axis, source_of(s, axis, o, &f));
   window_of(s, axis, o, &first, &f, &g);
   return first;
 }
-inline int last_of(const TableShape* s, int axis, int o) {
+static inline int last_of(const TableShape* s, int axis, int o) {
   acc f, g;
   int first;
   if (s->mode < LINEAR_ANTIALIAS || s->taps[axis] == 1) return clamped(s, axis, source_of(s, axis, o, &f) + s->taps[axis] - 1);
   return window_of(s, axis, o, &first, &f, &g);
 }
 
-inline void fill_fixed(__global int* index, __global acc* weight, const TableShape* s, int axis, int o) {
+static inline void fill_fixed(__global int* index, __global acc* weight, const TableShape* s, int axis, int o) {
   const int taps = s->taps[axis];
   acc f;
   const int first = source_of(s, axis, o, &f);
@@ -88,7 +88,7 @@ inline void fill_fixed(__global int* index, __global acc* weight, const TableSha
   }
 }
 
-inline void fill_filter(__global int* index, __global acc* weight, const TableShape* s, int axis, int o) {
+static inline void fill_filter(__global int* index, __global acc* weight, const TableShape* s, int axis, int o) {
   acc center, narrow, sum = 0;
   int first;
   const int last = window_of(s, axis, o, &first, &center, &narrow);

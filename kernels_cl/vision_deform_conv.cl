@@ -31,7 +31,7 @@ typedef struct {
 } Tap;
 
 // `at` counts [batch, groups, taps, pixels].
-inline Tap tap_at(__global const ELEMENT* offset, __global const ELEMENT* mask, long at, const DeformShape* s) {
+static inline Tap tap_at(__global const ELEMENT* offset, __global const ELEMENT* mask, long at, const DeformShape* s) {
   const long pixels = s->output_height * s->output_width, taps = s->kernel_height * s->kernel_width;
   const long pixel = at % pixels, group_tap = at / pixels, k = group_tap % taps;
   const V y = (pixel / s->output_width) * s->stride_y - s->padding_y + k / s->kernel_width * s->dilation_y + LOAD(D, A, offset, 2 * group_tap * pixels + pixel);
@@ -51,10 +51,10 @@ inline Tap tap_at(__global const ELEMENT* offset, __global const ELEMENT* mask, 
   return tap;
 }
 
-inline V weight_of(const Tap* t, int i) { return (i < 2 ? 1 - t->down : t->down) * (i % 2 ? t->along : 1 - t->along); }
+static inline V weight_of(const Tap* t, int i) { return (i < 2 ? 1 - t->down : t->down) * (i % 2 ? t->along : 1 - t->along); }
 
 // Element [n, channel, tap, pixel] of the columns for the first channel of the group that `at` belongs to.
-inline long column_of(long at, const DeformShape* s) {
+static inline long column_of(long at, const DeformShape* s) {
   const long inner = s->output_height * s->output_width * s->kernel_height * s->kernel_width;
   return at / inner * (s->channels / s->groups) * inner + at % inner;
 }

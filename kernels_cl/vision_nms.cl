@@ -34,7 +34,7 @@ __kernel void nms_gather(TENSOR(V, sorted), TENSOR(const ELEMENT, boxes), TENSOR
 // Bit b: lane b of `flags` is true.
 #if W == 16
 #define BITS(flags) bits_of(convert_ushort16(flags))
-inline ulong bits_of(ushort16 flags) {
+static inline ulong bits_of(ushort16 flags) {
   const ushort16 own = flags & (ushort16)(1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768);
   const ushort8 a = own.lo | own.hi;
   const ushort4 b = a.lo | a.hi;

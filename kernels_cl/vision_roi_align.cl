@@ -32,7 +32,7 @@ typedef struct {
   long count_y, count_x;
 } Region;
 
-inline Region region_at(__global const ELEMENT* regions, long i, const RoiShape* s, V scale) {
+static inline Region region_at(__global const ELEMENT* regions, long i, const RoiShape* s, V scale) {
   Region r;
   V side[5];
   for (int k = 0; k < 5; ++k) side[k] = LOAD(D, A, regions, 5 * i + k);
@@ -59,7 +59,7 @@ typedef struct {
   V weight[4];
 } Sample;
 
-inline bool sample_at(Sample* sample, V y, V x, const RoiShape* s) {
+static inline bool sample_at(Sample* sample, V y, V x, const RoiShape* s) {
   if (!(y >= -1 && y <= s->height && x >= -1 && x <= s->width)) return false;
   y = fmax(y, (V)0);
   x = fmax(x, (V)0);
