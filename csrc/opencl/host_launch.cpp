@@ -128,6 +128,12 @@ void HostLaunch::run_joined(Queue& queue, const Arguments& arguments, const Rang
 // Errors of the arguments are kept for the queue here, with a text of their own.
 cl_int HostLaunch::set_and_run(Queue& queue, Kernel& kernel, const void* data, size_t bytes, const Launch& launch, std::atomic<float>& group_time) {
   std::lock_guard lock(kernel.mutex());
+  try {
+    kernel.handle();
+  } catch (const Error& error) {  // it did not compile
+    queue.fail_later(error.code(), error.what());
+    return CL_SUCCESS;
+  }
   unsigned index;
   if (const cl_int code = Arguments::set(kernel, data, bytes, index); code != CL_SUCCESS) [[unlikely]] {
     queue.fail_later(code, argument_text(kernel, index));

@@ -40,6 +40,29 @@ void touch_constants(const std::string& library);
 // The address of a function in a loaded library, given by the beginning of its file name, or in one that it depends on; nullptr: there is none.
 void* function_of(const char* library, const char* function);
 
+// The path of an executable that lies in the folder of the library (or program) that contains this function; empty: there is none.
+std::string file_beside_library(const char* name);
+// Ends this process at once, without destructors of static objects.
+[[noreturn]] void end_process(int status);
+// For a process that works for its parent: it ends when the parent does, where the system can do that.
+void end_with_parent();
+
+// A program that runs with this process's environment and talks to it by its standard input and output. It is not waited for when it ends by itself.
+class ChildProcess {
+ public:
+  explicit ChildProcess(const std::string& path) noexcept;
+  ~ChildProcess();  // ends its input, on which it should end
+  ChildProcess(const ChildProcess&) = delete;
+  bool started() const { return channel_ >= 0; }
+  // All of it; false when the process is gone. They block.
+  bool write(const void* data, size_t bytes) noexcept;
+  bool read(void* data, size_t bytes) noexcept;
+
+ private:
+  int channel_ = -1;
+  int process_ = 0;
+};
+
 int process_id();
 // OpenCL drivers do not survive fork(): watch_forks() is called before the first device is opened, in_forked_child() is true in
 // every process forked after that.

@@ -1,27 +1,32 @@
 // What differs between operating systems, all of it: address-space reservation, anonymous pages, process ids, the cache folder,
-// locks between processes. A Windows counterpart (VirtualAlloc MEM_RESERVE / MEM_COMMIT, GetCurrentProcessId, LOCALAPPDATA,
-// LockFileEx) implements platform.h in platform_windows.cpp.
+// locks between processes, other processes. A Windows counterpart (VirtualAlloc MEM_RESERVE / MEM_COMMIT, GetCurrentProcessId, LOCALAPPDATA,
+// LockFileEx, CreateProcess) implements platform.h in platform_windows.cpp.
 #include "opencl/platform.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
 #if defined(__linux__)
 #include <link.h>
+#include <sys/prctl.h>
 #endif
 #include <sched.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <pthread.h>
+#include <spawn.h>
 #include <string_view>
 #include <thread>
 
@@ -161,6 +166,69 @@ void* function_of(const char* library, const char* function) {
   (void)library, (void)function;
   return nullptr;
 #endif
+}
+
+std::string file_beside_library(const char* name) {
+  Dl_info info;
+  if (!dladdr(reinterpret_cast<const void*>(&file_beside_library), &info) || !info.dli_fname) return {};
+  std::error_code error;
+  const auto path = std::filesystem::absolute(info.dli_fname, error).parent_path() / name;
+  return access(path.c_str(), X_OK) == 0 ? path.string() : std::string();
+}
+
+void end_process(int status) { _exit(status); }
+
+void end_with_parent() {
+#if defined(__linux__)
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+#endif
+}
+
+ChildProcess::ChildProcess(const std::string& path) noexcept {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return;
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], STDIN_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+  char* const arguments[] = {const_cast<char*>(path.c_str()), nullptr};
+  pid_t process = 0;
+  if (posix_spawn(&process, path.c_str(), &actions, nullptr, arguments, environ) == 0) {
+    channel_ = ends[0];
+    process_ = process;
+  } else {
+    close(ends[0]);
+  }
+  close(ends[1]);
+  posix_spawn_file_actions_destroy(&actions);
+}
+
+ChildProcess::~ChildProcess() {
+  if (channel_ < 0) return;
+  close(channel_);
+  waitpid(process_, nullptr, 0);
+}
+
+bool ChildProcess::write(const void* data, size_t bytes) noexcept {
+  for (const char* at = static_cast<const char*>(data); bytes > 0;) {
+    const ssize_t count = send(channel_, at, bytes, MSG_NOSIGNAL);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return false;
+    at += count;
+    bytes -= static_cast<size_t>(count);
+  }
+  return true;
+}
+
+bool ChildProcess::read(void* data, size_t bytes) noexcept {
+  for (char* at = static_cast<char*>(data); bytes > 0;) {
+    const ssize_t count = recv(channel_, at, bytes, 0);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return false;
+    at += count;
+    bytes -= static_cast<size_t>(count);
+  }
+  return true;
 }
 
 int process_id() { return static_cast<int>(getpid()); }

@@ -1,10 +1,12 @@
 #include "opencl/program.h"
 
 #include "opencl/bfloat16_pairs.h"
+#include "opencl/build_ahead.h"
 #include "opencl/environment.h"
 #include "opencl/host_launch.h"
 #include "opencl/kernel_sources.h"
 #include "opencl/platform.h"
+#include "opencl/program_build.h"
 #include "opencl/program_cache.h"
 
 #include <chrono>
@@ -90,7 +92,8 @@ std::string preamble(const Device& device) {
 }
 
 struct Program {
-  cl_program handle = nullptr;
+  cl_program handle = nullptr;  // or
+  std::shared_ptr<BuildAhead> ahead;
   std::unordered_map<std::string, std::unique_ptr<Kernel>> kernels;
 };
 
@@ -106,7 +109,7 @@ Programs& programs() {
   return *instance;
 }
 
-std::string dump(const std::string& folder, const char* file, const std::string& key, const std::string& source) {
+std::string dump(const std::string& folder, const std::string& file, const std::string& key, const std::string& source) {
   std::error_code ignored;
   std::filesystem::create_directories(folder, ignored);
   const std::string path = folder + "/" + std::filesystem::path(file).stem().string() + "-" + key.substr(0, 12) + ".cl";
@@ -123,23 +126,25 @@ std::string build_log(cl_program program, cl_device_id id) {
   return log;
 }
 
-cl_program load(Device& device, const std::string& key, const std::string& options) {
-  auto binary = program_cache::read(key);
+}  // namespace
+
+cl_program load_program(const ProgramRequest& request) {
+  auto binary = program_cache::read(request.key);
   if (!binary) return nullptr;
   const unsigned char* data = binary->data();
   const size_t bytes = binary->size();
   cl_int status = CL_SUCCESS, code = CL_SUCCESS;
-  cl_device_id id = device.id();
-  cl_program program = clCreateProgramWithBinary(device.context(), 1, &id, &bytes, &data, &status, &code);
-  if (code == CL_SUCCESS && status == CL_SUCCESS && clBuildProgram(program, 1, &id, options.c_str(), nullptr, nullptr) == CL_SUCCESS)
+  cl_device_id id = request.device->id();
+  cl_program program = clCreateProgramWithBinary(request.device->context(), 1, &id, &bytes, &data, &status, &code);
+  if (code == CL_SUCCESS && status == CL_SUCCESS && clBuildProgram(program, 1, &id, request.options.c_str(), nullptr, nullptr) == CL_SUCCESS)
     return program;
   if (program) clReleaseProgram(program);
-  program_cache::remove(key);
+  program_cache::remove(request.key);
   return nullptr;
 }
 
-// One line per process when compiling has taken more than 2 s: the user should know what the first step waits for.
-void announce_long_builds(const Device& device, double seconds) {
+// One line per process, after 2 s: the user should know what the first step waits for.
+void announce_wait(const Device& device, double seconds) {
   static std::mutex mutex;
   static double total = 0;
   std::lock_guard lock(mutex);
@@ -151,33 +156,63 @@ void announce_long_builds(const Device& device, double seconds) {
   std::fprintf(stderr, "torch_ocl: compiling kernels for %s, %s\n", device.capabilities().name.c_str(), kept.c_str());
 }
 
-cl_program compile(Device& device, const char* file, const std::string& key, const std::string& options, const std::string& source) {
+cl_program compile_program(const ProgramRequest& request) {
   const auto start = std::chrono::steady_clock::now();
+  const auto& [device, file, key, options, source] = request;
   const char* text = source.c_str();
   cl_int code = CL_SUCCESS;
-  cl_program program = clCreateProgramWithSource(device.context(), 1, &text, nullptr, &code);
+  cl_program program = clCreateProgramWithSource(device->context(), 1, &text, nullptr, &code);
   check(code, "clCreateProgramWithSource");
-  cl_device_id id = device.id();
+  cl_device_id id = device->id();
   code = clBuildProgram(program, 1, &id, options.c_str(), nullptr, nullptr);
   if (code != CL_SUCCESS) {
     const std::string log = build_log(program, id);
     const std::string path = dump(environment::get("TORCH_OCL_DUMP_SOURCE").value_or(program_cache::folder() + "/failed"), file, key, source);
     clReleaseProgram(program);
-    throw BuildError(code, std::string(file) + " did not compile on " + device.capabilities().name + " (" +
-                               device.capabilities().platform_name + "): " + error_name(code) + "\nsource: " + path + "\n" + log);
+    throw BuildError(code, file + " did not compile on " + device->capabilities().name + " (" + device->capabilities().platform_name +
+                               "): " + error_name(code) + "\nsource: " + path + "\n" + log);
   }
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  announce_long_builds(device, seconds);
   if (environment::flag("TORCH_OCL_BUILD_LOG")) {
-    std::fprintf(stderr, "torch_ocl: built %s %s in %.2f s\n", file, key.substr(0, 12).c_str(), seconds);
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    std::fprintf(stderr, "torch_ocl: built %s %s in %.2f s\n", file.c_str(), key.substr(0, 12).c_str(), seconds);
     if (const std::string log = build_log(program, id); !log.empty()) std::fprintf(stderr, "%s\n", log.c_str());
   }
   return program;
 }
 
-// `file` names the program; `variant` and the name determine what make_source() gives.
+cl_program load_or_compile_program(const ProgramRequest& request) {
+  const platform::FileLock turn = program_cache::build_turn(request.key);
+  if (cl_program program = program_cache::enabled() ? load_program(request) : nullptr) return program;
+  cl_program program = compile_program(request);
+  if (program_cache::enabled()) program_cache::keep(*request.device, program, request.key);
+  return program;
+}
+
+namespace {
+
+// What the program is, or will be.
+void find_program(Program& program, ProgramRequest request, bool ahead) {
+  {
+    const platform::FileLock turn = program_cache::build_turn(request.key);
+    program.handle = program_cache::enabled() ? load_program(request) : nullptr;
+  }
+  if (program.handle) {
+    ++programs().loaded;
+    return;
+  }
+  ++programs().built;
+  if (ahead && BuildAhead::available(*request.device)) {
+    program.ahead = BuildAhead::start(std::move(request));
+    return;
+  }
+  const auto start = std::chrono::steady_clock::now();
+  program.handle = load_or_compile_program(request);
+  announce_wait(*request.device, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+}
+
+// `file` names the program; `variant` and the name determine what make_source() gives. `ahead`: it may be compiled later, by the first launch.
 template <class MakeSource>
-Kernel& find_or_build(Device& device, const char* file, const char* name, const std::string& variant, MakeSource&& make_source) {
+Kernel& find_or_build(Device& device, const char* file, const char* name, const std::string& variant, bool ahead, MakeSource&& make_source) {
   Programs& all = programs();
   const std::string id = std::to_string(device.index()) + "\n" + file + "\n" + variant;
   std::shared_ptr<std::once_flag> once;
@@ -195,24 +230,12 @@ Kernel& find_or_build(Device& device, const char* file, const char* name, const 
     const std::string options = build_options(device, source);
     const std::string key = program_cache::key(device, options, source);
     if (auto folder = environment::get("TORCH_OCL_DUMP_SOURCE")) dump(*folder, file, key, source);
-    const platform::FileLock turn = program_cache::build_turn(key);
-    cl_program handle = program_cache::enabled() ? load(device, key, options) : nullptr;
-    if (handle) {
-      ++all.loaded;
-    } else {
-      handle = compile(device, file, key, options, source);
-      ++all.built;
-      if (program_cache::enabled()) program_cache::keep(device, handle, key);
-    }
-    program->handle = handle;
+    find_program(*program, {&device, file, key, options, std::move(source)}, ahead);
   });
   std::lock_guard lock(all.mutex);
   auto& slot = program->kernels[name];
   if (!slot) {
-    cl_int code = CL_SUCCESS;
-    cl_kernel kernel = clCreateKernel(program->handle, name, &code);
-    if (code != CL_SUCCESS) throw_error(code, (std::string("clCreateKernel(") + name + ")").c_str());
-    slot = std::make_unique<Kernel>(device, kernel, name);
+    slot = program->ahead ? std::make_unique<Kernel>(device, program->ahead, name) : std::make_unique<Kernel>(device, program->handle, name);
     if (environment::flag("TORCH_OCL_BUILD_LOG")) std::fprintf(stderr, "torch_ocl: kernel %s %s\n", file, name);
   }
   return *slot;
@@ -220,8 +243,26 @@ Kernel& find_or_build(Device& device, const char* file, const char* name, const 
 
 }  // namespace
 
+static cl_kernel create_kernel(cl_program program, const std::string& name) {
+  cl_int code = CL_SUCCESS;
+  cl_kernel kernel = clCreateKernel(program, name.c_str(), &code);
+  if (code != CL_SUCCESS) throw_error(code, ("clCreateKernel(" + name + ")").c_str());
+  return kernel;
+}
+
+Kernel::Kernel(Device& device, cl_program program, std::string name) : device_(device), handle_(create_kernel(program, name)), name_(std::move(name)) {}
+
+Kernel::Kernel(Device& device, std::shared_ptr<BuildAhead> program, std::string name)
+    : device_(device), program_(std::move(program)), name_(std::move(name)) {}
+
+cl_kernel Kernel::build() {
+  handle_ = create_kernel(program_->get(), name_);
+  program_.reset();
+  return handle_;
+}
+
 Kernel& get_kernel(Device& device, const char* file, const char* name, const Defines& defines) {
-  return find_or_build(device, file, name, defines.str(), [&](std::string& source) {
+  return find_or_build(device, file, name, defines.str(), true, [&](std::string& source) {
     source += defines.str();
     std::set<std::string> seen{file};
     expand(kernel_source(file), seen, source);
@@ -229,7 +270,7 @@ Kernel& get_kernel(Device& device, const char* file, const char* name, const Def
 }
 
 Kernel& get_kernel_from_source(Device& device, const char* name, const std::string& text) {
-  return find_or_build(device, name, name, text, [&](std::string& source) {
+  return find_or_build(device, name, name, text, false, [&](std::string& source) {
     std::set<std::string> seen;
     expand(text, seen, source);
   });

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -32,13 +33,16 @@ class Defines {
 };
 
 struct LoadedKernel;
+class BuildAhead;
 
 // A cl_kernel with the lock that setting its arguments needs.
 class Kernel {
  public:
-  Kernel(Device& device, cl_kernel handle, std::string name) : device_(device), handle_(handle), name_(std::move(name)) {}
+  Kernel(Device& device, cl_program program, std::string name);
+  Kernel(Device& device, std::shared_ptr<BuildAhead> program, std::string name);
   Device& device() const { return device_; }
-  cl_kernel handle() const { return handle_; }
+  // Waits for the program to be built where necessary. For those who hold the mutex. Errors: BuildError.
+  cl_kernel handle() { return handle_ ? handle_ : build(); }
   const std::string& name() const { return name_; }
   std::mutex& mutex() { return mutex_; }
   // Kept by HostLaunch: nanoseconds that a group of the last launch took; what the driver has loaded, by local range.
@@ -48,8 +52,11 @@ class Kernel {
   std::vector<char>& last_arguments() { return last_arguments_; }  // kept by Arguments::set
 
  private:
+  cl_kernel build();
+
   Device& device_;
-  cl_kernel handle_;
+  cl_kernel handle_ = nullptr;
+  std::shared_ptr<BuildAhead> program_;
   std::string name_;
   std::mutex mutex_;
   std::atomic<float> group_time_{0};

@@ -80,27 +80,27 @@ std::optional<std::vector<unsigned char>> read(const std::string& key) {
   return data;
 }
 
-void write(const std::string& key, const std::vector<unsigned char>& binary) noexcept {
+bool write(const std::string& key, const std::vector<unsigned char>& binary) noexcept {
   Header header;
   std::memcpy(header.magic, magic, 4);
   header.format = format;
   header.bytes = binary.size();
   header.hash = fnv(binary.data(), binary.size());
   // A cache that cannot be written only costs time.
-  write_atomically(path_of(key), {{reinterpret_cast<const char*>(&header), sizeof header}, {reinterpret_cast<const char*>(binary.data()), binary.size()}});
+  return write_atomically(path_of(key), {{reinterpret_cast<const char*>(&header), sizeof header}, {reinterpret_cast<const char*>(binary.data()), binary.size()}});
+}
+
+bool write_binary(cl_program program, const std::string& key) {
+  size_t bytes = 0;
+  if (clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof bytes, &bytes, nullptr) != CL_SUCCESS || bytes == 0) return false;
+  std::vector<unsigned char> binary(bytes);
+  unsigned char* data = binary.data();
+  return clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof data, &data, nullptr) == CL_SUCCESS && write(key, binary);
 }
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-void write_binary(cl_program program, const std::string& key) {
-  size_t bytes = 0;
-  if (clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof bytes, &bytes, nullptr) != CL_SUCCESS || bytes == 0) return;
-  std::vector<unsigned char> binary(bytes);
-  unsigned char* data = binary.data();
-  if (clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof data, &data, nullptr) == CL_SUCCESS) write(key, binary);
-}
 
 // Programs to be written at the end. Empty and unused until asking for a binary was slow once or has to wait.
 struct Postponed {

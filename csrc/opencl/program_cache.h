@@ -25,7 +25,8 @@ bool enabled();
 std::string folder();  // may not exist
 std::string key(const Device& device, const std::string& options, const std::string& source);
 std::optional<std::vector<unsigned char>> read(const std::string& key);
-void write(const std::string& key, const std::vector<unsigned char>& binary) noexcept;
+bool write(const std::string& key, const std::vector<unsigned char>& binary) noexcept;  // whether it is there now
+bool write_binary(cl_program program, const std::string& key);                           // of a built program, whatever that costs
 void remove(const std::string& key) noexcept;
 
 // Held while a program is loaded or compiled: processes that want the same one take turns. Drivers with a cache of their own are not

@@ -1,0 +1,45 @@
+// A process that compiles programs into the disk cache for another one (opencl/build_ahead.h), which has started it and talks to it through standard
+// input and output. A request is five texts, each behind its length as a uint32_t: device index, file, key, options, source. The answer is one byte, 1 when the
+// program is in the cache.
+#include "opencl/device.h"
+#include "opencl/platform.h"
+#include "opencl/program_build.h"
+#include "opencl/program_cache.h"
+
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <string>
+
+using namespace ocl;
+
+static bool read_text(std::string& text) {
+  uint32_t length;
+  if (std::fread(&length, sizeof length, 1, stdin) != 1) return false;
+  text.resize(length);
+  return std::fread(text.data(), 1, length, stdin) == length;
+}
+
+static bool build(const std::string& device_index, ProgramRequest request) {
+  request.device = &Device::get(std::stoi(device_index));
+  // the same driver, as the other process sees it
+  if (program_cache::key(*request.device, request.options, request.source) != request.key) return false;
+  const platform::FileLock turn = program_cache::build_turn(request.key);
+  return program_cache::read(request.key) || program_cache::write_binary(compile_program(request), request.key);
+}
+
+int main() {
+  platform::end_with_parent();
+  ProgramRequest request;
+  std::string device_index;
+  while (read_text(device_index) && read_text(request.file) && read_text(request.key) && read_text(request.options) && read_text(request.source)) {
+    char answer = 0;
+    try {
+      answer = build(device_index, request);
+    } catch (const std::exception&) {  // the other process compiles it again and reports
+    }
+    if (std::fwrite(&answer, 1, 1, stdout) != 1 || std::fflush(stdout) != 0) break;
+  }
+  std::fflush(stdout);
+  platform::end_process(0);  // without the destructors of drivers
+}

@@ -1,0 +1,206 @@
+#include "opencl/build_ahead.h"
+
+#include "opencl/environment.h"
+#include "opencl/host_launch.h"
+#include "opencl/platform.h"
+#include "opencl/program_cache.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+namespace ocl {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* compiler_file = "torch_ocl_compiler";
+constexpr std::chrono::seconds idle_time{5};
+constexpr int most_failures = 3;  // of processes, after which there are no more
+
+long process_count() {
+  static const long count = std::clamp(environment::number("TORCH_OCL_BUILD_PROCESSES", std::min(platform::usable_processors() - 1, 15u)), 0L, 64L);
+  return count;
+}
+
+const std::string& compiler_path() {
+  static const std::string path = platform::file_beside_library(compiler_file);
+  return path;
+}
+
+// The requests of one compiler process; csrc/compiler/main.cpp is the other side.
+class Compiler {
+ public:
+  // Returns whether the program is in the disk cache now; `alive` becomes false when the process is of no more use.
+  bool build(const ProgramRequest& request, bool& alive) {
+    std::string message;
+    const auto append = [&](const std::string& text) {
+      const auto length = static_cast<uint32_t>(text.size());
+      message.append(reinterpret_cast<const char*>(&length), sizeof length).append(text);
+    };
+    append(std::to_string(request.device->index()));
+    append(request.file);
+    append(request.key);
+    append(request.options);
+    append(request.source);
+    char answer = 0;
+    alive = process_.started() && process_.write(message.data(), message.size()) && process_.read(&answer, 1);
+    return alive && answer == 1;
+  }
+
+ private:
+  platform::ChildProcess process_{compiler_path()};
+};
+
+}  // namespace
+
+struct BuildAhead::State {
+  enum class Step { waiting, here, elsewhere, compiled_elsewhere, done };
+  ProgramRequest request;
+  Step step = Step::waiting;
+  bool alone = false;  // the other process failed
+  cl_program program = nullptr;
+  std::exception_ptr error;
+};
+
+class BuildList {
+ public:
+  using Build = std::shared_ptr<BuildAhead>;
+  using Step = BuildAhead::State::Step;
+
+  static BuildList& instance() {
+    static auto* list = new BuildList;
+    return *list;
+  }
+
+  void add(const Build& build) {
+    std::lock_guard lock(mutex_);
+    waiting_.push_back(build);
+    for (; threads_ < process_count(); ++threads_) std::thread([this] { serve(); }).detach();
+    changed_.notify_all();
+  }
+
+  cl_program get(BuildAhead& wanted) {
+    std::unique_lock lock(mutex_);
+    BuildAhead::State& state = *wanted.state_;
+    if (state.step != Step::done) {
+      const auto start = Clock::now();
+      while (state.step != Step::done) step_towards(wanted, lock);
+      const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+      lock.unlock();
+      announce_wait(*state.request.device, seconds);
+    }
+    if (state.error) std::rethrow_exception(state.error);
+    return state.program;
+  }
+
+ private:
+  void step_towards(BuildAhead& wanted, std::unique_lock<std::mutex>& lock) {
+    BuildAhead::State& state = *wanted.state_;
+    if (state.step == Step::waiting || state.step == Step::compiled_elsewhere) {
+      const auto at = std::find_if(waiting_.begin(), waiting_.end(), [&](const Build& build) { return build.get() == &wanted; });
+      if (at != waiting_.end()) waiting_.erase(at);
+      build_here(state, lock);
+    } else if (state.step == Step::elsewhere && !waiting_.empty()) {
+      const Build other = waiting_.front();
+      waiting_.pop_front();
+      build_here(*other->state_, lock);
+    } else {
+      changed_.wait(lock);
+    }
+  }
+
+  // Builds by this process's driver, or loads what the other process left.
+  void build_here(BuildAhead::State& state, std::unique_lock<std::mutex>& lock) {
+    state.step = Step::here;
+    ++here_;
+    changed_.notify_all();
+    lock.unlock();
+    cl_program program = nullptr;
+    std::exception_ptr error;
+    try {
+      program = load_or_compile_program(state.request);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    lock.lock();
+    --here_;
+    state.program = program;
+    state.error = error;
+    state.step = Step::done;
+    changed_.notify_all();
+  }
+
+  // What another process may take: all but the one that somebody in this process will compile next.
+  Build take() {
+    for (size_t i = here_ > 0 ? 0 : 1; i < waiting_.size(); ++i) {
+      Build build = waiting_[i];
+      if (build->state_->alone) continue;
+      waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
+      return build;
+    }
+    return nullptr;
+  }
+
+  // A thread for one compiler process.
+  void serve() {
+    platform::name_thread("ocl-build");
+    std::unique_ptr<Compiler> compiler;
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      Build build = failures_ < most_failures ? take() : nullptr;
+      if (!build) {
+        if (!compiler) {
+          changed_.wait(lock);
+        } else if (changed_.wait_for(lock, idle_time) == std::cv_status::timeout) {
+          lock.unlock();
+          compiler.reset();
+          lock.lock();
+        }
+        continue;
+      }
+      BuildAhead::State& state = *build->state_;
+      state.step = Step::elsewhere;
+      lock.unlock();
+      if (!compiler) compiler = std::make_unique<Compiler>();
+      bool alive = true;
+      const bool built = compiler->build(state.request, alive);
+      if (!alive) compiler.reset();
+      lock.lock();
+      failures_ = alive ? 0 : failures_ + 1;
+      state.alone = !built;
+      state.step = built ? Step::compiled_elsewhere : Step::waiting;
+      if (!built) waiting_.push_front(std::move(build));  // its error, or that of the process, is found here
+      changed_.notify_all();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Build> waiting_;
+  long threads_ = 0;
+  int here_ = 0, failures_ = 0;
+};
+
+BuildAhead::BuildAhead(ProgramRequest request) : state_(new State{std::move(request)}) {}
+BuildAhead::~BuildAhead() = default;
+
+bool BuildAhead::available(const Device& device) {
+  return device.host_launch() && process_count() > 0 && !platform::in_forked_child() && program_cache::enabled() && !compiler_path().empty();
+}
+
+std::shared_ptr<BuildAhead> BuildAhead::start(ProgramRequest request) {
+  auto build = std::make_shared<BuildAhead>(std::move(request));
+  BuildList::instance().add(build);
+  return build;
+}
+
+cl_program BuildAhead::get() { return BuildList::instance().get(*this); }
+
+}  // namespace ocl
