@@ -25,7 +25,7 @@ constexpr std::chrono::seconds idle_time{5};
 constexpr int most_failures = 3;  // of processes, after which there are no more
 
 long process_count() {
-  static const long count = std::clamp(environment::number("TORCH_OCL_BUILD_PROCESSES", std::min(platform::usable_processors() - 1, 15u)), 0L, 64L);
+  static const long count = std::clamp(environment::number("TORCH_OCL_BUILD_PROCESSES", std::min(platform::usable_processors() - 1, 7u)), 0L, 64L);
   return count;
 }
 
@@ -192,7 +192,8 @@ BuildAhead::BuildAhead(ProgramRequest request) : state_(new State{std::move(requ
 BuildAhead::~BuildAhead() = default;
 
 bool BuildAhead::available(const Device& device) {
-  return device.host_launch() && process_count() > 0 && !platform::in_forked_child() && program_cache::enabled() && !compiler_path().empty();
+  static const bool works = process_count() > 0 && program_cache::enabled() && program_cache::state().writable && !compiler_path().empty();
+  return works && device.host_launch() && !platform::in_forked_child();
 }
 
 std::shared_ptr<BuildAhead> BuildAhead::start(ProgramRequest request) {

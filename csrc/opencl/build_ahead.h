@@ -6,7 +6,7 @@
 // processes of our own (csrc/compiler) take programs from the list and put them into the disk cache: PoCL's compiler works on one program at a time in a
 // process. They are started when at least one program is left over for them, and end when there was nothing to do for some seconds, or with this process.
 //
-// TORCH_OCL_BUILD_PROCESSES says how many (default: one fewer than processors, at most 15; 0: none, programs are compiled where they are asked for).
+// TORCH_OCL_BUILD_PROCESSES says how many (default: one fewer than processors, at most 7; 0: none, programs are compiled where they are asked for).
 #pragma once
 
 #include "opencl/program_build.h"

@@ -62,6 +62,9 @@ class Pace {
 };
 thread_local Pace pace;
 
+// A command that runs longer than this without a part for others is a program being compiled.
+constexpr std::chrono::milliseconds long_command{5};
+
 constexpr HostBacklog::Ticket everything = ~HostBacklog::Ticket{0};
 
 // Whether the calling thread is inside of run_until().
@@ -186,7 +189,7 @@ void HostBacklog::let_go() {
 
 void HostBacklog::help() {
   if (run_until(done_.load(std::memory_order_relaxed) + 1) || team_.assist()) return;
-  std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::microseconds(50));
 }
 
 bool HostBacklog::runs_at_once() {
@@ -203,13 +206,15 @@ void HostBacklog::wait(Ticket ticket) {
 }
 
 void HostBacklog::finish(Ticket ticket) {
+  auto busy = Clock::now();
   for (int idle = 0; !done(ticket);) {
     if (run_until(ticket) || team_.assist()) {
       idle = 0;
+      busy = Clock::now();
     } else if (++idle % 64) {
       pause_thread();
-    } else if (team_.assisted()) {
-      std::this_thread::sleep_for(std::chrono::microseconds(50));  // the place is another thread's: spinning would take its processor
+    } else if (team_.assisted() || Clock::now() - busy > long_command) {
+      std::this_thread::sleep_for(std::chrono::microseconds(50));  // spinning would take the processor of another thread that has something to do
     } else {
       team_.make_room_for_first();
       std::this_thread::yield();

@@ -205,6 +205,7 @@ ChildProcess::ChildProcess(const std::string& path) noexcept {
 
 ChildProcess::~ChildProcess() {
   if (channel_ < 0) return;
+  shutdown(channel_, SHUT_RDWR);  // forked processes may have the channel, too
   close(channel_);
   waitpid(process_, nullptr, 0);
 }
