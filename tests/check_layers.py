@@ -13,13 +13,14 @@ KERNELS = CSRC.parent / "kernels_cl"
 LAYERS = ("opencl", "ops", "runtime", "aten", "python")
 MAY_INCLUDE = {
     "opencl": {"opencl"},
+    "compiler": {"opencl"},
     "ops": {"opencl", "ops"},
     "runtime": {"opencl", "ops", "runtime"},
     "aten": {"opencl", "ops", "runtime", "aten"},
     "python": {"opencl", "ops", "runtime", "aten", "python"},
     "distributed": {"opencl", "ops", "runtime", "aten", "distributed"},
 }
-WITHOUT_TORCH = {"opencl", "ops"}
+WITHOUT_TORCH = {"opencl", "compiler", "ops"}
 TORCH_HEADER = re.compile(r"^(ATen|c10|torch|pybind11|Python\.h)\b")
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
 OPENCL_CALL = re.compile(r"(?<![\w.>:])cl(?:[A-Z][a-z]+)+[A-Za-z]*\s*\(")
