@@ -82,7 +82,10 @@ class BuildList {
   void add(const Build& build) {
     std::lock_guard lock(mutex_);
     waiting_.push_back(build);
-    for (; threads_ < process_count(); ++threads_) std::thread([this] { serve(); }).detach();
+    if (threads_ < std::min(process_count(), static_cast<long>(waiting_.size()))) {
+      ++threads_;
+      std::thread([this] { serve(); }).detach();
+    }
     changed_.notify_all();
   }
 

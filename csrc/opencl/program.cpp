@@ -191,7 +191,7 @@ cl_program load_or_compile_program(const ProgramRequest& request) {
 namespace {
 
 // What the program is, or will be.
-void find_program(Program& program, ProgramRequest request, bool ahead) {
+void find_program(Program& program, ProgramRequest request, BuildTime when) {
   {
     const platform::FileLock turn = program_cache::build_turn(request.key);
     program.handle = program_cache::enabled() ? load_program(request) : nullptr;
@@ -201,7 +201,7 @@ void find_program(Program& program, ProgramRequest request, bool ahead) {
     return;
   }
   ++programs().built;
-  if (ahead && BuildAhead::available(*request.device)) {
+  if (when == BuildTime::ahead && BuildAhead::available(*request.device)) {
     program.ahead = BuildAhead::start(std::move(request));
     return;
   }
@@ -210,9 +210,9 @@ void find_program(Program& program, ProgramRequest request, bool ahead) {
   announce_wait(*request.device, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
 }
 
-// `file` names the program; `variant` and the name determine what make_source() gives. `ahead`: it may be compiled later, by the first launch.
+// `file` names the program; `variant` and the name determine what make_source() gives.
 template <class MakeSource>
-Kernel& find_or_build(Device& device, const char* file, const char* name, const std::string& variant, bool ahead, MakeSource&& make_source) {
+Kernel& find_or_build(Device& device, const char* file, const char* name, const std::string& variant, BuildTime when, MakeSource&& make_source) {
   Programs& all = programs();
   const std::string id = std::to_string(device.index()) + "\n" + file + "\n" + variant;
   std::shared_ptr<std::once_flag> once;
@@ -230,7 +230,7 @@ Kernel& find_or_build(Device& device, const char* file, const char* name, const 
     const std::string options = build_options(device, source);
     const std::string key = program_cache::key(device, options, source);
     if (auto folder = environment::get("TORCH_OCL_DUMP_SOURCE")) dump(*folder, file, key, source);
-    find_program(*program, {&device, file, key, options, std::move(source)}, ahead);
+    find_program(*program, {&device, file, key, options, std::move(source)}, when);
   });
   std::lock_guard lock(all.mutex);
   auto& slot = program->kernels[name];
@@ -261,8 +261,8 @@ cl_kernel Kernel::build() {
   return handle_;
 }
 
-Kernel& get_kernel(Device& device, const char* file, const char* name, const Defines& defines) {
-  return find_or_build(device, file, name, defines.str(), true, [&](std::string& source) {
+Kernel& get_kernel(Device& device, const char* file, const char* name, const Defines& defines, BuildTime when) {
+  return find_or_build(device, file, name, defines.str(), when, [&](std::string& source) {
     source += defines.str();
     std::set<std::string> seen{file};
     expand(kernel_source(file), seen, source);
@@ -270,7 +270,7 @@ Kernel& get_kernel(Device& device, const char* file, const char* name, const Def
 }
 
 Kernel& get_kernel_from_source(Device& device, const char* name, const std::string& text) {
-  return find_or_build(device, name, name, text, false, [&](std::string& source) {
+  return find_or_build(device, name, name, text, BuildTime::at_once, [&](std::string& source) {
     std::set<std::string> seen;
     expand(text, seen, source);
   });
@@ -303,7 +303,7 @@ Kernel* KernelSite::find(int device, uint64_t variant) const {
 }
 
 Kernel& KernelSite::insert(Device& device, uint64_t variant, const Defines& defines) {
-  Kernel& kernel = get_kernel(device, file_, name_, defines);
+  Kernel& kernel = get_kernel(device, file_, name_, defines, when_);
   static std::mutex mutex;
   std::lock_guard lock(mutex);
   if (find(device.index(), variant)) return kernel;

@@ -66,8 +66,10 @@ class Kernel {
 };
 
 // The kernel `name` of kernels_cl/`file`.cl specialised by `defines`. Slow (text look-up, possibly a build): launch sites keep
-// the reference, which stays valid for ever. Errors: BuildError with the log and the path of the dumped source.
-Kernel& get_kernel(Device& device, const char* file, const char* name, const Defines& defines);
+// the reference, which stays valid for ever. Errors: BuildError with the log and the path of the dumped source; where programs are
+// compiled ahead (build_ahead.h), Queue::finish() raises it after the first launch, unless they are to be built at once.
+enum class BuildTime { ahead, at_once };
+Kernel& get_kernel(Device& device, const char* file, const char* name, const Defines& defines, BuildTime when = BuildTime::ahead);
 
 // The same for a whole program given as text, which may include files of kernels_cl.
 Kernel& get_kernel_from_source(Device& device, const char* name, const std::string& source);
@@ -86,7 +88,7 @@ BuildCounts build_counts();
 // site from dtypes and layout class and must determine the defines.
 class KernelSite {
  public:
-  constexpr KernelSite(const char* file, const char* name) : file_(file), name_(name) {}
+  constexpr KernelSite(const char* file, const char* name, BuildTime when = BuildTime::ahead) : file_(file), name_(name), when_(when) {}
 
   template <class MakeDefines>
   Kernel& get(Device& device, uint64_t variant, MakeDefines&& make_defines) {
@@ -112,6 +114,7 @@ class KernelSite {
 
   const char* file_;
   const char* name_;
+  BuildTime when_;
   std::atomic<Table*> table_{nullptr};  // immutable, replaced on insertion, old ones leaked (few and small)
 };
 

@@ -83,7 +83,7 @@ class Program {
     return all;
   }
   static KernelSite& site() {
-    static KernelSite kernel("elementwise_sequence.cl", "elementwise_sequence");
+    static KernelSite kernel("elementwise_sequence.cl", "elementwise_sequence", BuildTime::at_once);
     return kernel;
   }
 

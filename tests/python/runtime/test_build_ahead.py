@@ -34,6 +34,8 @@ print(json.dumps({"losses": losses, "counts": torch.ocl.build_counts(), "kept": 
 def pocl():
     if torch.ocl.get_device_properties().platform_name != "Portable Computing Language":
         pytest.skip("programs of other drivers are compiled where they are asked for")
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("with one processor every command is run, and compiled, when it is issued")
     if not (Path(torch.ocl.__file__).parents[1] / "lib" / COMPILER).exists():
         pytest.fail("the compiler's program was not installed")
 
