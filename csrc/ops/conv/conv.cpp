@@ -2,6 +2,7 @@
 
 #include "opencl/environment.h"
 #include "ops/conv/depthwise.h"
+#include "ops/conv/direct.h"
 #include "ops/conv/implicit_gemm.h"
 #include "ops/conv/patches.h"
 #include "ops/conv/pointwise.h"
@@ -37,6 +38,7 @@ std::vector<ConvAlgorithm> collect(ConvPass pass) {
            strided_backward_data_algorithms(),
            depthwise_algorithms(),
            depthwise_simt_algorithms(),
+           direct_algorithms(),
            implicit_gemm_algorithms(),
            tensor_core_pointwise_algorithms(),
            tensor_core_last_algorithms(),

@@ -1,0 +1,242 @@
+#include "ops/conv/direct.h"
+
+#include "ops/conv/combine.h"
+#include "ops/conv/gather.h"
+
+#include <algorithm>
+
+namespace ocl::ops {
+namespace {
+
+constexpr int64_t most_taps = 128;                 // as in kernels_cl/conv_direct.cl
+constexpr int64_t most_frame_bytes = 192 << 10;    // of a task: should stay in a second-level cache
+constexpr int64_t most_sum_bytes = 64 << 10;       // of conv_direct_weight
+constexpr int64_t line_floats = 1024;              // of a piece: four lines and some frames should stay in a first-level cache
+constexpr int64_t fewest_floats = 400;             // below which several images are summed at once
+constexpr int64_t widest_vector = 16;
+
+// kernels_cl/conv_direct.cl has the same struct.
+struct Direct {
+  int64_t x_image, x_plane, y_image, y_plane;
+  int32_t batch, channels, results;
+  int32_t in_h, in_w, out_h, out_w, taps_h, taps_w, stride_h, pad_h, pad_w, dilation_h, dilation_w;
+  int32_t band, bands, images;
+  int32_t pitch, rows, frame;
+  int32_t begin[2], columns[2];
+
+  int64_t taps() const { return int64_t{taps_h} * taps_w; }
+};
+
+int32_t narrow(int64_t value) { return static_cast<int32_t>(value); }
+int64_t floor_div(int64_t a, int64_t b) { return a >= 0 ? a / b : -ceil_div(-a, b); }
+
+// The gather's shape and the frames of its rows; bands follow (set_band).
+Direct direct_of(const Gather& g) {
+  const GatherShape& f = g.shape;
+  Direct s{};
+  s.x_image = f.x_image, s.x_plane = f.x_plane;
+  s.y_plane = g.plane(), s.y_image = g.groups * f.out_channels * s.y_plane;
+  s.batch = f.batch, s.channels = f.in_channels, s.results = f.out_channels;
+  s.in_h = f.input[1], s.in_w = f.input[2], s.out_h = f.output[1], s.out_w = f.output[2];
+  s.taps_h = f.kernel[1], s.taps_w = f.kernel[2], s.stride_h = f.stride[1];
+  s.pad_h = f.padding[1], s.pad_w = f.padding[2], s.dilation_h = f.dilation[1], s.dilation_w = f.dilation[2];
+  const int64_t stride = f.stride[2], wide = s.out_w + int64_t{s.dilation_w} * (s.taps_w - 1) / stride;
+  int64_t pitch = s.out_w;
+  for (int64_t phase = 0; phase < stride; ++phase) {
+    const int64_t begin = std::clamp<int64_t>(ceil_div(std::max<int64_t>(s.pad_w - phase, 0), stride), 0, wide);
+    const int64_t end = std::clamp(floor_div(s.in_w - 1 + s.pad_w - phase, stride) + 1, begin, wide);
+    s.begin[phase] = narrow(begin), s.columns[phase] = narrow(end - begin);
+    // The columns right of a row are those left of the next one, where those are zero.
+    pitch = std::max({pitch, end, wide - begin});
+  }
+  s.pitch = narrow(pitch);
+  return s;
+}
+
+int64_t stride_of(const Gather& g) { return g.shape.stride[2]; }
+int64_t reach_of(const Direct& s) { return int64_t{s.dilation_h} * (s.taps_h - 1) / s.stride_h; }
+
+void set_band(Direct& s, int64_t stride, int64_t band) {
+  s.band = narrow(band), s.bands = narrow(ceil_div(s.out_h, band));
+  s.rows = narrow(band + reach_of(s));
+  const int64_t reach = int64_t{s.dilation_w} * (s.taps_w - 1) / stride;
+  s.frame = narrow(round_up((s.rows + 1) * int64_t{s.pitch} + reach + 2 * widest_vector, 16));
+}
+
+int64_t channel_floats(const Direct& s, int64_t stride) { return s.stride_h * stride * s.frame; }
+int64_t line_of(const Direct& s) { return round_up(int64_t{s.band} * s.pitch + s.pitch + 2 * widest_vector, 16); }
+
+// The highest bands of equal height whose lines have at most so many floats and whose frames of so many channels fit; false where one row does not.
+bool choose_band(Direct& s, int64_t stride, int64_t channels, int64_t floats) {
+  const auto fits = [&](int64_t band) {
+    set_band(s, stride, band);
+    return 4 * channels * channel_floats(s, stride) <= most_frame_bytes && band * s.pitch <= std::max<int64_t>(floats, s.pitch);
+  };
+  for (int64_t bands = 1;; ++bands) {
+    const int64_t band = ceil_div(s.out_h, bands);
+    if (fits(band)) return true;
+    if (band == 1) return false;
+  }
+}
+
+const char* refuses_common(const ConvProblem& p, const Device& device) {
+  if (!device.fat()) return "made for CPU runtimes";
+  if (p.channels_last) return "channels first only";
+  if (p.dtype != DType::float32 && !is_half(p.dtype)) return "float32, float16 and bfloat16 only";
+  if (p.input[0] != 1 || p.output[0] != 1 || p.kernel[0] != 1) return "two dimensions only";
+  if (p.stride[2] > 2) return "strides of columns 1 and 2 only";
+  if (p.taps() > most_taps) return "at most 128 taps";
+  if (device.capabilities().local_memory < 512 << 10) return "needs 512 KiB of local memory";
+  return nullptr;
+}
+
+Kernel& specialise(KernelSite& site, Device& device, DType type, DType result, int64_t stride) {
+  return site.get(device, Variant().add(type).add(result).add(stride, 2),
+                  [&] { return Defines().add("DTYPE", name_of(type)).add("RESULT", name_of(result)).add("STRIDE", stride); });
+}
+
+// ---- forward, and the gradient of the input for stride 1
+
+constexpr int64_t most_line_bytes = 160 << 10, most_block_bytes = 20 << 10;
+
+// A task: pieces by results, going through blocks of channels.
+struct Plan {
+  Direct shape;
+  int64_t channels, shares, parts;  // of a block; of the pieces, of the results
+  size_t local_bytes;
+};
+
+// Returns false where a row of one channel does not fit.
+bool plan_multiply(Plan& plan, const Gather& g, const Device& device) {
+  const int64_t stride = stride_of(g), units = device.capabilities().compute_units;
+  Direct& s = plan.shape = direct_of(g);
+  const int64_t blocks = ceil_div(s.results, 4);
+  for (plan.parts = 1;; ++plan.parts) {
+    const int64_t results = 4 * ceil_div(blocks, plan.parts);
+    if (4 * results * s.pitch * std::min<int64_t>(s.out_h, 4) <= most_line_bytes || plan.parts >= blocks) break;
+  }
+  const int64_t results = 4 * ceil_div(blocks, plan.parts);
+  if (!choose_band(s, stride, 1, std::min(line_floats, most_line_bytes / 4 / results))) return false;
+  while (s.band > 4 && s.batch * s.bands * g.groups * plan.parts < 4 * units) set_band(s, stride, (s.band + 1) / 2);
+  const int64_t pieces = int64_t{s.batch} * s.bands;
+  plan.shares = std::clamp<int64_t>(ceil_div(16 * units, g.groups), 1, pieces);
+  plan.parts = std::clamp<int64_t>(ceil_div(2 * units, plan.shares * g.groups), plan.parts, blocks);
+  plan.channels = std::clamp<int64_t>(most_block_bytes / (4 * channel_floats(s, stride)), 1, s.channels);
+  plan.channels = ceil_div(s.channels, ceil_div(s.channels, plan.channels));
+  plan.local_bytes = 4 * static_cast<size_t>(plan.channels * channel_floats(s, stride) + 4 * ceil_div(blocks, plan.parts) * line_of(s));
+  return plan.local_bytes <= device.capabilities().local_memory - (8 << 10);
+}
+
+int64_t packed_floats(const Gather& g) { return g.groups * round_up(g.shape.out_channels, 4) * g.depth(); }
+
+void multiply(Queue& queue, DType type, const Gather& g, const void* x, const void* w, const void* bias, void* y, float* packed) {
+  static KernelSite pack_site("conv_direct.cl", "conv_direct_pack"), site("conv_direct.cl", "conv_direct");
+  Device& device = queue.device();
+  const int64_t stride = stride_of(g);
+  Plan plan;
+  plan_multiply(plan, g, device);
+  const Direct& s = plan.shape;
+  launch(queue, specialise(pack_site, device, type, DType::float32, stride), Range(ceil_div(s.results, 4), g.groups), Range(1, 1), w, packed, s, g.weights);
+  launch(queue, specialise(site, device, type, DType::float32, stride), Range(plan.shares, plan.parts, g.groups), Range(1, 1, 1), x, packed, bias, y, s,
+         int32_t{bias != nullptr}, narrow(plan.channels), narrow(line_of(s)), LocalMemory{plan.local_bytes});
+}
+
+const char* forward_refuses(const ConvProblem& p, const Device& device) {
+  if (const char* reason = refuses_common(p, device)) return reason;
+  Plan plan;
+  return plan_multiply(plan, forward_gather(p), device) ? nullptr : "rows are too wide";
+}
+
+size_t forward_workspace(const ConvProblem& p, const Device&) { return 4 * static_cast<size_t>(packed_floats(forward_gather(p))) + 256; }
+
+void forward(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace) {
+  multiply(queue, p.dtype, forward_gather(p), t.x, t.w, t.bias, t.y, static_cast<float*>(workspace));
+}
+
+constexpr std::array<int64_t, 3> only_residue{0, 0, 0};
+
+const char* backward_data_refuses(const ConvProblem& p, const Device& device) {
+  if (const char* reason = refuses_common(p, device)) return reason;
+  if (p.stride[1] != 1 || p.stride[2] != 1) return "stride 1 only";
+  Plan plan;
+  return plan_multiply(plan, backward_data_gather(p, only_residue), device) ? nullptr : "rows are too wide";
+}
+
+size_t backward_data_workspace(const ConvProblem& p, const Device&) {
+  return 4 * static_cast<size_t>(packed_floats(backward_data_gather(p, only_residue))) + 256;
+}
+
+void backward_data(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace) {
+  multiply(queue, p.dtype, backward_data_gather(p, only_residue), t.y, t.w, nullptr, t.x, static_cast<float*>(workspace));
+}
+
+// ---- gradient of the weight: shares of the pieces leave partial sums
+
+struct WeightPlan {
+  Direct shape;
+  int64_t channels, results, shares;  // of a task; of the pieces
+  size_t local_bytes;
+};
+
+// Returns false where the frames do not fit.
+bool plan_weight(WeightPlan& plan, const ConvProblem& p, const Device& device) {
+  const Gather g = forward_gather(p);
+  Direct& s = plan.shape = direct_of(g);
+  const int64_t stride = stride_of(g), units = device.capabilities().compute_units;
+  auto even = [](int64_t total, int64_t limit) { return ceil_div(total, ceil_div(total, limit)); };
+  plan.results = round_up(even(s.results, 32), 4);
+  plan.channels = even(s.channels, std::max<int64_t>(1, most_sum_bytes / (4 * plan.results * s.taps())));
+  while (!choose_band(s, stride, plan.channels, line_floats)) {
+    if (plan.channels == 1) return false;
+    plan.channels = even(s.channels, plan.channels / 2);
+  }
+  s.images = 1;
+  if (s.bands == 1) {
+    const int64_t image_bytes = 4 * (plan.channels * channel_floats(s, stride) + plan.results * line_of(s));
+    s.images = narrow(std::clamp<int64_t>(std::min(ceil_div(fewest_floats, int64_t{s.out_h} * s.pitch), most_frame_bytes / image_bytes), 1, s.batch));
+  }
+  const int64_t pieces = ceil_div(s.batch, s.images) * s.bands;
+  const int64_t tasks = g.groups * ceil_div(s.channels, plan.channels) * ceil_div(s.results, plan.results);
+  for (plan.shares = 1; plan.shares < pieces && !balanced(tasks * plan.shares, units);) ++plan.shares;
+  const int64_t width = round_up(std::min<int64_t>(plan.results, s.results), 4);
+  plan.local_bytes = 4 * static_cast<size_t>(s.images * (plan.channels * channel_floats(s, stride) + width * line_of(s)) +
+                                             (plan.channels * s.taps() + 2) * width + 16);
+  return plan.local_bytes <= device.capabilities().local_memory - (8 << 10);
+}
+
+const char* backward_weight_refuses(const ConvProblem& p, const Device& device) {
+  if (const char* reason = refuses_common(p, device)) return reason;
+  WeightPlan plan;
+  return plan_weight(plan, p, device) ? nullptr : "rows are too wide";
+}
+
+size_t backward_weight_workspace(const ConvProblem& p, const Device& device) {
+  WeightPlan plan;
+  plan_weight(plan, p, device);
+  return plan.shares > 1 ? static_cast<size_t>(4 * plan.shares * p.w_numel()) + 256 : 0;
+}
+
+void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace) {
+  static KernelSite site("conv_direct.cl", "conv_direct_weight");
+  WeightPlan plan;
+  plan_weight(plan, p, queue.device());
+  const Direct& s = plan.shape;
+  const bool partial = plan.shares > 1;
+  const Range grid(plan.shares, ceil_div(s.channels, plan.channels) * ceil_div(s.results, plan.results), p.groups);
+  launch(queue, specialise(site, queue.device(), p.dtype, partial ? DType::float32 : p.dtype, p.stride[2]), grid, Range(1, 1, 1), t.x, t.y,
+         partial ? workspace : t.w, s, narrow(plan.channels), narrow(plan.results), narrow(line_of(s)), LocalMemory{plan.local_bytes});
+  if (partial) sum_shares(queue, p, static_cast<const float*>(workspace), plan.shares, t.w);
+}
+
+}  // namespace
+
+std::span<const ConvAlgorithm> direct_algorithms() {
+  static const ConvAlgorithm algorithms[] = {
+      {"direct", ConvPass::forward, forward_refuses, forward_workspace, forward},
+      {"direct", ConvPass::backward_data, backward_data_refuses, backward_data_workspace, backward_data},
+      {"direct", ConvPass::backward_weight, backward_weight_refuses, backward_weight_workspace, backward_weight},
+  };
+  return algorithms;
+}
+
+}  // namespace ocl::ops

@@ -1,0 +1,10 @@
+// Direct convolution from frames in local memory, for CPU runtimes: groups of few channels, large filters (kernels_cl/conv_direct.cl).
+#pragma once
+
+#include "ops/conv/conv.h"
+
+namespace ocl::ops {
+
+std::span<const ConvAlgorithm> direct_algorithms();
+
+}  // namespace ocl::ops
