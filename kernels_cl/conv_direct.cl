@@ -25,7 +25,7 @@
 #define AT(p) CAT(vload, L)(0, p)
 #define PUT(v, p) CAT(vstore, L)(v, 0, p)
 #define GET(p, i) LOADV(DTYPE, float32, L, p, i)
-#define MOST_TAPS 128  // as in csrc/ops/conv/direct.cpp
+#define MOST_PAIRS 1024  // (channel, tap) of a block of channels, as in csrc/ops/conv/direct.cpp
 
 // csrc/ops/conv/direct.cpp has the same struct. STRIDE is that of columns.
 typedef struct {
@@ -42,13 +42,14 @@ inline void zero_floats(__local float* to, int floats) {
   for (int i = 0; i < floats; i += 16) vstore16((float16)0, 0, to + i);
 }
 
-// offsets[tap]: its displacement in the frames of a channel.
-inline void find_offsets(const Direct* s, __local int* offsets) {
-  for (int i = 0; i < s->taps_h; ++i)
-    for (int j = 0; j < s->taps_w; ++j, ++offsets) {
-      const int y = i * s->dilation_h, x = j * s->dilation_w;
-      *offsets = (y % s->stride_h * STRIDE + x % STRIDE) * s->frame + y / s->stride_h * s->pitch + x / STRIDE;
-    }
+// offsets[channel][tap]: where pixels under the tap lie in the frames of so many channels.
+inline void find_offsets(const Direct* s, int channels, __local int* offsets) {
+  for (int c = 0; c < channels; ++c)
+    for (int i = 0; i < s->taps_h; ++i)
+      for (int j = 0; j < s->taps_w; ++j, ++offsets) {
+        const int y = i * s->dilation_h, x = j * s->dilation_w;
+        *offsets = ((c * s->stride_h + y % s->stride_h) * STRIDE + x % STRIDE) * s->frame + y / s->stride_h * s->pitch + x / STRIDE;
+      }
 }
 
 // L elements from `i` on, STRIDE apart; reads up to L * STRIDE - 1 elements past the last that is used.
@@ -100,30 +101,33 @@ FAT_KERNEL void conv_direct_pack(TENSOR(const T, w), TENSOR(float, packed), cons
   for (int c = 0; c < s.channels; ++c)
     for (int i = 0; i < s.taps_h; ++i)
       for (int j = 0; j < s.taps_w; ++j, packed += 4) {
-        const long at = c * m.in + i * m.tap[1] + j * m.tap[2];
-        for (int r = 0; r < 4; ++r) packed[r] = r < rows ? LOAD(DTYPE, float32, w, r * m.out + at) : 0;
+        __global const T* from = w + c * m.in + i * m.tap[1] + j * m.tap[2];
+        if (rows == 4) {
+          const float4 v = {LOAD(DTYPE, float32, from, 0), LOAD(DTYPE, float32, from, m.out), LOAD(DTYPE, float32, from, 2 * m.out), LOAD(DTYPE, float32, from, 3 * m.out)};
+          vstore4(v, 0, packed);
+        } else {
+          for (int r = 0; r < 4; ++r) packed[r] = r < rows ? LOAD(DTYPE, float32, from, r * m.out) : 0;
+        }
       }
 }
 
-// Adds products with `channels` channels to one, two or three vectors of four lines, which begin with the bias where `first`. x: where the first vector
-// begins in the first frame; `phases`: floats from channel to channel.
+// Adds the products with `pairs` pairs of a channel and a tap to one, two or three vectors of four lines, which begin with the bias where `first`.
+// x: where the first vector begins in the first frame.
 #define SUM(l, i) (first ? (V)(bias.s##l) : AT(to + l * line + i * L))
-#define EACH_TAP for (int c_ = 0; c_ < channels; ++c_, x += phases) for (int t_ = 0; t_ < taps; ++t_, a += 4)
+#define EACH_PAIR for (int k_ = 0; k_ < pairs; ++k_, a += 4)
 #define ADD_LINE(l, SUMS) { const V w_ = (V)(a[l]); SUMS }
-inline void direct_1(int channels, __local const float* x, int phases, __local const int* offsets, int taps, __global const float* a, int first, float4 bias,
-                     __local float* to, int line) {
+inline void direct_1(int pairs, __local const float* x, __local const int* offsets, __global const float* a, int first, float4 bias, __local float* to, int line) {
   V a0 = SUM(0, 0), b0 = SUM(1, 0), c0 = SUM(2, 0), d0 = SUM(3, 0);
-  EACH_TAP {
-    const V x0 = AT(x + offsets[t_]);
+  EACH_PAIR {
+    const V x0 = AT(x + offsets[k_]);
     ADD_LINE(0, a0 = fma(w_, x0, a0);) ADD_LINE(1, b0 = fma(w_, x0, b0);) ADD_LINE(2, c0 = fma(w_, x0, c0);) ADD_LINE(3, d0 = fma(w_, x0, d0);)
   }
   PUT(a0, to), PUT(b0, to + line), PUT(c0, to + 2 * line), PUT(d0, to + 3 * line);
 }
-inline void direct_2(int channels, __local const float* x, int phases, __local const int* offsets, int taps, __global const float* a, int first, float4 bias,
-                     __local float* to, int line) {
+inline void direct_2(int pairs, __local const float* x, __local const int* offsets, __global const float* a, int first, float4 bias, __local float* to, int line) {
   V a0 = SUM(0, 0), b0 = SUM(1, 0), c0 = SUM(2, 0), d0 = SUM(3, 0), a1 = SUM(0, 1), b1 = SUM(1, 1), c1 = SUM(2, 1), d1 = SUM(3, 1);
-  EACH_TAP {
-    __local const float* p = x + offsets[t_];
+  EACH_PAIR {
+    __local const float* p = x + offsets[k_];
     const V x0 = AT(p), x1 = AT(p + L);
     ADD_LINE(0, a0 = fma(w_, x0, a0); a1 = fma(w_, x1, a1);)
     ADD_LINE(1, b0 = fma(w_, x0, b0); b1 = fma(w_, x1, b1);)
@@ -134,12 +138,11 @@ inline void direct_2(int channels, __local const float* x, int phases, __local c
   to += L;
   PUT(a1, to), PUT(b1, to + line), PUT(c1, to + 2 * line), PUT(d1, to + 3 * line);
 }
-inline void direct_3(int channels, __local const float* x, int phases, __local const int* offsets, int taps, __global const float* a, int first, float4 bias,
-                     __local float* to, int line) {
+inline void direct_3(int pairs, __local const float* x, __local const int* offsets, __global const float* a, int first, float4 bias, __local float* to, int line) {
   V a0 = SUM(0, 0), b0 = SUM(1, 0), c0 = SUM(2, 0), d0 = SUM(3, 0), a1 = SUM(0, 1), b1 = SUM(1, 1), c1 = SUM(2, 1), d1 = SUM(3, 1);
   V a2 = SUM(0, 2), b2 = SUM(1, 2), c2 = SUM(2, 2), d2 = SUM(3, 2);
-  EACH_TAP {
-    __local const float* p = x + offsets[t_];
+  EACH_PAIR {
+    __local const float* p = x + offsets[k_];
     const V x0 = AT(p), x1 = AT(p + L), x2 = AT(p + 2 * L);
     ADD_LINE(0, a0 = fma(w_, x0, a0); a1 = fma(w_, x1, a1); a2 = fma(w_, x2, a2);)
     ADD_LINE(1, b0 = fma(w_, x0, b0); b1 = fma(w_, x1, b1); b2 = fma(w_, x2, b2);)
@@ -158,7 +161,7 @@ inline void direct_3(int channels, __local const float* x, int phases, __local c
 FAT_KERNEL void conv_direct(TENSOR(const T, x), TENSOR(const float, packed), TENSOR(const T, bias), TENSOR(T, y), const Direct s, int has_bias,
                             int channel_block, int line, __local float* restrict memory) {
   OPEN_RESTRICT(const T, x); OPEN_RESTRICT(const float, packed); OPEN_RESTRICT(const T, bias); OPEN_RESTRICT(T, y);
-  __local int offsets[MOST_TAPS];
+  __local int offsets[MOST_PAIRS];
   const int group = get_group_id(2), taps = s.taps_h * s.taps_w, phases = s.stride_h * STRIDE * s.frame, blocks = (s.results + 3) / 4;
   const int begin = blocks * get_group_id(1) / get_num_groups(1), end = blocks * (get_group_id(1) + 1) / get_num_groups(1);
   const long pieces = (long)s.batch * s.bands;
@@ -167,7 +170,7 @@ FAT_KERNEL void conv_direct(TENSOR(const T, x), TENSOR(const float, packed), TEN
   y += (long)group * s.results * s.y_plane;
   packed += (long)group * blocks * s.channels * taps * 4;
   bias += group * s.results;
-  find_offsets(&s, offsets);
+  find_offsets(&s, channel_block, offsets);
   zero_floats(memory, channel_block * phases);
   for (long piece = pieces * get_group_id(0) / get_num_groups(0); piece < pieces * (get_group_id(0) + 1) / get_num_groups(0); ++piece) {
     const long n = piece / s.bands;
@@ -190,13 +193,13 @@ FAT_KERNEL void conv_direct(TENSOR(const T, x), TENSOR(const float, packed), TEN
         for (int v = 0; v < vectors;) {
           const int left = vectors - v;
           if (left == 1) {
-            direct_1(channels, memory + v * L, phases, offsets, taps, a, c == 0, offset, to + v * L, line);
+            direct_1(channels * taps, memory + v * L, offsets, a, c == 0, offset, to + v * L, line);
             v += 1;
           } else if (left == 2 || left == 4) {
-            direct_2(channels, memory + v * L, phases, offsets, taps, a, c == 0, offset, to + v * L, line);
+            direct_2(channels * taps, memory + v * L, offsets, a, c == 0, offset, to + v * L, line);
             v += 2;
           } else {
-            direct_3(channels, memory + v * L, phases, offsets, taps, a, c == 0, offset, to + v * L, line);
+            direct_3(channels * taps, memory + v * L, offsets, a, c == 0, offset, to + v * L, line);
             v += 3;
           }
         }
@@ -261,7 +264,7 @@ inline void direct_sums(int images, int vectors, __local const float* x0, __loca
 FAT_KERNEL void conv_direct_weight(TENSOR(const T, x), TENSOR(const T, dy), TENSOR(STORAGE(RESULT), dw), const Direct s, int channel_block, int result_block,
                                    int line, __local float* restrict memory) {
   OPEN_RESTRICT(const T, x); OPEN_RESTRICT(const T, dy); OPEN_RESTRICT(STORAGE(RESULT), dw);
-  __local int offsets[MOST_TAPS];
+  __local int offsets[MOST_PAIRS];
   const int group = get_group_id(2), taps = s.taps_h * s.taps_w, phases = s.stride_h * STRIDE * s.frame;
   const int result_blocks = (s.results + result_block - 1) / result_block;
   const int c0 = get_group_id(1) / result_blocks * channel_block, o0 = get_group_id(1) % result_blocks * result_block;
@@ -271,7 +274,7 @@ FAT_KERNEL void conv_direct_weight(TENSOR(const T, x), TENSOR(const T, dy), TENS
   __local float* sums = lines + s.images * dy_image;
   x += ((long)group * s.channels + c0) * s.x_plane;
   dy += ((long)group * s.results + o0) * s.y_plane;
-  find_offsets(&s, offsets);
+  find_offsets(&s, channels, offsets);
   zero_floats(memory, s.images * (x_image + dy_image) + (pairs + 2) * width);
   const long sets = (s.batch + s.images - 1) / s.images, pieces = sets * s.bands;
   for (long piece = pieces * get_group_id(0) / get_num_groups(0); piece < pieces * (get_group_id(0) + 1) / get_num_groups(0); ++piece) {
@@ -284,14 +287,13 @@ FAT_KERNEL void conv_direct_weight(TENSOR(const T, x), TENSOR(const T, dy), TENS
         fill_line(dy + (n + i) * s.y_image + o * s.y_plane + (long)top * s.out_w, rows, s.out_w, s.pitch, vectors, lines + i * dy_image + o * line);
     }
     for (int o = 0; o < results; o += 4) {
-      int at[3], c = 0, t = 0;
+      __local const float* dy_lines = lines + o * line;
       for (int k = 0; k < pairs; k += 3) {
-        for (int i = 0; i < 3; ++i) {
-          at[i] = c * phases + offsets[t];
-          if (++t == taps) t = 0, ++c;
-          if (c == channels) c = channels - 1, t = taps - 1;  // once more for what is missing
-        }
-        direct_sums(images, vectors, memory + at[0], memory + at[1], memory + at[2], x_image, lines + o * line, line, dy_image, sums + k * width + o, width);
+        // Where pairs are missing the last one is taken again.
+        __local const float* x0 = memory + offsets[k];
+        __local const float* x1 = memory + offsets[MIN_OF(k + 1, pairs - 1)];
+        __local const float* x2 = memory + offsets[MIN_OF(k + 2, pairs - 1)];
+        direct_sums(images, vectors, x0, x1, x2, x_image, dy_lines, line, dy_image, sums + k * width + o, width);
       }
     }
   }

@@ -81,6 +81,11 @@ const Case cases[] = {
     {"DepthwisePlanesOnePixel", 5, 64, 64, 64, {1, 1, 1}, {1, 3, 3}, {1, 1, 1}, {0, 1, 1}},
     {"DepthwisePlanesTall", 1, 64, 64, 64, {1, 100, 6}, {1, 3, 3}, {1, 1, 1}, {0, 1, 1}},
     {"DepthwiseRowsInFours", 1, 3, 3, 3, {1, 11, 21}, {1, 7, 7}, {1, 1, 1}, {0, 3, 3}},
+    // direct: bands of rows; blocks of channels and of results, more than one image at a time; phases without taps
+    {"DirectBands", 2, 2, 6, 10, {1, 67, 130}, {1, 5, 3}, {1, 1, 1}, {0, 2, 1}},
+    {"DirectBlocks", 1, 1, 41, 37, {1, 9, 10}, {1, 7, 7}, {1, 1, 1}, {0, 3, 3}},
+    {"DirectImages", 5, 2, 8, 6, {1, 9, 8}, {1, 3, 3}, {1, 1, 1}, {0, 1, 1}},
+    {"DirectDilatedStride2", 3, 2, 6, 8, {1, 19, 22}, {1, 3, 3}, {1, 2, 2}, {0, 2, 2}, {1, 2, 2}},
     {"Line", 3, 1, 5, 7, {1, 1, 101}, {1, 1, 9}, {1, 1, 3}, {0, 0, 4}},
     {"Volume", 2, 1, 3, 5, {5, 7, 11}, {3, 3, 3}, {1, 1, 1}, {1, 1, 1}},
     {"VolumeStride", 1, 2, 4, 6, {7, 9, 11}, {3, 2, 3}, {2, 1, 2}, {1, 0, 1}, {1, 2, 1}},
@@ -286,6 +291,30 @@ TEST(ConvEdge, NaNStaysInItsWindow) {
       const int64_t column = i % 21, row = i / 21 % 9, image = i / (32 * 9 * 21);
       const bool covered = image == 0 && row >= 4 && row <= 6 && column >= 19;
       ASSERT_EQ(std::isnan(host[i]), covered) << algorithm.name << " image " << image << " row " << row << " column " << column;
+    }
+  }
+}
+
+// Sums over pixels stay those of a pair of channels, also where vectors reach over the end of a row, a plane or an image.
+TEST(ConvEdge, NaNStaysInItsChannelOfTheWeightGradient) {
+  for (int64_t stride : {1, 2}) {
+    ConvProblem p;
+    p.batch = 2, p.groups = 2, p.in_channels = 6, p.out_channels = 10;
+    p.input = {1, 13, 11}, p.kernel = {1, 3, 3}, p.padding = {0, 1, 1}, p.stride = {1, stride, stride};
+    p.output = {1, (p.input[1] - 1) / stride + 1, (p.input[2] - 1) / stride + 1};
+    std::vector<float> x(p.x_numel(), 1.0f), y(p.y_numel(), 1.0f);
+    for (int64_t i = 0; i < p.in_pixels(); ++i) x[p.in_pixels() + i] = NAN;  // channel 1 of group 0
+    for (int64_t i = 0; i < p.out_pixels(); ++i) y[7 * p.out_pixels() + i] = NAN;  // result 2 of group 1
+    const Array<float> dx(x), dy(y);
+    for (const ConvAlgorithm& algorithm : conv_algorithms(ConvPass::backward_weight)) {
+      if (conv_refusal(algorithm, p, device())) continue;
+      const Array<float> dw(p.w_numel());
+      run_conv(algorithm, queue(), p, {dx.data(), dw.data(), dy.data(), nullptr});
+      const std::vector<float> w = dw.host();
+      for (size_t i = 0; i < w.size(); ++i) {
+        const size_t result = i / 27, channel = i / 9 % 3;
+        EXPECT_EQ(std::isnan(w[i]), result == 7 || (result < 5 && channel == 1)) << algorithm.name << " stride " << stride << " result " << result << " channel " << channel;
+      }
     }
   }
 }

@@ -8,12 +8,14 @@
 namespace ocl::ops {
 namespace {
 
-constexpr int64_t most_taps = 128;                 // as in kernels_cl/conv_direct.cl
-constexpr int64_t most_frame_bytes = 192 << 10;    // of a task: should stay in a second-level cache
-constexpr int64_t most_sum_bytes = 64 << 10;       // of conv_direct_weight
-constexpr int64_t line_floats = 1024;              // of a piece: four lines and some frames should stay in a first-level cache
-constexpr int64_t fewest_floats = 400;             // below which several images are summed at once
+constexpr int64_t most_pairs = 1024;              // as in kernels_cl/conv_direct.cl
 constexpr int64_t widest_vector = 16;
+constexpr int64_t line_floats = 1536;             // of a piece at most
+constexpr int64_t most_line_bytes = 160 << 10;    // of a task's lines,
+constexpr int64_t most_frame_bytes = 192 << 10;   // its frames, those of a block of channels,
+constexpr int64_t most_block_bytes = 48 << 10;
+constexpr int64_t most_sum_bytes = 64 << 10;      // and sums of a weight gradient: all should stay in a second-level cache
+constexpr int64_t fewest_floats = 800;            // that a weight gradient goes through between two rounds of horizontal sums, from several images where they are small
 
 // kernels_cl/conv_direct.cl has the same struct.
 struct Direct {
@@ -72,7 +74,7 @@ bool choose_band(Direct& s, int64_t stride, int64_t channels, int64_t floats) {
     set_band(s, stride, band);
     return 4 * channels * channel_floats(s, stride) <= most_frame_bytes && band * s.pitch <= std::max<int64_t>(floats, s.pitch);
   };
-  for (int64_t bands = 1;; ++bands) {
+  for (int64_t bands = ceil_div(s.out_h, std::max<int64_t>(1, floats / s.pitch));; ++bands) {
     const int64_t band = ceil_div(s.out_h, bands);
     if (fits(band)) return true;
     if (band == 1) return false;
@@ -85,7 +87,7 @@ const char* refuses_common(const ConvProblem& p, const Device& device) {
   if (p.dtype != DType::float32 && !is_half(p.dtype)) return "float32, float16 and bfloat16 only";
   if (p.input[0] != 1 || p.output[0] != 1 || p.kernel[0] != 1) return "two dimensions only";
   if (p.stride[2] > 2) return "strides of columns 1 and 2 only";
-  if (p.taps() > most_taps) return "at most 128 taps";
+  if (p.taps() > most_pairs) return "too many taps";
   if (device.capabilities().local_memory < 512 << 10) return "needs 512 KiB of local memory";
   return nullptr;
 }
@@ -96,8 +98,6 @@ Kernel& specialise(KernelSite& site, Device& device, DType type, DType result, i
 }
 
 // ---- forward, and the gradient of the input for stride 1
-
-constexpr int64_t most_line_bytes = 160 << 10, most_block_bytes = 20 << 10;
 
 // A task: pieces by results, going through blocks of channels.
 struct Plan {
@@ -121,7 +121,7 @@ bool plan_multiply(Plan& plan, const Gather& g, const Device& device) {
   const int64_t pieces = int64_t{s.batch} * s.bands;
   plan.shares = std::clamp<int64_t>(ceil_div(16 * units, g.groups), 1, pieces);
   plan.parts = std::clamp<int64_t>(ceil_div(2 * units, plan.shares * g.groups), plan.parts, blocks);
-  plan.channels = std::clamp<int64_t>(most_block_bytes / (4 * channel_floats(s, stride)), 1, s.channels);
+  plan.channels = std::clamp<int64_t>(std::min(most_block_bytes / (4 * channel_floats(s, stride)), most_pairs / s.taps()), 1, s.channels);
   plan.channels = ceil_div(s.channels, ceil_div(s.channels, plan.channels));
   plan.local_bytes = 4 * static_cast<size_t>(plan.channels * channel_floats(s, stride) + 4 * ceil_div(blocks, plan.parts) * line_of(s));
   return plan.local_bytes <= device.capabilities().local_memory - (8 << 10);
@@ -141,11 +141,35 @@ void multiply(Queue& queue, DType type, const Gather& g, const void* x, const vo
          int32_t{bias != nullptr}, narrow(plan.channels), narrow(line_of(s)), LocalMemory{plan.local_bytes});
 }
 
+// ---- whether it is the better choice: parts of a processor's peak, fitted to what was measured with AVX2
+
+// Of the pixels computed, those that are of the result.
+double pixels_used(const Direct& s, const Device& device) {
+  const int64_t lanes = device.capabilities().vector_floats < 16 ? 8 : 16, whole = s.out_h / s.band, rest = s.out_h % s.band;
+  const auto computed = [&](int64_t rows) { return rows ? round_up((rows - 1) * s.pitch + s.out_w, lanes) : 0; };
+  return static_cast<double>(int64_t{s.out_h} * s.out_w) / static_cast<double>(whole * computed(s.band) + computed(rest));
+}
+
+double part(int64_t of, double more) { return static_cast<double>(of) / (static_cast<double>(of) + more); }
+
+constexpr double filling = 6;  // copying a vector into a frame takes as long as so many products
+
+const char* slower_than_gathering(const Gather& g, const Device& device) {
+  Plan plan;
+  if (!plan_multiply(plan, g, device)) return nullptr;
+  const Direct& s = plan.shape;
+  const double rows = part(s.results, static_cast<double>(round_up(s.results, 4) - s.results));
+  const double direct = pixels_used(s, device) * rows * part(s.taps() * ceil_div(s.results, plan.parts), filling * static_cast<double>(s.stride_h * stride_of(g)));
+  return direct < 1.05 * part(s.results, 10) ? "gathering serves many channels" : nullptr;
+}
+
 const char* forward_refuses(const ConvProblem& p, const Device& device) {
   if (const char* reason = refuses_common(p, device)) return reason;
   Plan plan;
   return plan_multiply(plan, forward_gather(p), device) ? nullptr : "rows are too wide";
 }
+
+const char* forward_declines(const ConvProblem& p, const Device& device) { return slower_than_gathering(forward_gather(p), device); }
 
 size_t forward_workspace(const ConvProblem& p, const Device&) { return 4 * static_cast<size_t>(packed_floats(forward_gather(p))) + 256; }
 
@@ -160,6 +184,10 @@ const char* backward_data_refuses(const ConvProblem& p, const Device& device) {
   if (p.stride[1] != 1 || p.stride[2] != 1) return "stride 1 only";
   Plan plan;
   return plan_multiply(plan, backward_data_gather(p, only_residue), device) ? nullptr : "rows are too wide";
+}
+
+const char* backward_data_declines(const ConvProblem& p, const Device& device) {
+  return slower_than_gathering(backward_data_gather(p, only_residue), device);
 }
 
 size_t backward_data_workspace(const ConvProblem& p, const Device&) {
@@ -185,16 +213,10 @@ bool plan_weight(WeightPlan& plan, const ConvProblem& p, const Device& device) {
   const int64_t stride = stride_of(g), units = device.capabilities().compute_units;
   auto even = [](int64_t total, int64_t limit) { return ceil_div(total, ceil_div(total, limit)); };
   plan.results = round_up(even(s.results, 32), 4);
-  plan.channels = even(s.channels, std::max<int64_t>(1, most_sum_bytes / (4 * plan.results * s.taps())));
-  while (!choose_band(s, stride, plan.channels, line_floats)) {
-    if (plan.channels == 1) return false;
-    plan.channels = even(s.channels, plan.channels / 2);
-  }
-  s.images = 1;
-  if (s.bands == 1) {
-    const int64_t image_bytes = 4 * (plan.channels * channel_floats(s, stride) + plan.results * line_of(s));
-    s.images = narrow(std::clamp<int64_t>(std::min(ceil_div(fewest_floats, int64_t{s.out_h} * s.pitch), most_frame_bytes / image_bytes), 1, s.batch));
-  }
+  if (!choose_band(s, stride, 1, std::min(line_floats, most_line_bytes / 4 / plan.results))) return false;
+  s.images = s.bands > 1 ? 1 : narrow(std::clamp<int64_t>(fewest_floats / (int64_t{s.out_h} * s.pitch), 1, s.batch));
+  const int64_t by_memory = most_frame_bytes / (4 * s.images * channel_floats(s, stride)), by_sums = most_sum_bytes / (4 * plan.results * s.taps());
+  plan.channels = even(s.channels, std::clamp<int64_t>(std::min(by_memory, by_sums), 1, most_pairs / s.taps()));
   const int64_t pieces = ceil_div(s.batch, s.images) * s.bands;
   const int64_t tasks = g.groups * ceil_div(s.channels, plan.channels) * ceil_div(s.results, plan.results);
   for (plan.shares = 1; plan.shares < pieces && !balanced(tasks * plan.shares, units);) ++plan.shares;
@@ -208,6 +230,17 @@ const char* backward_weight_refuses(const ConvProblem& p, const Device& device) 
   if (const char* reason = refuses_common(p, device)) return reason;
   WeightPlan plan;
   return plan_weight(plan, p, device) ? nullptr : "rows are too wide";
+}
+
+const char* backward_weight_declines(const ConvProblem& p, const Device& device) {
+  WeightPlan plan;
+  if (!plan_weight(plan, p, device)) return nullptr;
+  const Direct& s = plan.shape;
+  const double used = pixels_used(s, device) * part(s.results, static_cast<double>(round_up(s.results, 4) - s.results));
+  const int64_t results = std::min<int64_t>(plan.results, s.results);
+  const double copied = static_cast<double>(plan.channels * s.stride_h * p.stride[2] + results);
+  const double direct = used * part(plan.channels * results * s.taps(), filling * copied) * part(int64_t{s.images} * s.band * s.pitch, 60);
+  return direct < 1.05 * part(s.results, 26) ? "gathering serves many channels" : nullptr;
 }
 
 size_t backward_weight_workspace(const ConvProblem& p, const Device& device) {
@@ -232,9 +265,9 @@ void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, 
 
 std::span<const ConvAlgorithm> direct_algorithms() {
   static const ConvAlgorithm algorithms[] = {
-      {"direct", ConvPass::forward, forward_refuses, forward_workspace, forward},
-      {"direct", ConvPass::backward_data, backward_data_refuses, backward_data_workspace, backward_data},
-      {"direct", ConvPass::backward_weight, backward_weight_refuses, backward_weight_workspace, backward_weight},
+      {"direct", ConvPass::forward, forward_refuses, forward_workspace, forward, forward_declines},
+      {"direct", ConvPass::backward_data, backward_data_refuses, backward_data_workspace, backward_data, backward_data_declines},
+      {"direct", ConvPass::backward_weight, backward_weight_refuses, backward_weight_workspace, backward_weight, backward_weight_declines},
   };
   return algorithms;
 }
