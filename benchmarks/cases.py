@@ -128,6 +128,9 @@ OTHER_CONVOLUTIONS = [
     ((4, 128, 28, 128, 3, 1, 1), {"dilation": 2}),  # segmentation
     ((64, 512, 1, 512, 3, 1, 1), {}),  # ResNet-18 on images of 32 x 32
     ((2, 64, 28, 64, 3, 1, 1), {"depth": 8}),  # video
+    ((8, 256, 28, 256, 3, 1, 32), {}),  # ResNeXt
+    ((4, 32, 28, 32, 7, 1, 1), {}),
+    ((2, 64, 128, 3, 3, 1, 1), {}),  # the last layer of a decoder
 ]
 
 
@@ -151,7 +154,7 @@ def convolution_case(images, channels, edge, outputs, kernel, stride, groups, pa
         data, weights, _ = torch.ops.aten.convolution_backward(g, x, weight, None, *geometry, masks[part])
         return data if data is not None else weights
 
-    kind = " depthwise" if groups > 1 else f" dilation {dilation}" if dilation > 1 else ""
+    kind = " depthwise" if groups == channels else f" groups {groups}" if groups > 1 else f" dilation {dilation}" if dilation > 1 else ""
     at, taps = (f"{depth}x{edge}x{edge}", f"{kernel}x{kernel}x{kernel}") if depth else (edge, f"{kernel}x{kernel}")
     name = f"conv {part} {images}x{channels}@{at}->{outputs} {taps}/{stride}{kind}"
     if part == "forward":

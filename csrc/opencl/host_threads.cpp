@@ -38,10 +38,12 @@ constexpr int starved_launches = 2;
 // times, twice as long every further time up to the last.
 constexpr int most_failures = 3;
 constexpr std::chrono::milliseconds borrowed_sleep{2}, least_distrust{10}, most_distrust{1000};
-// Borrowing keeps them awake. It ends after a time and is not taken up for `falling_asleep`, in which they fall asleep when nobody else uses them:
-// the team's own are better. Where they did not, which shows within `still_awake` after that, the time doubles, from the first of these to the
-// second.
-constexpr std::chrono::milliseconds least_borrowed{10}, most_borrowed{100}, falling_asleep{8}, still_awake{4};
+// Borrowing keeps them awake. After a time of launches without a pause they are given a rest, in which they fall asleep when nobody else uses them: the
+// team's own are better. A team of two runs its launches by the caller alone meanwhile, because its other thread would keep them from spinning to their
+// end. Where they have not fallen asleep after `longest_rest` the time doubles, from the first of these to the second. How they are is asked for every
+// `question_time`.
+constexpr std::chrono::milliseconds least_borrowed{50}, most_borrowed{400}, longest_rest{12};
+constexpr std::chrono::microseconds question_time{300};
 
 }  // namespace
 
@@ -132,7 +134,9 @@ struct HostThreads::State {
   // Launches by the threads of another library.
   std::atomic<bool> allowed{false}, borrowing{false};
   int starved = 0, failures = 0;
+  bool resting = false;
   Clock::time_point borrowed_since{}, last_borrowed{}, distrusted{};  // distrusted: not to be tried before
+  Clock::time_point resting_since{}, asked{};
   Clock::duration distrust = least_distrust, borrowed_period = least_borrowed;
 
   alignas(64) std::atomic<bool> open{false};
@@ -194,19 +198,40 @@ struct HostThreads::State {
     const Lender* from = lender.load();
     if (starved == 0 || !is_main_thread || !allowed.load(std::memory_order_relaxed) || !from) return;
     const auto now = Clock::now();
-    if (now < distrusted) return;
+    if (now < distrusted || resting) return;
     const bool spinning = !from->spinning || from->spinning();  // since it was called after the launch before
     if (starved < starved_launches) return;
     starved = 0;
     if (!spinning) return;
-    borrowed_period = now - distrusted < still_awake ? std::min<Clock::duration>(2 * borrowed_period, most_borrowed) : least_borrowed;
+    borrowed_period = least_borrowed;
     borrowed_since = last_borrowed = now;
     borrowing.store(true, std::memory_order_relaxed);
   }
 
-  void stop_borrowing() {
+  void stop_borrowing(Clock::duration pause) {
+    resting = false;
     borrowing.store(false, std::memory_order_relaxed);
-    distrusted = Clock::now() + falling_asleep;
+    distrusted = Clock::now() + pause;
+  }
+
+  // Whether they are still being left alone.
+  bool rest() {
+    if (!resting) return false;
+    const auto now = Clock::now();
+    const bool paused = now - last_borrowed > borrowed_sleep;
+    last_borrowed = now;
+    if (now - asked >= question_time) {
+      asked = now;
+      if (!lender.load()->spinning()) {
+        stop_borrowing({});
+        return false;
+      }
+    }
+    if (!paused && now - resting_since < longest_rest) return true;
+    resting = false;
+    borrowed_since = now;
+    borrowed_period = std::min<Clock::duration>(2 * borrowed_period, most_borrowed);
+    return false;
   }
 
   // Sends the other members away from the processor of the leader, who is the caller.
@@ -331,24 +356,35 @@ int32_t HostThreads::run(uint32_t units, std::atomic<float>& unit_time, Piece pi
 // The launch that is prepared, by the threads of another library. Returns false, with nothing done, where they are not to be had.
 bool HostThreads::run_borrowed() {
   State& state = *state_;
+  const Lender& from = *lender.load();
+  if (state.rest()) {
+    if (members_ > 2) return false;
+    state.work(0);
+    return true;
+  }
+  if (!borrows()) return false;
   struct Region {
     State& state;
     std::thread::id caller = std::this_thread::get_id();
     std::atomic<unsigned> others{0};
     std::atomic<bool> helped{false};
   } region{state};
-  const bool fresh = Clock::now() - state.last_borrowed < borrowed_sleep;
+  const auto start = Clock::now();
+  const bool paused = start - state.last_borrowed > borrowed_sleep, fresh = !paused || (from.spinning && from.spinning());
+  if (paused) state.borrowed_since = start;
   const auto body = [](void* pointer) {
     auto& [state, caller, others, helped] = *static_cast<Region*>(pointer);
     const unsigned member = std::this_thread::get_id() == caller ? 0 : 1 + others.fetch_add(1);
     if (member < state.participants && state.work(member) && member) helped.store(true, std::memory_order_relaxed);
   };
-  const bool done = fresh && lender.load()->parallel(body, &region, state.participants);
+  const bool done = fresh && from.parallel(body, &region, state.participants);
   const auto now = state.last_borrowed = Clock::now();
   if (region.helped) {
     state.failures = 0;
     state.distrust = least_distrust;
-    if (now - state.borrowed_since > state.borrowed_period) state.stop_borrowing();
+    if (now - state.borrowed_since <= state.borrowed_period) return true;
+    if (!from.spinning) state.stop_borrowing(longest_rest);
+    else state.resting = true, state.resting_since = state.asked = now, from.spinning();
     return true;
   }
   if (done && ++state.failures < most_failures) return true;
@@ -367,7 +403,7 @@ bool HostThreads::borrows() const { return state_->borrowing.load(std::memory_or
 
 void HostThreads::allow_borrowing(bool allowed) {
   state_->allowed.store(allowed, std::memory_order_relaxed);
-  if (!allowed && state_->borrowing.load(std::memory_order_relaxed)) state_->stop_borrowing();
+  if (!allowed && state_->borrowing.load(std::memory_order_relaxed)) state_->stop_borrowing(longest_rest);
 }
 
 bool HostThreads::assist() {
