@@ -41,60 +41,61 @@ namespace ocl::aten {
 
 namespace {
 
-// Structured kernels with scalar arguments: OP(function, meta class, (parameters), (meta arguments), row, scalars...)
-#define STRUCTURED(function, meta_name, PARAMETERS, ARGUMENTS, row, ...)                          \
-  struct function##_kernel final : Out<at::meta::structured_##meta_name, 1> { using Out::Out; }; \
-  at::Tensor& function PARAMETERS {                                                              \
-    function##_kernel kernel(out);                                                               \
-    kernel.meta ARGUMENTS;                                                                       \
-    run(row, kernel, {__VA_ARGS__});                                                             \
-    kernel.finish();                                                                             \
-    return out;                                                                                  \
+// Structured kernels with scalar arguments: STRUCTURED(f, meta class, (parameters), (meta arguments), row, scalars...) makes f_out and f_new.
+#define LIST(...) __VA_ARGS__
+#define STRUCTURED(f, meta_name, PARAMETERS, ARGUMENTS, row, ...)                         \
+  struct f##_kernel final : Out<at::meta::structured_##meta_name, 1> { using Out::Out; }; \
+  at::Tensor& f##_out(LIST PARAMETERS, at::Tensor& out) {                                 \
+    f##_kernel kernel(out);                                                               \
+    kernel.meta ARGUMENTS;                                                                \
+    run(row, kernel, {__VA_ARGS__});                                                      \
+    kernel.finish();                                                                      \
+    return out;                                                                           \
+  }                                                                                       \
+  at::Tensor f##_new PARAMETERS {                                                         \
+    New<at::meta::structured_##meta_name> kernel;                                         \
+    kernel.meta ARGUMENTS;                                                                \
+    run(row, kernel, {__VA_ARGS__});                                                      \
+    return std::move(kernel.result);                                                      \
   }
 #define TENSOR_IN const at::Tensor&
 #define SCALAR_IN const at::Scalar&
-#define TENSOR_OUT at::Tensor& out
 
 OCL_UNARY(silu, "silu")
 OCL_UNARY(mish, "mish")
 OCL_UNARY(hardsigmoid, "hardsigmoid")
-OCL_BINARY(sigmoid_backward_out, sigmoid_backward, "sigmoid_backward")
-OCL_BINARY(tanh_backward_out, tanh_backward, "tanh_backward")
-OCL_BINARY(silu_backward_out, silu_backward, "silu_backward")
-// Without it the composition of sigmoid and products would be taken.
-at::Tensor silu_backward(const at::Tensor& grad, const at::Tensor& self) {
-  at::Tensor out = at::empty({0}, self.options());
-  return silu_backward_out(grad, self, out);
-}
-OCL_BINARY(hardsigmoid_backward_out, hardsigmoid_backward, "hardsigmoid_backward")
+OCL_BINARY(sigmoid_backward, sigmoid_backward, "sigmoid_backward")
+OCL_BINARY(tanh_backward, tanh_backward, "tanh_backward")
+OCL_BINARY(silu_backward, silu_backward, "silu_backward")
+OCL_BINARY(hardsigmoid_backward, hardsigmoid_backward, "hardsigmoid_backward")
 
 bool is_tanh(std::string_view approximate) { return at::native::get_gelutype_enum(approximate) == at::native::GeluType::Tanh; }
-STRUCTURED(gelu_out, gelu, (TENSOR_IN self, std::string_view approximate, TENSOR_OUT), (self, approximate),
+STRUCTURED(gelu, gelu, (TENSOR_IN self, std::string_view approximate), (self, approximate),
            is_tanh(approximate) ? OCL_ROW("gelu_tanh") : OCL_ROW("gelu"))
-STRUCTURED(gelu_backward_out, gelu_backward, (TENSOR_IN grad, TENSOR_IN self, std::string_view approximate, TENSOR_OUT), (grad, self, approximate),
+STRUCTURED(gelu_backward, gelu_backward, (TENSOR_IN grad, TENSOR_IN self, std::string_view approximate), (grad, self, approximate),
            is_tanh(approximate) ? OCL_ROW("gelu_tanh_backward") : OCL_ROW("gelu_backward"))
-STRUCTURED(leaky_relu_out, leaky_relu, (TENSOR_IN self, SCALAR_IN slope, TENSOR_OUT), (self, slope), OCL_ROW("leaky_relu"), scalar_of(slope))
-STRUCTURED(leaky_relu_backward_out, leaky_relu_backward, (TENSOR_IN grad, TENSOR_IN self, SCALAR_IN slope, bool is_result, TENSOR_OUT),
+STRUCTURED(leaky_relu, leaky_relu, (TENSOR_IN self, SCALAR_IN slope), (self, slope), OCL_ROW("leaky_relu"), scalar_of(slope))
+STRUCTURED(leaky_relu_backward, leaky_relu_backward, (TENSOR_IN grad, TENSOR_IN self, SCALAR_IN slope, bool is_result),
            (grad, self, slope, is_result), OCL_ROW("leaky_relu_backward"), scalar_of(slope))
-STRUCTURED(elu_out, elu, (TENSOR_IN self, SCALAR_IN alpha, SCALAR_IN scale, SCALAR_IN input_scale, TENSOR_OUT), (self, alpha, scale, input_scale),
+STRUCTURED(elu, elu, (TENSOR_IN self, SCALAR_IN alpha, SCALAR_IN scale, SCALAR_IN input_scale), (self, alpha, scale, input_scale),
            OCL_ROW("elu"), alpha.toDouble() * scale.toDouble(), scalar_of(scale), scalar_of(input_scale))
-STRUCTURED(elu_backward_out, elu_backward,
-           (TENSOR_IN grad, SCALAR_IN alpha, SCALAR_IN scale, SCALAR_IN input_scale, bool is_result, TENSOR_IN self, TENSOR_OUT),
+STRUCTURED(elu_backward, elu_backward,
+           (TENSOR_IN grad, SCALAR_IN alpha, SCALAR_IN scale, SCALAR_IN input_scale, bool is_result, TENSOR_IN self),
            (grad, alpha, scale, input_scale, is_result, self), is_result ? OCL_ROW("elu_backward_result") : OCL_ROW("elu_backward"),
            alpha.toDouble() * scale.toDouble(), scalar_of(scale), scalar_of(input_scale))
-STRUCTURED(hardshrink_out, hardshrink, (TENSOR_IN self, SCALAR_IN lambda, TENSOR_OUT), (self, lambda), OCL_ROW("hardshrink"), scalar_of(lambda))
-STRUCTURED(hardshrink_backward_out, hardshrink_backward, (TENSOR_IN grad, TENSOR_IN self, SCALAR_IN lambda, TENSOR_OUT), (grad, self, lambda),
+STRUCTURED(hardshrink, hardshrink, (TENSOR_IN self, SCALAR_IN lambda), (self, lambda), OCL_ROW("hardshrink"), scalar_of(lambda))
+STRUCTURED(hardshrink_backward, hardshrink_backward, (TENSOR_IN grad, TENSOR_IN self, SCALAR_IN lambda), (grad, self, lambda),
            OCL_ROW("shrink_backward"), scalar_of(lambda))
-STRUCTURED(softshrink_out, softshrink, (TENSOR_IN self, SCALAR_IN lambda, TENSOR_OUT), (self, lambda), OCL_ROW("softshrink"), scalar_of(lambda))
-STRUCTURED(softshrink_backward_out, softshrink_backward, (TENSOR_IN grad, TENSOR_IN self, SCALAR_IN lambda, TENSOR_OUT), (grad, self, lambda),
+STRUCTURED(softshrink, softshrink, (TENSOR_IN self, SCALAR_IN lambda), (self, lambda), OCL_ROW("softshrink"), scalar_of(lambda))
+STRUCTURED(softshrink_backward, softshrink_backward, (TENSOR_IN grad, TENSOR_IN self, SCALAR_IN lambda), (grad, self, lambda),
            OCL_ROW("shrink_backward"), scalar_of(lambda))
-STRUCTURED(softplus_out, softplus, (TENSOR_IN self, SCALAR_IN beta, SCALAR_IN threshold, TENSOR_OUT), (self, beta, threshold), OCL_ROW("softplus"),
+STRUCTURED(softplus, softplus, (TENSOR_IN self, SCALAR_IN beta, SCALAR_IN threshold), (self, beta, threshold), OCL_ROW("softplus"),
            scalar_of(beta), scalar_of(threshold))
-STRUCTURED(softplus_backward_out, softplus_backward, (TENSOR_IN grad, TENSOR_IN self, SCALAR_IN beta, SCALAR_IN threshold, TENSOR_OUT),
+STRUCTURED(softplus_backward, softplus_backward, (TENSOR_IN grad, TENSOR_IN self, SCALAR_IN beta, SCALAR_IN threshold),
            (grad, self, beta, threshold), OCL_ROW("softplus_backward"), scalar_of(beta), scalar_of(threshold))
-STRUCTURED(threshold_backward_out, threshold_backward, (TENSOR_IN grad, TENSOR_IN self, SCALAR_IN threshold, TENSOR_OUT), (grad, self, threshold),
+STRUCTURED(threshold_backward, threshold_backward, (TENSOR_IN grad, TENSOR_IN self, SCALAR_IN threshold), (grad, self, threshold),
            OCL_ROW("threshold_backward"), scalar_of(threshold))
-STRUCTURED(glu_out, glu, (TENSOR_IN self, int64_t dim, TENSOR_OUT), (self, dim), OCL_ROW("glu"))
+STRUCTURED(glu, glu, (TENSOR_IN self, int64_t dim), (self, dim), OCL_ROW("glu"))
 
 // ---- operators without a structured kernel
 at::Tensor unary(const ops::ElementwiseRow& row, const at::Tensor& a, at::Tensor out, std::initializer_list<ops::ElementwiseScalar> scalars = {}) {
@@ -286,28 +287,27 @@ at::Tensor& binary_cross_entropy_backward_out(const at::Tensor& grad, const at::
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("silu.out", silu_out);
-  m.impl("mish.out", mish_out);
-  m.impl("hardsigmoid.out", hardsigmoid_out);
-  m.impl("sigmoid_backward.grad_input", sigmoid_backward_out);
-  m.impl("tanh_backward.grad_input", tanh_backward_out);
-  m.impl("silu_backward", silu_backward);
-  m.impl("silu_backward.grad_input", silu_backward_out);
-  m.impl("hardsigmoid_backward.grad_input", hardsigmoid_backward_out);
-  m.impl("gelu.out", gelu_out);
-  m.impl("gelu_backward.grad_input", gelu_backward_out);
-  m.impl("leaky_relu.out", leaky_relu_out);
-  m.impl("leaky_relu_backward.grad_input", leaky_relu_backward_out);
-  m.impl("elu.out", elu_out);
-  m.impl("elu_backward.grad_input", elu_backward_out);
-  m.impl("hardshrink.out", hardshrink_out);
-  m.impl("hardshrink_backward.grad_input", hardshrink_backward_out);
-  m.impl("softshrink.out", softshrink_out);
-  m.impl("softshrink_backward.grad_input", softshrink_backward_out);
-  m.impl("softplus.out", softplus_out);
-  m.impl("softplus_backward.grad_input", softplus_backward_out);
-  m.impl("threshold_backward.grad_input", threshold_backward_out);
-  m.impl("glu.out", glu_out);
+  OCL_IMPL(m, silu, "silu", "", ".out");
+  OCL_IMPL(m, mish, "mish", "", ".out");
+  OCL_IMPL(m, hardsigmoid, "hardsigmoid", "", ".out");
+  OCL_IMPL_NEW(m, sigmoid_backward, "sigmoid_backward", "", ".grad_input");
+  OCL_IMPL_NEW(m, tanh_backward, "tanh_backward", "", ".grad_input");
+  OCL_IMPL_NEW(m, silu_backward, "silu_backward", "", ".grad_input");  // without it the composition of sigmoid and products would be taken
+  OCL_IMPL_NEW(m, hardsigmoid_backward, "hardsigmoid_backward", "", ".grad_input");
+  OCL_IMPL_NEW(m, gelu, "gelu", "", ".out");
+  OCL_IMPL_NEW(m, gelu_backward, "gelu_backward", "", ".grad_input");
+  OCL_IMPL_NEW(m, leaky_relu, "leaky_relu", "", ".out");
+  OCL_IMPL_NEW(m, leaky_relu_backward, "leaky_relu_backward", "", ".grad_input");
+  OCL_IMPL_NEW(m, elu, "elu", "", ".out");
+  OCL_IMPL_NEW(m, elu_backward, "elu_backward", "", ".grad_input");
+  OCL_IMPL_NEW(m, hardshrink, "hardshrink", "", ".out");
+  OCL_IMPL_NEW(m, hardshrink_backward, "hardshrink_backward", "", ".grad_input");
+  OCL_IMPL_NEW(m, softshrink, "softshrink", "", ".out");
+  OCL_IMPL_NEW(m, softshrink_backward, "softshrink_backward", "", ".grad_input");
+  OCL_IMPL_NEW(m, softplus, "softplus", "", ".out");
+  OCL_IMPL_NEW(m, softplus_backward, "softplus_backward", "", ".grad_input");
+  OCL_IMPL_NEW(m, threshold_backward, "threshold_backward", "", ".grad_input");
+  OCL_IMPL_NEW(m, glu, "glu", "", ".out");
   m.impl("glu_backward", glu_backward);
   m.impl("glu_backward.grad_input", glu_backward_out);
   m.impl("hardswish", hardswish);

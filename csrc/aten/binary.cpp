@@ -50,30 +50,30 @@ namespace ocl::aten {
 
 namespace {
 
-OCL_BINARY(atan2_out, atan2, "atan2")
-OCL_BINARY(copysign_out, copysign_Tensor, "copysign")
-OCL_BINARY(fmod_out, fmod_Tensor, "fmod")
-OCL_BINARY(remainder_out, remainder_Tensor, "remainder")
-OCL_BINARY(hypot_out, hypot, "hypot")
-OCL_BINARY(gcd_out, gcd, "gcd")
-OCL_BINARY(lcm_out, lcm, "lcm")
-OCL_BINARY(heaviside_out, heaviside, "heaviside")
-OCL_BINARY(logaddexp_out, logaddexp, "logaddexp")
-OCL_BINARY(logaddexp2_out, logaddexp2, "logaddexp2")
-OCL_BINARY(maximum_out, maximum, "maximum")
-OCL_BINARY(minimum_out, minimum, "minimum")
-OCL_BINARY(fmax_out, fmax, "fmax")
-OCL_BINARY(fmin_out, fmin, "fmin")
-OCL_BINARY(xlogy_out, xlogy_Tensor, "xlogy")
-OCL_BINARY(xlog1py_out, special_xlog1py, "xlog1py")
-OCL_BINARY(mul_out, mul_Tensor, "mul")
-OCL_BINARY(div_out, div_Tensor, "div")
-OCL_BINARY(pow_out, pow_Tensor_Tensor, "pow")
-OCL_BINARY(bitwise_and_out, bitwise_and_Tensor, "bitwise_and")
-OCL_BINARY(bitwise_or_out, bitwise_or_Tensor, "bitwise_or")
-OCL_BINARY(bitwise_xor_out, bitwise_xor_Tensor, "bitwise_xor")
-OCL_BINARY(shift_left_out, bitwise_left_shift_Tensor, "shift_left")
-OCL_BINARY(shift_right_out, bitwise_right_shift_Tensor, "shift_right")
+OCL_BINARY(atan2, atan2, "atan2")
+OCL_BINARY(copysign, copysign_Tensor, "copysign")
+OCL_BINARY(fmod, fmod_Tensor, "fmod")
+OCL_BINARY(remainder, remainder_Tensor, "remainder")
+OCL_BINARY(hypot, hypot, "hypot")
+OCL_BINARY(gcd, gcd, "gcd")
+OCL_BINARY(lcm, lcm, "lcm")
+OCL_BINARY(heaviside, heaviside, "heaviside")
+OCL_BINARY(logaddexp, logaddexp, "logaddexp")
+OCL_BINARY(logaddexp2, logaddexp2, "logaddexp2")
+OCL_BINARY(maximum, maximum, "maximum")
+OCL_BINARY(minimum, minimum, "minimum")
+OCL_BINARY(fmax, fmax, "fmax")
+OCL_BINARY(fmin, fmin, "fmin")
+OCL_BINARY(xlogy, xlogy_Tensor, "xlogy")
+OCL_BINARY(xlog1py, special_xlog1py, "xlog1py")
+OCL_BINARY(mul, mul_Tensor, "mul")
+OCL_BINARY(div, div_Tensor, "div")
+OCL_BINARY(pow, pow_Tensor_Tensor, "pow")
+OCL_BINARY(bitwise_and, bitwise_and_Tensor, "bitwise_and")
+OCL_BINARY(bitwise_or, bitwise_or_Tensor, "bitwise_or")
+OCL_BINARY(bitwise_xor, bitwise_xor_Tensor, "bitwise_xor")
+OCL_BINARY(shift_left, bitwise_left_shift_Tensor, "shift_left")
+OCL_BINARY(shift_right, bitwise_right_shift_Tensor, "shift_right")
 OCL_COMPARE(eq)
 OCL_COMPARE(ne)
 OCL_COMPARE(lt)
@@ -98,14 +98,33 @@ at::Tensor& nextafter_out(const at::Tensor& self, const at::Tensor& other, at::T
   return out.copy_(iterator.output().view(type));
 }
 
-struct AddKernel final : Out<at::meta::structured_add_Tensor, 1> { using Out::Out; };
-at::Tensor& add_out(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha, at::Tensor& out) {
-  AddKernel kernel(out);
-  kernel.meta(self, other, alpha);
-  if (alpha.equal(1)) run(OCL_ROW("add"), kernel);
-  else run(OCL_ROW("add_alpha"), kernel, {scalar_of(alpha)});
-  return out;
+// Those with a factor for the second operand.
+#define OCL_SCALED(op, run_op)                                                                                          \
+  struct op##_scaled final : Out<at::meta::structured_##op##_Tensor, 1> { using Out::Out; };                            \
+  at::Tensor& op##_out(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha, at::Tensor& out) {     \
+    op##_scaled kernel(out);                                                                                            \
+    kernel.meta(self, other, alpha);                                                                                    \
+    run_op(kernel, alpha);                                                                                              \
+    return out;                                                                                                         \
+  }                                                                                                                     \
+  at::Tensor op##_new(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha) {                       \
+    New<at::meta::structured_##op##_Tensor> kernel;                                                                     \
+    kernel.meta(self, other, alpha);                                                                                    \
+    run_op(kernel, alpha);                                                                                              \
+    return std::move(kernel.result);                                                                                    \
+  }                                                                                                                     \
+  at::Tensor& op##_in_place(at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha) { return ocl::aten::op##_out(self, other, alpha, self); }
+
+void run_add(at::TensorIteratorBase& iterator, const at::Scalar& alpha) {
+  if (alpha.equal(1)) run(OCL_ROW("add"), iterator);
+  else run(OCL_ROW("add_alpha"), iterator, {scalar_of(alpha)});
 }
+void run_sub(at::TensorIteratorBase& iterator, const at::Scalar& alpha) {
+  if (alpha.equal(1)) run(OCL_ROW("sub"), iterator);
+  else run(OCL_ROW("add_alpha"), iterator, {scalar_of(-alpha)});
+}
+OCL_SCALED(add, run_add)
+OCL_SCALED(sub, run_sub)
 
 // relu(self + alpha * other), floating types
 at::Tensor& add_relu_out(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha, at::Tensor& out) {
@@ -118,15 +137,6 @@ at::Tensor add_relu(const at::Tensor& self, const at::Tensor& other, const at::S
   auto iterator = at::TensorIterator::binary_op(out, self, other);
   run(OCL_ROW("add_relu"), iterator, {scalar_of(alpha)});
   return iterator.output();
-}
-
-struct SubKernel final : Out<at::meta::structured_sub_Tensor, 1> { using Out::Out; };
-at::Tensor& sub_out(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha, at::Tensor& out) {
-  SubKernel kernel(out);
-  kernel.meta(self, other, alpha);
-  if (alpha.equal(1)) run(OCL_ROW("sub"), kernel);
-  else run(OCL_ROW("add_alpha"), kernel, {scalar_of(-alpha)});
-  return out;
 }
 
 struct DivModeKernel final : Out<at::meta::structured_div_Tensor_mode, 1> { using Out::Out; };
@@ -200,31 +210,31 @@ void polar_kernel(at::TensorIterator& iterator) {
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("atan2.out", atan2_out);
-  m.impl("copysign.out", copysign_out);
-  m.impl("fmod.Tensor_out", fmod_out);
-  m.impl("remainder.Tensor_out", remainder_out);
-  m.impl("hypot.out", hypot_out);
+  OCL_IMPL(m, atan2, "atan2", "", ".out");
+  OCL_IMPL(m, copysign, "copysign", ".Tensor", ".out");
+  OCL_IMPL(m, fmod, "fmod", ".Tensor", ".Tensor_out");
+  OCL_IMPL(m, remainder, "remainder", ".Tensor", ".Tensor_out");
+  OCL_IMPL(m, hypot, "hypot", "", ".out");
   m.impl("nextafter.out", nextafter_out);
-  m.impl("gcd.out", gcd_out);
-  m.impl("lcm.out", lcm_out);
-  m.impl("heaviside.out", heaviside_out);
-  m.impl("logaddexp.out", logaddexp_out);
-  m.impl("logaddexp2.out", logaddexp2_out);
-  m.impl("maximum.out", maximum_out);
-  m.impl("minimum.out", minimum_out);
-  m.impl("fmax.out", fmax_out);
-  m.impl("fmin.out", fmin_out);
-  m.impl("xlogy.OutTensor", xlogy_out);
-  m.impl("special_xlog1py.out", xlog1py_out);
-  m.impl("mul.out", mul_out);
-  m.impl("div.out", div_out);
-  m.impl("pow.Tensor_Tensor_out", pow_out);
-  m.impl("bitwise_and.Tensor_out", bitwise_and_out);
-  m.impl("bitwise_or.Tensor_out", bitwise_or_out);
-  m.impl("bitwise_xor.Tensor_out", bitwise_xor_out);
-  m.impl("bitwise_left_shift.Tensor_out", shift_left_out);
-  m.impl("bitwise_right_shift.Tensor_out", shift_right_out);
+  OCL_IMPL(m, gcd, "gcd", "", ".out");
+  OCL_IMPL(m, lcm, "lcm", "", ".out");
+  OCL_IMPL(m, heaviside, "heaviside", "", ".out");
+  OCL_IMPL_NEW(m, logaddexp, "logaddexp", "", ".out");
+  OCL_IMPL_NEW(m, logaddexp2, "logaddexp2", "", ".out");
+  OCL_IMPL_NEW(m, maximum, "maximum", "", ".out");
+  OCL_IMPL_NEW(m, minimum, "minimum", "", ".out");
+  OCL_IMPL_NEW(m, fmax, "fmax", "", ".out");
+  OCL_IMPL_NEW(m, fmin, "fmin", "", ".out");
+  OCL_IMPL(m, xlogy, "xlogy", ".Tensor", ".OutTensor");
+  OCL_IMPL_NEW(m, xlog1py, "special_xlog1py", "", ".out");
+  OCL_IMPL(m, mul, "mul", ".Tensor", ".out");
+  OCL_IMPL(m, div, "div", ".Tensor", ".out");
+  OCL_IMPL_NEW(m, pow, "pow", ".Tensor_Tensor", ".Tensor_Tensor_out");
+  OCL_IMPL(m, bitwise_and, "bitwise_and", ".Tensor", ".Tensor_out");
+  OCL_IMPL(m, bitwise_or, "bitwise_or", ".Tensor", ".Tensor_out");
+  OCL_IMPL(m, bitwise_xor, "bitwise_xor", ".Tensor", ".Tensor_out");
+  OCL_IMPL(m, shift_left, "bitwise_left_shift", ".Tensor", ".Tensor_out");
+  OCL_IMPL(m, shift_right, "bitwise_right_shift", ".Tensor", ".Tensor_out");
   m.impl("__lshift__.Tensor", [](const at::Tensor& self, const at::Tensor& other) { return at::bitwise_left_shift(self, other); });
   m.impl("__lshift__.Scalar", [](const at::Tensor& self, const at::Scalar& other) { return at::bitwise_left_shift(self, other); });
   m.impl("__rshift__.Tensor", [](const at::Tensor& self, const at::Tensor& other) { return at::bitwise_right_shift(self, other); });
@@ -233,27 +243,28 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("__ilshift__.Scalar", [](at::Tensor& self, const at::Scalar& other) -> at::Tensor& { return self.bitwise_left_shift_(other); });
   m.impl("__irshift__.Tensor", [](at::Tensor& self, const at::Tensor& other) -> at::Tensor& { return self.bitwise_right_shift_(other); });
   m.impl("__irshift__.Scalar", [](at::Tensor& self, const at::Scalar& other) -> at::Tensor& { return self.bitwise_right_shift_(other); });
-  m.impl("eq.Tensor_out", eq_tensor_out);
-  m.impl("eq.Scalar_out", eq_scalar_out);
-  m.impl("ne.Tensor_out", ne_tensor_out);
-  m.impl("ne.Scalar_out", ne_scalar_out);
-  m.impl("lt.Tensor_out", lt_tensor_out);
-  m.impl("lt.Scalar_out", lt_scalar_out);
-  m.impl("le.Tensor_out", le_tensor_out);
-  m.impl("le.Scalar_out", le_scalar_out);
-  m.impl("gt.Tensor_out", gt_tensor_out);
-  m.impl("gt.Scalar_out", gt_scalar_out);
-  m.impl("ge.Tensor_out", ge_tensor_out);
-  m.impl("ge.Scalar_out", ge_scalar_out);
-  m.impl("add.out", add_out);
+  OCL_IMPL(m, eq_tensor, "eq", ".Tensor", ".Tensor_out");
+  OCL_IMPL(m, eq_scalar, "eq", ".Scalar", ".Scalar_out");
+  OCL_IMPL(m, ne_tensor, "ne", ".Tensor", ".Tensor_out");
+  OCL_IMPL(m, ne_scalar, "ne", ".Scalar", ".Scalar_out");
+  OCL_IMPL(m, lt_tensor, "lt", ".Tensor", ".Tensor_out");
+  OCL_IMPL(m, lt_scalar, "lt", ".Scalar", ".Scalar_out");
+  OCL_IMPL(m, le_tensor, "le", ".Tensor", ".Tensor_out");
+  OCL_IMPL(m, le_scalar, "le", ".Scalar", ".Scalar_out");
+  OCL_IMPL(m, gt_tensor, "gt", ".Tensor", ".Tensor_out");
+  OCL_IMPL(m, gt_scalar, "gt", ".Scalar", ".Scalar_out");
+  OCL_IMPL(m, ge_tensor, "ge", ".Tensor", ".Tensor_out");
+  OCL_IMPL(m, ge_scalar, "ge", ".Scalar", ".Scalar_out");
+  OCL_IMPL(m, add, "add", ".Tensor", ".out");
   m.impl("_add_relu.out", add_relu_out);
   m.impl("_add_relu.Tensor", add_relu);
-  m.impl("sub.out", sub_out);
+  OCL_IMPL(m, sub, "sub", ".Tensor", ".out");
   m.impl("div.out_mode", div_mode_out);
   m.impl("floor_divide", floor_divide);
   m.impl("floor_divide.out", floor_divide_into);
   m.impl("floor_divide_.Tensor", floor_divide_);
   m.impl("pow.Tensor_Scalar_out", pow_tensor_scalar_out);
+  m.impl("pow_.Tensor", pow_in_place);
   m.impl("pow.Scalar_out", pow_scalar_out);
   m.impl("logical_and.out", logical_and_out);
   m.impl("logical_or.out", logical_or_out);

@@ -15,6 +15,12 @@ at::Tensor empty_like_options(at::IntArrayRef sizes, const at::TensorOptions& op
                                               c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), c10::typeMetaToScalarType(options.dtype()), format));
 }
 
+at::Tensor empty_strided_options(at::IntArrayRef sizes, at::IntArrayRef strides, const at::TensorOptions& options) {
+  const c10::OptionalDeviceGuard guard(options.device());
+  return at::Tensor(at::detail::empty_strided_generic(sizes, strides, c10::GetAllocator(c10::DeviceType::PrivateUse1),
+                                                      c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), c10::typeMetaToScalarType(options.dtype())));
+}
+
 void unsupported(at::ScalarType type) {
   TORCH_CHECK_NOT_IMPLEMENTED(false, "OpenCL kernels (device ", c10::Device(runtime::device_type, runtime::current_device()), ") are not implemented for '",
                               at::toString(type), "'. Tensors of this type can be made, moved and converted on the CPU.");

@@ -35,6 +35,7 @@ inline Queue& queue_for(const at::Tensor& tensor) { return runtime::current_queu
 
 // An uninitialised tensor on the device of `like`.
 at::Tensor empty_like_options(at::IntArrayRef sizes, const at::TensorOptions& options, std::optional<at::MemoryFormat> format = std::nullopt);
+at::Tensor empty_strided_options(at::IntArrayRef sizes, at::IntArrayRef strides, const at::TensorOptions& options);
 
 // Same sizes and elements in the same places: strides of dimensions of one element do not count (1x1 weights in channels-last have others).
 inline bool same_layout(const at::Tensor& a, const at::Tensor& b) {
@@ -118,14 +119,38 @@ struct Out : Meta {
         out.unsafeGetTensorImpl()->empty_tensor_restride(*options.memory_format_opt());
       }
     } else if (exact_strides && !strides.empty() && out.strides() != strides) {
-      proxies_[static_cast<size_t>(i)] = at::Tensor(at::detail::empty_strided_generic(
-          sizes, strides, c10::GetAllocator(c10::DeviceType::PrivateUse1), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
-          c10::typeMetaToScalarType(options.dtype())));
+      proxies_[static_cast<size_t>(i)] = empty_strided_options(sizes, strides, options);
     }
   }
 
   std::array<std::reference_wrapper<const at::Tensor>, N> given_;
   std::array<std::optional<at::Tensor>, N> proxies_;
+};
+
+// The same for operators that return a new tensor: it is made as the meta function asks. For classes with one output.
+template <class Meta>
+struct New final : Meta {
+  at::Tensor result;
+  const at::Tensor& maybe_get_output(int64_t) override { return result; }
+
+#if TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR < 13
+  void set_output_strided(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides, at::TensorOptions options, at::DimnameList names = {}) override {
+    make(i, sizes, strides, options, names);
+  }
+  void set_output_raw_strided(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides, at::TensorOptions options, at::DimnameList names = {}) override {
+    make(i, sizes, strides, options, names);
+  }
+#else
+  void set_output_strided(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides, at::TensorOptions options) override { make(i, sizes, strides, options); }
+  void set_output_raw_strided(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides, at::TensorOptions options) override { make(i, sizes, strides, options); }
+#endif
+
+ private:
+  template <class... Names>
+  void make(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides, const at::TensorOptions& options, const Names&... names) {
+    result = strides.empty() ? empty_like_options(sizes, options, options.memory_format_opt()) : empty_strided_options(sizes, strides, options);
+    if constexpr (std::is_base_of_v<at::TensorIteratorBase, Meta>) Meta::set_output_raw_strided(i, sizes, strides, options, names...);
+  }
 };
 
 }  // namespace ocl::aten

@@ -27,7 +27,13 @@ void check_convertible(const at::Scalar& value, at::ScalarType type) {
 
 namespace {
 
-ops::ElementwiseScalar cpu_scalar(at::TensorIteratorBase& iterator, int i) { return scalar_of(iterator.tensor(i).item()); }
+ops::ElementwiseScalar cpu_scalar(at::TensorIteratorBase& iterator, int i) {
+  switch (iterator.dtype(i)) {  // Python's numbers
+    case at::kDouble: return ops::ElementwiseScalar(*static_cast<const double*>(iterator.data_ptr(i)));
+    case at::kLong: return ops::ElementwiseScalar(*static_cast<const int64_t*>(iterator.data_ptr(i)));
+    default: return scalar_of(iterator.tensor(i).item());
+  }
+}
 
 void fill(ops::ElementwiseCall::Operand& operand, at::TensorIteratorBase& iterator, int i) {
   const at::ScalarType type = iterator.dtype(i);

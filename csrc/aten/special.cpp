@@ -44,8 +44,8 @@ OCL_UNARY(i0, "i0")
 OCL_UNARY(special_i0e, "i0e")
 OCL_UNARY(special_i1, "i1")
 OCL_UNARY(special_i1e, "i1e")
-OCL_BINARY(igamma_out, igamma, "igamma")
-OCL_BINARY(igammac_out, igammac, "igammac")
+OCL_BINARY(igamma, igamma, "igamma")
+OCL_BINARY(igammac, igammac, "igammac")
 
 // For these PyTorch has no half types, on any device.
 void require_wide(const char* name, at::ScalarType type) {
@@ -118,13 +118,13 @@ std::tuple<at::Tensor&, at::Tensor&> frexp_out(const at::Tensor& self, at::Tenso
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("i0.out", i0_out);
-  m.impl("igamma.out", igamma_out);
-  m.impl("igammac.out", igammac_out);
+  OCL_IMPL(m, i0, "i0", "", ".out");
+  OCL_IMPL(m, igamma, "igamma", "", ".out");
+  OCL_IMPL(m, igammac, "igammac", "", ".out");
   m.impl("frexp.Tensor_out", frexp_out);
-  m.impl("special_i0e.out", special_i0e_out);
-  m.impl("special_i1.out", special_i1_out);
-  m.impl("special_i1e.out", special_i1e_out);
+  OCL_IMPL_NEW(m, special_i0e, "special_i0e", "", ".out");
+  OCL_IMPL_NEW(m, special_i1, "special_i1", "", ".out");
+  OCL_IMPL_NEW(m, special_i1e, "special_i1e", "", ".out");
   m.impl("special_bessel_j0.out", special_bessel_j0_out);
   m.impl("special_bessel_j1.out", special_bessel_j1_out);
   m.impl("special_bessel_y0.out", special_bessel_y0_out);

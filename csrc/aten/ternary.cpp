@@ -105,8 +105,8 @@ at::Tensor& clamp_max_out(const at::Tensor& self, const at::Scalar& high, at::Te
   return out;
 }
 
-OCL_BINARY(clamp_min_tensor_out, clamp_min_Tensor, "maximum")
-OCL_BINARY(clamp_max_tensor_out, clamp_max_Tensor, "minimum")
+OCL_BINARY(clamp_min_tensor, clamp_min_Tensor, "maximum")
+OCL_BINARY(clamp_max_tensor, clamp_max_Tensor, "minimum")
 
 struct ThresholdKernel final : Out<at::meta::structured_threshold, 1> { using Out::Out; };
 at::Tensor& threshold_out(const at::Tensor& self, const at::Scalar& threshold, const at::Scalar& value, at::Tensor& out) {
@@ -182,8 +182,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("clamp.Tensor_out", clamp_tensor_out);
   m.impl("clamp_min.out", clamp_min_out);
   m.impl("clamp_max.out", clamp_max_out);
-  m.impl("clamp_min.Tensor_out", clamp_min_tensor_out);
-  m.impl("clamp_max.Tensor_out", clamp_max_tensor_out);
+  OCL_IMPL(m, clamp_min_tensor, "clamp_min", ".Tensor", ".Tensor_out");
+  OCL_IMPL(m, clamp_max_tensor, "clamp_max", ".Tensor", ".Tensor_out");
   m.impl("threshold.out", threshold_out);
   m.impl("where.self", where);
   m.impl("where.self_out", where_out);

@@ -9,18 +9,24 @@
 
 namespace ocl {
 
-namespace {
-
 // Of a thread's objects, which are few at a time: a launch may have to issue another one first (Queue::issue_held_back).
-thread_local std::deque<std::vector<char>> records;
-thread_local size_t records_taken = 0;
+struct Arguments::Records {
+  std::deque<Record> all;
+  size_t taken = 0;
 
-std::vector<char>& take_record() {
-  if (records_taken == records.size()) records.emplace_back();
-  std::vector<char>& record = records[records_taken++];
-  record.clear();
-  return record;
-}
+  static Records& here() {
+    thread_local Records records;
+    return records;
+  }
+  Record& take() {
+    if (taken == all.size()) all.emplace_back();
+    Record& record = all[taken++];
+    record.used = 0;
+    return record;
+  }
+};
+
+namespace {
 
 Location locate_for(const Kernel& kernel, unsigned index, const void* address) {
   if (!address) return {};
@@ -36,16 +42,19 @@ Location locate_for(const Kernel& kernel, unsigned index, const void* address) {
 
 }  // namespace
 
-Arguments::Arguments(Kernel& kernel) : kernel_(kernel), record_(take_record()) {}
+Arguments::Arguments(Kernel& kernel) : kernel_(kernel), record_(Records::here().take()) {}
 
-Arguments::~Arguments() { --records_taken; }
+Arguments::~Arguments() { --Records::here().taken; }
 
 void Arguments::add(Kind kind, const void* value, size_t bytes) {
   const Head head{kind, static_cast<uint32_t>(bytes)};
-  const auto* from = reinterpret_cast<const char*>(&head);
-  record_.insert(record_.end(), from, from + sizeof head);
-  from = static_cast<const char*>(value);
-  if (value) record_.insert(record_.end(), from, from + bytes);
+  const size_t length = sizeof head + (value ? bytes : 0);
+  if (record_.memory.size() < record_.used + length) [[unlikely]]
+    record_.memory.resize(2 * (record_.used + length) + 256);
+  char* to = record_.memory.data() + record_.used;
+  std::memcpy(to, &head, sizeof head);
+  if (value) std::memcpy(to + sizeof head, value, bytes);
+  record_.used += length;
   ++count_;
 }
 

@@ -54,8 +54,8 @@ class Arguments {
   // Host memory that the device reads at this address.
   void add_address(const void* address) { add(Kind::address, &address, sizeof(address)); }
 
-  const void* data() const { return record_.data(); }
-  size_t bytes() const { return record_.size(); }
+  const void* data() const { return record_.memory.data(); }
+  size_t bytes() const { return record_.used; }
   // Sets what data() and bytes() were on the kernel, as far as the last launch had other values; returns the first error code and the argument's
   // index. The caller has the kernel for itself.
   static cl_int set(Kernel& kernel, const void* data, size_t bytes, unsigned& index);
@@ -69,9 +69,16 @@ class Arguments {
   void add(Kind kind, const void* value, size_t bytes);
   void add_memory(const void* address);
 
+  // Heads, each followed by the value.
+  struct Record {
+    std::vector<char> memory;  // keeps its size
+    size_t used = 0;
+  };
+  struct Records;
+
   Kernel& kernel_;
   unsigned count_ = 0;
-  std::vector<char>& record_;  // heads, each followed by the value
+  Record& record_;
 };
 
 // What an error of an argument's is reported as.
