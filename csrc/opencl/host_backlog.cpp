@@ -22,6 +22,11 @@ constexpr float commands_ahead = 8, least_ahead = 40'000, most_ahead = 200'000;
 // processors alone with the work for too long.
 constexpr HostBacklog::Ticket joined_ahead = 8;
 
+// Commands that their caller runs by itself (runs_at_once) are issued in tens before it does, up to so much of one thread's time in nanoseconds: what
+// prepares the next command then stays in the processor's caches, which large operands take up, and what can be joined is.
+constexpr HostBacklog::Ticket held_commands = 10;
+constexpr int64_t held_time = 1'000'000;
+
 // A caller waits soon when it issued at most so many commands, or for at most so long, before each of its last waits.
 constexpr unsigned most_unwaited = 2, patterns = 3;
 constexpr std::chrono::milliseconds longest_unwaited{4};
@@ -111,7 +116,8 @@ HostBacklog::Ticket HostBacklog::issue(float expected, Run run, const void* comm
   issued_.store(ticket);
   lock.unlock();
   if (runs_at_once()) {
-    finish(ticket);
+    const bool many = ticket - done_.load(std::memory_order_relaxed) >= held_commands || expected_.load(std::memory_order_relaxed) >= held_time;
+    if (many || team_.members() == 1) finish(ticket);
     return ticket;
   }
   if (!running_.load()) team_.call_first();
@@ -198,6 +204,10 @@ bool HostBacklog::runs_at_once() {
   if (!team_.borrows()) return false;
   if (!prompt) team_.allow_borrowing(false);
   return prompt;
+}
+
+void HostBacklog::start() {
+  if (!done(issued_.load()) && !running_.load() && team_.members() > 1) team_.call_first();
 }
 
 void HostBacklog::wait(Ticket ticket) {

@@ -2,7 +2,8 @@
 //
 // They are run by the first thread of the team (host_threads.h) while the caller prepares the next ones. A caller that waits for a command
 // takes part: it runs the commands ahead of it itself when nobody does, or joins the launch that is being run. So does a caller that is
-// far enough ahead. Where the team has one member a command is run when it is issued.
+// far enough ahead. Where the team has one member a command is run when it is issued; where the caller's own thread has to run them
+// (HostThreads::borrows), when some have been issued or one is waited for.
 //
 // Commands that wait one behind another can be run together, where they say how (Joint).
 #pragma once
@@ -47,6 +48,14 @@ class HostBacklog {
   }
 
   bool done(Ticket ticket) const { return done_.load(std::memory_order_acquire) >= ticket; }
+  // The same for callers that ask until it is: what has been issued is begun.
+  bool complete(Ticket ticket) {
+    if (done(ticket)) return true;
+    start();
+    return false;
+  }
+  // Has somebody run what has been issued.
+  void start();
   void wait(Ticket ticket);
 
   HostBacklog(const HostBacklog&) = delete;

@@ -15,7 +15,7 @@ Event::~Event() {
 }
 
 bool Event::complete() const {
-  if (times_) return HostBacklog::instance().done(ticket_);
+  if (times_) return HostBacklog::instance().complete(ticket_);
   cl_int status = CL_QUEUED;
   check(clGetEventInfo(event_, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status, nullptr), "clGetEventInfo");
   if (status < 0) throw_error(status, "an asynchronous command");
@@ -118,6 +118,7 @@ std::unique_lock<std::mutex> Queue::hold_for_driver() {
 }
 
 void Queue::flush() {
+  if (uses_backlog()) HostBacklog::instance().start();
   raise_to(flushed_, issued_.load(std::memory_order_relaxed));
   check(clFlush(handle_), "clFlush");
 }
@@ -174,7 +175,7 @@ bool Queue::idle() {
   const uint64_t issued = issued_.load(std::memory_order_relaxed);
   if (finished_.load(std::memory_order_relaxed) >= issued) return true;
   const bool driven = finished_.load(std::memory_order_relaxed) < driven_.load(std::memory_order_relaxed);
-  if (uses_backlog() && !driven) return HostBacklog::instance().done(ticket_.load(std::memory_order_relaxed));
+  if (uses_backlog() && !driven) return HostBacklog::instance().complete(ticket_.load(std::memory_order_relaxed));
   std::lock_guard lock(probe_mutex_);
   if (!probe_ || probed_ < issued) {
     probe_ = record();
