@@ -8,14 +8,15 @@
 namespace ocl::ops {
 namespace {
 
-constexpr int64_t most_pairs = 1024;              // as in kernels_cl/conv_direct.cl
+constexpr int64_t most_pairs = 1024;  // as in kernels_cl/conv_direct.cl
 constexpr int64_t widest_vector = 16;
-constexpr int64_t line_floats = 1536;             // of a piece at most
-constexpr int64_t most_line_bytes = 160 << 10;    // of a task's lines,
-constexpr int64_t most_frame_bytes = 192 << 10;   // its frames, those of a block of channels,
+constexpr int64_t line_floats = 1536;            // of a piece at most
+constexpr int64_t most_line_bytes = 160 << 10;   // of a task's lines,
+constexpr int64_t most_frame_bytes = 192 << 10;  // its frames, those of a block of channels,
 constexpr int64_t most_block_bytes = 48 << 10;
-constexpr int64_t most_sum_bytes = 64 << 10;      // and sums of a weight gradient: all should stay in a second-level cache
-constexpr int64_t fewest_floats = 800;            // that a weight gradient goes through between two rounds of horizontal sums, from several images where they are small
+constexpr int64_t most_sum_bytes = 64 << 10;  // and sums of a weight gradient: all should stay in a second-level cache
+// A weight gradient goes through so many between two rounds of horizontal sums, from several images where they are small.
+constexpr int64_t fewest_floats = 800;
 
 // kernels_cl/conv_direct.cl has the same struct.
 struct Direct {
@@ -136,9 +137,10 @@ void multiply(Queue& queue, DType type, const Gather& g, const void* x, const vo
   Plan plan;
   plan_multiply(plan, g, device);
   const Direct& s = plan.shape;
-  launch(queue, specialise(pack_site, device, type, DType::float32, stride), Range(ceil_div(s.results, 4), g.groups), Range(1, 1), w, packed, s, g.weights);
-  launch(queue, specialise(site, device, type, DType::float32, stride), Range(plan.shares, plan.parts, g.groups), Range(1, 1, 1), x, packed, bias, y, s,
-         int32_t{bias != nullptr}, narrow(plan.channels), narrow(line_of(s)), LocalMemory{plan.local_bytes});
+  launch(queue, specialise(pack_site, device, type, DType::float32, stride), Range(ceil_div(s.results, 4), g.groups), Range(1, 1), w, packed, s,
+         g.weights);
+  launch(queue, specialise(site, device, type, DType::float32, stride), Range(plan.shares, plan.parts, g.groups), Range(1, 1, 1), x, packed, bias, y,
+         s, int32_t{bias != nullptr}, narrow(plan.channels), narrow(line_of(s)), LocalMemory{plan.local_bytes});
 }
 
 // ---- whether it is the better choice: parts of a processor's peak, fitted to what was measured with AVX2
@@ -159,7 +161,8 @@ const char* slower_than_gathering(const Gather& g, const Device& device) {
   if (!plan_multiply(plan, g, device)) return nullptr;
   const Direct& s = plan.shape;
   const double rows = part(s.results, static_cast<double>(round_up(s.results, 4) - s.results));
-  const double direct = pixels_used(s, device) * rows * part(s.taps() * ceil_div(s.results, plan.parts), filling * static_cast<double>(s.stride_h * stride_of(g)));
+  const double direct =
+      pixels_used(s, device) * rows * part(s.taps() * ceil_div(s.results, plan.parts), filling * static_cast<double>(s.stride_h * stride_of(g)));
   return direct < 1.05 * part(s.results, 10) ? "gathering serves many channels" : nullptr;
 }
 
