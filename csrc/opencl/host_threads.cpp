@@ -1,5 +1,6 @@
 #include "opencl/host_threads.h"
 
+#include "opencl/borrowing.h"
 #include "opencl/environment.h"
 #include "opencl/platform.h"
 
@@ -30,20 +31,6 @@ constexpr float share_time = 5e3f;
 constexpr float latest = 20e3f;
 // How long a member spins for the next launch before it sleeps.
 constexpr std::chrono::microseconds spin_time{150};
-// A launch that takes its leader this long should have been noticed by the others.
-constexpr float notice_time = 4e3f;
-// After so many launches in a row of which the first thread has not noticed anything, though it was awake, another library's threads are tried.
-constexpr int starved_launches = 2;
-// Those are asleep when they had nothing to do for this long. When they came too late this often in a row they are not tried for the first of these
-// times, twice as long every further time up to the last.
-constexpr int most_failures = 3;
-constexpr std::chrono::milliseconds borrowed_sleep{2}, least_distrust{10}, most_distrust{1000};
-// Borrowing keeps them awake. After a time of launches without a pause they are given a rest, in which they fall asleep when nobody else uses them: the
-// team's own are better. A team of two runs its launches by the caller alone meanwhile, because its other thread would keep them from spinning to their
-// end. Where they have not fallen asleep after `longest_rest` the time doubles, from the first of these to the second. How they are is asked for every
-// `question_time`.
-constexpr std::chrono::milliseconds least_borrowed{50}, most_borrowed{400}, longest_rest{12};
-constexpr std::chrono::microseconds question_time{300};
 
 }  // namespace
 
@@ -111,8 +98,6 @@ thread_local const bool is_main_thread = platform::thread_id() == platform::proc
 
 }  // namespace
 
-static std::atomic<const HostThreads::Lender*> lender{nullptr};
-
 struct HostThreads::State {
   explicit State(unsigned members) : shares(std::make_unique<Share[]>(members)), others(std::make_unique<Member[]>(members)) {}
 
@@ -131,13 +116,7 @@ struct HostThreads::State {
   std::atomic<Clock::rep> first_ended{0};  // member 0 its last piece of this launch, 0: it had none
   std::atomic<bool> first_in_vain{false};  // member 0 came to this launch and found nothing left
 
-  // Launches by the threads of another library.
-  std::atomic<bool> allowed{false}, borrowing{false};
-  int starved = 0, failures = 0;
-  bool resting = false;
-  Clock::time_point borrowed_since{}, last_borrowed{}, distrusted{};  // distrusted: not to be tried before
-  Clock::time_point resting_since{}, asked{};
-  Clock::duration distrust = least_distrust, borrowed_period = least_borrowed;
+  Borrowing borrowing;
 
   alignas(64) std::atomic<bool> open{false};
   alignas(64) std::atomic<int> inside{0};  // members besides the leader that may be reading the launch
@@ -191,49 +170,6 @@ struct HostThreads::State {
     return any;
   }
 
-  // Whether the first thread, which was awake, did not get to see the launch of a thread of the program that took it so long.
-  void note_starvation(bool awake, float own_time) {
-    const bool missed = others[1].noticed.load(std::memory_order_relaxed) != number;
-    if (!missed || own_time >= notice_time) starved = missed && awake ? starved + 1 : 0;
-    const Lender* from = lender.load();
-    if (starved == 0 || !is_main_thread || !allowed.load(std::memory_order_relaxed) || !from) return;
-    const auto now = Clock::now();
-    if (now < distrusted || resting) return;
-    const bool spinning = !from->spinning || from->spinning();  // since it was called after the launch before
-    if (starved < starved_launches) return;
-    starved = 0;
-    if (!spinning) return;
-    borrowed_period = least_borrowed;
-    borrowed_since = last_borrowed = now;
-    borrowing.store(true, std::memory_order_relaxed);
-  }
-
-  void stop_borrowing(Clock::duration pause) {
-    resting = false;
-    borrowing.store(false, std::memory_order_relaxed);
-    distrusted = Clock::now() + pause;
-  }
-
-  // Whether they are still being left alone.
-  bool rest() {
-    if (!resting) return false;
-    const auto now = Clock::now();
-    const bool paused = now - last_borrowed > borrowed_sleep;
-    last_borrowed = now;
-    if (now - asked >= question_time) {
-      asked = now;
-      if (!lender.load()->spinning()) {
-        stop_borrowing({});
-        return false;
-      }
-    }
-    if (!paused && now - resting_since < longest_rest) return true;
-    resting = false;
-    borrowed_since = now;
-    borrowed_period = std::min<Clock::duration>(2 * borrowed_period, most_borrowed);
-    return false;
-  }
-
   // Sends the other members away from the processor of the leader, who is the caller.
   void make_room() {
     const int here = platform::current_processor();
@@ -253,7 +189,7 @@ struct HostThreads::State {
         pause_thread();
         if (++i % 64) continue;
         self.processor.store(platform::current_processor(), std::memory_order_relaxed);
-        if (Clock::now() > until || borrowing.load(std::memory_order_relaxed)) {
+        if (Clock::now() > until || borrowing.on()) {
           self.asleep.store(true);
           self.launches.wait(seen);
           self.asleep.store(false, std::memory_order_relaxed);
@@ -338,7 +274,10 @@ int32_t HostThreads::run(uint32_t units, std::atomic<float>& unit_time, Piece pi
   // Nothing is left to take; what others have taken is waited for.
   state.open.store(false);
   const auto own_end = Clock::now();
-  if (!state.leader) state.note_starvation(first_awake, nanoseconds(own_end - start));
+  if (!state.leader && is_main_thread) {
+    const bool missed = state.others[1].noticed.load(std::memory_order_relaxed) != state.number;
+    state.borrowing.note_launch(missed, first_awake, nanoseconds(own_end - start));
+  }
   for (int i = 1; state.inside.load() != 0; ++i) {
     pause_thread();
     if (i % 256 == 0) std::this_thread::yield();
@@ -356,55 +295,31 @@ int32_t HostThreads::run(uint32_t units, std::atomic<float>& unit_time, Piece pi
 // The launch that is prepared, by the threads of another library. Returns false, with nothing done, where they are not to be had.
 bool HostThreads::run_borrowed() {
   State& state = *state_;
-  const Lender& from = *lender.load();
-  if (state.rest()) {
-    if (members_ > 2) return false;
+  const Borrowing::By by = state.borrowing.next(members_);
+  if (by == Borrowing::By::team) return false;
+  if (by == Borrowing::By::caller) {
     state.work(0);
     return true;
   }
-  if (!borrows()) return false;
   struct Region {
     State& state;
     std::thread::id caller = std::this_thread::get_id();
     std::atomic<unsigned> others{0};
     std::atomic<bool> helped{false};
   } region{state};
-  const auto start = Clock::now();
-  const bool paused = start - state.last_borrowed > borrowed_sleep, fresh = !paused || (from.spinning && from.spinning());
-  if (paused) state.borrowed_since = start;
   const auto body = [](void* pointer) {
     auto& [state, caller, others, helped] = *static_cast<Region*>(pointer);
     const unsigned member = std::this_thread::get_id() == caller ? 0 : 1 + others.fetch_add(1);
     if (member < state.participants && state.work(member) && member) helped.store(true, std::memory_order_relaxed);
   };
-  const bool done = fresh && from.parallel(body, &region, state.participants);
-  const auto now = state.last_borrowed = Clock::now();
-  if (region.helped) {
-    state.failures = 0;
-    state.distrust = least_distrust;
-    if (now - state.borrowed_since <= state.borrowed_period) return true;
-    if (!from.spinning) state.stop_borrowing(longest_rest);
-    else state.resting = true, state.resting_since = state.asked = now, from.spinning();
-    return true;
-  }
-  if (done && ++state.failures < most_failures) return true;
-  state.failures = 0;
-  state.borrowing.store(false, std::memory_order_relaxed);
-  if (fresh) {
-    state.distrusted = now + state.distrust;
-    state.distrust = std::min<Clock::duration>(2 * state.distrust, most_distrust);
-  }
-  return done;
+  return state.borrowing.run(body, &region, state.participants, region.helped);
 }
 
-void HostThreads::set_lender(const Lender& given) { lender.store(given.parallel ? new Lender(given) : nullptr); }
+void HostThreads::set_lender(const Lender& given) { Borrowing::set_lender(given); }
 
-bool HostThreads::borrows() const { return state_->borrowing.load(std::memory_order_relaxed) && is_main_thread; }
+bool HostThreads::borrows() const { return state_->borrowing.on() && is_main_thread; }
 
-void HostThreads::allow_borrowing(bool allowed) {
-  state_->allowed.store(allowed, std::memory_order_relaxed);
-  if (!allowed && state_->borrowing.load(std::memory_order_relaxed)) state_->stop_borrowing(longest_rest);
-}
+void HostThreads::allow_borrowing(bool allowed) { state_->borrowing.allow(allowed); }
 
 bool HostThreads::assist() {
   State& state = *state_;
