@@ -157,7 +157,7 @@ GROUP_KERNEL void conv_last_gather(TENSOR(const T, input), TENSOR(const T, w), T
 GROUP_KERNEL void conv_last_gradient(TENSOR(const T, input), TENSOR(const T, output), TENSOR(float, dw), const GatherShape s, int groups, int share) {
   OPEN(const T, input); OPEN(const T, output); OPEN(float, dw);
   DECLARE_STAGES
-  const int item = get_local_id(0), group = get_group_id(2) % groups, part = get_group_id(2) / groups;
+  const int item = get_local_id(0), layer = get_group_id(2), part = layer / groups, group = layer - part * groups;
   const int size = s.in_channels * taps_of(s), plane = pixels_of(s), o0 = get_group_id(1) * TILE_M, k0 = get_group_id(0) * TILE_N;
   const int rows = s.out_channels - o0, begin = part * share, end = min(begin + share, s.batch * plane);
   const long all_in = (long)groups * s.in_channels, all_out = (long)groups * s.out_channels;

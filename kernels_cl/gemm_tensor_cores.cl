@@ -35,6 +35,14 @@
 #include "common/tensor_cores.clh"
 #define GROUP_KERNEL __kernel __attribute__((reqd_work_group_size(GROUP_ITEMS, 1, 1)))
 
+// (column, row) of the group's tile: groups that run together take tiles of BAND rows, column by column, so that they share operands in the L2 cache.
+#define BAND 8
+inline uint2 tile_of_group() {
+  const uint columns = get_num_groups(0), id = (uint)get_group_id(1) * columns + (uint)get_group_id(0);
+  const uint first = id / (BAND * columns) * BAND, rows = min((uint)BAND, (uint)get_num_groups(1) - first), at = id - first * columns;
+  return (uint2)(at / rows, first + at % rows);
+}
+
 #define OPEN_TILE                                                                                   \
   OPEN(const storage_t, a);                                                                         \
   OPEN(const storage_t, b);                                                                         \
@@ -42,20 +50,21 @@
   OPEN(const result_t, d);                                                                          \
   OPEN(T, partial);                                                                                 \
   const int item = get_local_id(0);                                                                 \
-  const long batch = get_group_id(2) / plan.slices, slice = get_group_id(2) % plan.slices;          \
-  const long m0 = (long)get_group_id(1) * TILE_M, n0 = (long)get_group_id(0) * TILE_N;              \
+  const uint layer = get_group_id(2), batch = layer / plan.slices, slice = layer % plan.slices;     \
+  const uint2 tile = tile_of_group();                                                               \
+  const long m0 = (long)tile.y * TILE_M, n0 = (long)tile.x * TILE_N;                                \
   const int rows = min((long)TILE_M, p.m - m0), columns = min((long)TILE_N, p.n - n0);              \
   const long start = slice * plan.slice, steps = max(0L, min(plan.slice, p.k - start));             \
-  const long outer = batch / plan.inner, inner = batch - outer * plan.inner;                        \
+  const long outer = batch / (uint)plan.inner, inner = batch - outer * plan.inner;                  \
   a += outer * plan.a_outer + inner * p.a_batch + m0 * p.a_row + start * p.a_column;                \
-  b += outer * plan.b_outer + inner / plan.b_group * p.b_batch + n0 * p.b_column + start * p.b_row; \
+  b += outer * plan.b_outer + (uint)inner / plan.b_group * p.b_batch + n0 * p.b_column + start * p.b_row; \
   float sum[BLOCKS_M][BLOCKS_N][4];                                                                 \
   EACH_SUM(i, j, e) sum[i][j][e] = 0;
 
 #define CLOSE_TILE                                                                 \
   c += outer * plan.c_outer + inner * p.c_batch;                                   \
   d += outer * plan.c_outer + inner * p.d_batch;                                   \
-  partial += (slice * plan.batch + batch) * p.m * p.n;                             \
+  partial += ((long)slice * plan.batch + batch) * p.m * p.n;                       \
   EACH_SUM(i, j, e) {                                                              \
     const int row = SUM_ROW(item, i, e), column = SUM_COLUMN(item, j, e);          \
     if (row < rows && column < columns) {                                          \

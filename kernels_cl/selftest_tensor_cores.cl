@@ -28,7 +28,8 @@ inline void stage_unit(__local uint* slab, __global const uint* from, int u, int
 }
 
 __kernel __attribute__((reqd_work_group_size(GROUP_ITEMS, 1, 1))) void multiply_tile(TENSOR(uint, x)) {
-  __local uint slab_a[SLAB_SIZE(LAYOUT_A, TILE_M)] __attribute__((aligned(16))), slab_b[SLAB_SIZE(LAYOUT_B, TILE_N)] __attribute__((aligned(16)));
+  __local uint slab_a[SLAB_SIZE(LAYOUT_A, TILE_M)] __attribute__((aligned(SLAB_ALIGNMENT)));
+  __local uint slab_b[SLAB_SIZE(LAYOUT_B, TILE_N)] __attribute__((aligned(SLAB_ALIGNMENT)));
   __local uint copied[4] __attribute__((aligned(16)));
   OPEN(uint, x);
   const int item = get_local_id(0);
@@ -40,10 +41,12 @@ __kernel __attribute__((reqd_work_group_size(GROUP_ITEMS, 1, 1))) void multiply_
   if (item == 0) COPY_CHUNK(copied, x, 1);
   END_OF_COPIES;
   WAIT_FOR_COPIES(0);
+  SLABS_ARE_WRITTEN;
   barrier(CLK_LOCAL_MEM_FENCE);
   float sum[BLOCKS_M][BLOCKS_N][4];
   EACH_SUM(i, j, e) sum[i][j][e] = 0;
   multiply_slabs(sum, slab_a, slab_b, item);
+  WAIT_FOR_PRODUCTS;
   const int same = copied[0] == x[0] && copied[1] == x[1] && copied[2] == x[2] && copied[3] == x[3];
   EACH_SUM(i, j, e) x[2 * UNITS * 64 + SUM_ROW(item, i, e) * 64 + SUM_COLUMN(item, j, e)] = as_uint(same ? sum[i][j][e] : NAN);
 }

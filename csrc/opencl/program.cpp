@@ -8,6 +8,7 @@
 #include "opencl/platform.h"
 #include "opencl/program_build.h"
 #include "opencl/program_cache.h"
+#include "opencl/ptx_target.h"
 
 #include <chrono>
 #include <cinttypes>
@@ -165,6 +166,7 @@ cl_program compile_program(const ProgramRequest& request) {
   check(code, "clCreateProgramWithSource");
   cl_device_id id = device->id();
   code = clBuildProgram(program, 1, &id, options.c_str(), nullptr, nullptr);
+  if (const std::string target = ptx_target(source); code == CL_SUCCESS && !target.empty()) code = compile_for(program, *device, options, target);
   if (code != CL_SUCCESS) {
     const std::string log = build_log(program, id);
     const std::string path = dump(environment::get("TORCH_OCL_DUMP_SOURCE").value_or(program_cache::folder() + "/failed"), file, key, source);

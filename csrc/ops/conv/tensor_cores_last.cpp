@@ -19,16 +19,21 @@ bool is_exact(DType type) { return type == DType::float32 && !allows_tf32(Tf32::
 
 enum class Program { gather, gradient };
 
+bool uses_warpgroups(const Device& device, DType type, Program program) {
+  return (type != DType::float32 || (program == Program::gather && !is_exact(type))) && has_warpgroups(device);
+}
 // Along n. Two read less of local memory but leave half as many warps to a unit: on an H100 the gather of single products was quicker for it, the
 // gradient was not.
 int warps_n(DType type, Program program) { return program == Program::gather && !is_exact(type) ? 2 : 4; }
-size_t group_items(DType type, Program program) { return static_cast<size_t>(warps_n(type, program)) * 64; }
+size_t group_items(const Device& device, DType type, Program program) {
+  return uses_warpgroups(device, type, program) ? 256 : static_cast<size_t>(warps_n(type, program)) * 64;
+}
 
 Kernel& specialise(KernelSite& site, Device& device, DType type, ProductTile tile, Program program) {
   const bool exact = is_exact(type), gradient = program == Program::gradient;
   return site.get(device, Variant().add(type).add(exact, 1).add(tile.m == 128, 1).add(tile.n == 128, 1).add(gradient, 1), [&] {
     Defines defines;
-    add_tensor_core_defines(defines.add("DTYPE", name_of(type)).add("EXACT", exact));
+    add_tensor_core_defines(defines.add("DTYPE", name_of(type)).add("EXACT", exact), uses_warpgroups(device, type, program));
     // two groups of eight warps to a unit; the gradient of float32 needs more registers
     if (gradient != exact) defines.add("MOST_REGISTERS", 128);
     return defines.add("TILE_M", tile.m).add("TILE_N", tile.n).add("WARPS_N", warps_n(type, program)).add("GRADIENT", gradient);
@@ -105,8 +110,8 @@ void gather(Queue& queue, const ConvProblem& p, const Part& part, const void* x,
   bool in_place = true;
   for (int d = 0; d < 3; ++d) in_place = in_place && target.first[d] == 0 && target.step[d] == 1 && target.size[d] == g.shape.output[d];
   launch(queue, specialise(site, queue.device(), p.dtype, tile, Program::gather),
-         Range(ceil_div(g.shape.out_channels, tile.n) * group_items(p.dtype, Program::gather), ceil_div(pixels, tile.m), g.groups),
-         Range(group_items(p.dtype, Program::gather), 1, 1), x, packed.data(), bias, y, g.shape, target, static_cast<int32_t>(g.groups),
+         Range(ceil_div(g.shape.out_channels, tile.n) * group_items(queue.device(), p.dtype, Program::gather), ceil_div(pixels, tile.m), g.groups),
+         Range(group_items(queue.device(), p.dtype, Program::gather), 1, 1), x, packed.data(), bias, y, g.shape, target, static_cast<int32_t>(g.groups),
          int32_t{bias != nullptr}, int32_t{in_place});
 }
 
@@ -132,8 +137,8 @@ void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, 
   ChannelsLast x(queue, p, t.x, p.in_channels, p.in_pixels(), false), y(queue, p, t.y, p.out_channels, p.out_pixels(), false);
   Workspace sums(queue, static_cast<size_t>(s.parts * p.w_numel()) * sizeof(float));
   launch(queue, specialise(site, device, p.dtype, tile, Program::gradient),
-         Range(ceil_div(g.depth(), tile.n) * group_items(p.dtype, Program::gradient), ceil_div(g.shape.out_channels, tile.m), g.groups * s.parts),
-         Range(group_items(p.dtype, Program::gradient), 1, 1), x.data(), y.data(), sums.data(), g.shape, static_cast<int32_t>(g.groups),
+         Range(ceil_div(g.depth(), tile.n) * group_items(device, p.dtype, Program::gradient), ceil_div(g.shape.out_channels, tile.m), g.groups * s.parts),
+         Range(group_items(device, p.dtype, Program::gradient), 1, 1), x.data(), y.data(), sums.data(), g.shape, static_cast<int32_t>(g.groups),
          static_cast<int32_t>(s.pixels));
   launch(queue, specialise(finish_site, device, p.dtype, tile, Program::gradient), Range(round_up(p.w_numel(), 64)), Range(64), sums.data(), t.w,
          p.w_numel(), static_cast<int32_t>(p.in_per_group()), static_cast<int32_t>(p.taps()), static_cast<int32_t>(s.parts));

@@ -53,13 +53,14 @@ void run_planned(Queue& queue, const GemmProblem& p, const GemmOperands& o, cons
   static KernelSite site("gemm_tensor_cores.cl", "gemm_tensor_cores");
   const Access a = access_of(o.a, p, {p.a[0], plan.a_outer}, p.a[1], p.a[2], p.m), b = access_of(o.b, p, {p.b[0], plan.b_outer}, p.b[2], p.b[1], p.n);
   const bool exact = p.dtype == DType::float32 && !allows_tf32(p.rounding), chunks = a.chunks && b.chunks;
+  const bool warpgroups = chunks && !exact && (p.dtype != DType::float32 || (a.along_k && b.along_k)) && has_warpgroups(queue.device());
   const Variant variant =
       Variant().add(p.dtype).add(out).add(exact, 1).add(tile.m == 128, 1).add(tile.n == 128, 1).add(a.along_k, 1).add(b.along_k, 1).add(chunks, 1);
   Kernel& kernel = site.get(queue.device(), variant, [&] {
     Defines defines;
     dtype(defines, "DTYPE", p.dtype);
     dtype(defines, "OUT_DTYPE", out);
-    add_tensor_core_defines(defines);
+    add_tensor_core_defines(defines, warpgroups);
     if (chunks && !exact)
       defines.add("MOST_REGISTERS", 128);  // two groups to a unit; three products have enough to do with one, and no registers to spare
     defines.add("EXACT", exact).add("TILE_M", tile.m).add("TILE_N", tile.n).add("WARPS_N", warps);
