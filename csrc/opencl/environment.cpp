@@ -28,7 +28,7 @@ static constexpr Variable variables[] = {
     {"TORCH_OCL_TUNE", "0", "1 measures the algorithms of every new gemm and convolution problem once and keeps the quickest (torch.backends.ocl.benchmark)"},
     {"TORCH_OCL_TUNE_BUDGET", "1000", "milliseconds to spend on measuring one problem"},
     {"TORCH_OCL_BFLOAT16_PAIRS", "by self-test", "0 forbids the processor's own products of bfloat16 in gemm and convolutions on CPU runtimes, 1 takes them also where float32 multiplies faster, emulate runs their kernels in plain OpenCL C"},
-    {"TORCH_OCL_TENSOR_CORES", "by self-test", "0 forbids products on the tensor cores of NVIDIA's GPUs, emulate runs their kernels in plain OpenCL C on devices with simt kernels"},
+    {"TORCH_OCL_TENSOR_CORES", "by self-test", "0 forbids products on the tensor cores of NVIDIA's GPUs, mma those by warpgroups; emulate and emulate_warpgroups run these kernels in plain OpenCL C on devices with simt kernels"},
     {"TORCH_OCL_VECTOR_FLOATS", "as the driver says", "floats in a vector register of a CPU: 16 or more compiles register tiles for AVX-512, fewer for AVX2 and others"},
     {"TORCH_OCL_WINOGRAD", "1", "0 forbids Winograd F(4x4) convolutions (torch.backends.ocl.winograd)"},
 };

@@ -4,6 +4,7 @@
 #include "opencl/float_atomics.h"
 #include "opencl/prefetch.h"
 #include "opencl/program_cache.h"
+#include "opencl/ptx_target.h"
 #include "opencl/selftest.h"
 
 #include <signal.h>
@@ -185,6 +186,15 @@ TEST(Program, BuildErrorCarriesLogAndSourcePath) {
   } catch (const BuildError& error) {
     EXPECT_NE(std::string(error.what()).find("source: /"), std::string::npos) << error.what();
   }
+}
+
+TEST(PtxTarget, TheTextNamesItAndOpensItsComments) {
+  EXPECT_EQ(ptx_target("#define A 1\n#define PTX_TARGET sm_90a\n#define B 2\n"), "sm_90a");
+  EXPECT_EQ(ptx_target("#define TARGET sm_90a\n"), "");
+  const std::string ptx = ".version 9.0\n.target sm_90, texmode_independent\n//sm_90a: one;\n// two\n//sm_90: three;\n//sm_90a: {four; //sm_90a: five;}\n";
+  EXPECT_EQ(retargeted(ptx, "sm_90a"),
+            ".version 9.0\n.target sm_90a, texmode_independent\none;\n// two\n//sm_90: three;\n{four; five;}\n");
+  EXPECT_EQ(retargeted("\x7f" "ELF", "sm_90a"), "");
 }
 
 TEST(ProgramCache, IgnoresDamagedFiles) {

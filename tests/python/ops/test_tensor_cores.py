@@ -15,16 +15,17 @@ PRODUCTS = [(96, 72, 128), (65, 33, 77)]
 EXACT, TF32 = 2e-6, (1e-4, 2e-3)
 
 
-@pytest.fixture(scope="module")
-def answer():
+@pytest.fixture(scope="module", params=["by warps", "by warpgroups"])
+def answer(request):
     facts = torch.ocl.get_device_properties()
+    warps = request.param == "by warps"
     if facts.is_gpu:
         if not facts.tensor_cores:
             pytest.skip("the device has none")
-        return answer_of(__file__)
+        return answer_of(__file__, TORCH_OCL_TENSOR_CORES="mma" if warps else "1")
     if facts.platform_name == "Portable Computing Language":
         pytest.skip("PoCL takes minutes to compile work-groups with barriers in loops")
-    return answer_of(__file__, TORCH_OCL_TENSOR_CORES="emulate", TORCH_OCL_KERNEL_STYLE="simt")
+    return answer_of(__file__, TORCH_OCL_TENSOR_CORES="emulate" if warps else "emulate_warpgroups", TORCH_OCL_KERNEL_STYLE="simt")
 
 
 def test_they_are_used(answer):
