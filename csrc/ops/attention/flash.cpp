@@ -1,0 +1,67 @@
+#include "ops/attention/flash.h"
+
+#include "opencl/environment.h"
+#include "opencl/tensor_cores.h"
+
+#include <algorithm>
+
+namespace ocl::ops::attention_detail {
+namespace {
+
+constexpr int64_t warps = 4, widest = 128;
+
+bool allowed() {
+  static const bool yes = environment::get("TORCH_OCL_ATTENTION") != "products";
+  return yes;
+}
+
+// Whether rows come in whole chunks of 16 bytes.
+bool in_chunks(const TensorView& t) {
+  bool whole = t.size(3) % 8 == 0 && reinterpret_cast<uintptr_t>(t.data) % 16 == 0;
+  for (int d = 0; d < 3; ++d) whole &= t.size(d) == 1 || t.stride(d) % 8 == 0;
+  return whole;
+}
+
+int64_t tile_width(const Problem& p) { return round_up(std::max(p.width, p.value_width), 16); }
+
+// Two blocks of 16 rows to a warp read half as much from local memory, but need registers, and rows enough for all compute units.
+int64_t row_blocks(const Device& device, const Problem& p) {
+  const int64_t groups = p.batch * p.heads * ceil_div(int64_t{p.length}, 2 * 16 * warps);
+  return tile_width(p) <= 64 && p.length > 16 * warps && groups >= device.capabilities().compute_units ? 2 : 1;
+}
+
+Kernel& kernel(KernelSite& site, Device& device, DType type, const Problem& p, int64_t blocks, bool bias, const AttentionOptions& options) {
+  const int64_t width = tile_width(p);
+  const bool dropout = options.dropout > 0;
+  return site.get(device, Variant().add(type).add(width / 16, 4).add(blocks, 2).add(bias, 1).add(dropout, 1), [&] {
+    Defines defines;
+    dtype(defines, "X_DTYPE", type);
+    add_tensor_core_defines(defines);
+    return defines.add("WIDTH", width).add("ROW_BLOCKS", blocks).add("BIAS", bias).add("DROPOUT", dropout);
+  });
+}
+
+}  // namespace
+
+const char* flash_refuses(const Device& device, const Problem& p, std::initializer_list<const TensorView*> rows) {
+  if (!allowed()) return "switched off by TORCH_OCL_ATTENTION";
+  if (!is_half((*rows.begin())->dtype)) return "half types only";
+  if (p.width > widest || p.value_width > widest) return "needs at most 128 features per head";
+  if (!(p.scale > 0)) return "needs a positive scale";
+  if (!std::all_of(rows.begin(), rows.end(), [](const TensorView* t) { return in_chunks(*t); })) return "needs rows of whole chunks of 16 bytes";
+  return has_tensor_cores(device) ? nullptr : "no tensor cores";
+}
+
+void forward_flash(Queue& queue, const Problem& p, const TensorView& q, const TensorView& k, const TensorView& v, const TensorView& bias,
+                   const TensorView& out, const TensorView& lse, const AttentionOptions& options) {
+  static KernelSite site("attention_flash.cl", "attention_forward");
+  Device& device = queue.device();
+  const int64_t blocks = row_blocks(device, p), items = warps * 32;
+  const TensorView mask = bias ? bias : no_bias();
+  launch(queue, kernel(site, device, q.dtype, p, blocks, bool(bias), options),
+         Range(static_cast<size_t>(ceil_div(int64_t{p.length}, blocks * 16 * warps) * items), static_cast<size_t>(p.batch * p.heads)),
+         Range(static_cast<size_t>(items), 1), q.data, k.data, v.data, mask.data, out.data, lse.data, STRIDES_OF(q), STRIDES_OF(k), STRIDES_OF(v),
+         STRIDES_OF(mask), STRIDES_OF(out), SHAPE_OF(p, options));
+}
+
+}  // namespace ocl::ops::attention_detail
