@@ -10,24 +10,10 @@
 #endif
 #define WARPS 4
 #define STAGES (WIDTH <= 112 ? 3 : 2)  // 48 KiB at most; query rows pass through the stages behind the first
+#define OWN_KEYS 0
+#define COLUMNS 64
 #include "common/attention_flash.clh"
-
-// Scores in units of log2 e, where there is a bias; -inf for keys that the row does not see.
-static inline void mask_scores(float s[BLOCK / 8][4], __global const DATA* bias, long bias_row, float scale, int row, int start, int length, int keys,
-                               int causal, int lane) {
-  UNROLL for (int h = 0; h < 2; h++) {
-    const int r = row + SUM_ROW(lane, 2 * h), limit = causal ? MIN_OF(keys, r + 1) : keys;
-    UNROLL for (int j = 0; j < BLOCK / 8; j++)
-      UNROLL for (int e = 2 * h; e < 2 * h + 2; e++) {
-        const int key = start + SUM_COLUMN(lane, j, e);
-#if BIAS
-        const float added = r < length && key < limit ? LOAD(X_DTYPE, float32, bias + r * bias_row, key) : -INFINITY;
-        s[j][e] = fma(s[j][e], scale, added * LOG2_E);
-#endif
-        if (key >= limit) s[j][e] = -INFINITY;
-      }
-  }
-}
+#define TILE (BLOCK * PITCH)  // elements
 
 // Scores become powers of two of factor * (score - largest); what was summed with a smaller maximum shrinks. total: of the lane's columns only.
 static inline void softmax_step(float s[BLOCK / 8][4], float sums[WIDTH / 8][4], float largest[2], float total[2], float factor, __local uint* exchange) {
@@ -109,15 +95,15 @@ GROUP_KERNEL void attention_forward(TENSOR(const DATA, q), TENSOR(const DATA, k)
     NEXT_TILE(t);
     multiply_transposed(s, query, STAGE(t), lane, exchange);
     UNROLL for (int i = 0; i < ROW_BLOCKS; i++) {
-      if (BIAS || start + BLOCK > (causal ? MIN_OF(keys, row + 1) : keys))
-        mask_scores(s[i], bias + (BIAS ? b * bias_batch + h * bias_head : 0), bias_row, factor, row + 16 * i, start, length, keys, causal, lane);
+      if (BIAS || !all_seen(row, start, length, keys, causal))
+        mask_scores(s[i], HEAD_BIAS, bias_row, factor, row + 16 * i, start, length, keys, causal, lane);
       softmax_step(s[i], sums[i], largest[i], total[i], BIAS ? 1 : factor, exchange);
 #if DROPOUT
       UNROLL for (int h = 0; h < 2; h++) { DROP_ROW(s[i], h, row + 16 * i + SUM_ROW(lane, 2 * h), start) }
 #endif
     }
     NEXT_TILE(t + 1);
-    multiply_tile(sums, s, STAGE(t + 1), lane, exchange);
+    multiply_rows(sums, s, STAGE(t + 1), lane, exchange);
   }
   barrier(CLK_LOCAL_MEM_FENCE);
   UNROLL for (int i = 0; i < ROW_BLOCKS; i++) {

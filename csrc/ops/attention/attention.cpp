@@ -98,11 +98,13 @@ void attention_backward(Queue& queue, const TensorView& q, const TensorView& k, 
   const auto pitch = static_cast<int32_t>(attention_query_pitch(p.width));
   check(dq.dtype == DType::float32 && dq.size(3) == pitch && dq.numel() == p.batch * p.heads * p.length * pitch, "workspace does not match", dq, q);
   check(dout.dtype == q.dtype && (dout.stride(3) == 1 || p.value_width == 1), "gradient needs a dense last dimension", dout, q);
-  const float zero = 0;
-  queue.fill(dq.data, &zero, sizeof zero, static_cast<size_t>(dq.numel()) * sizeof zero);
   const size_t heads = static_cast<size_t>(p.batch * p.heads), rows = static_cast<size_t>(p.length), keys = static_cast<size_t>(p.keys);
   const bool dropped = options.dropout > 0;
   Workspace delta(queue, heads * rows * sizeof(float));
+  if (!attention_detail::flash_refuses(device, p, {&q, &k, &v, &out, &dout, &dk, &dv}))
+    return attention_detail::backward_flash(queue, p, q, k, v, bias, out, dout, lse, delta.data(), dq, dk, dv, options);
+  const float zero = 0;
+  queue.fill(dq.data, &zero, sizeof zero, static_cast<size_t>(dq.numel()) * sizeof zero);
   static KernelSite delta_fat("attention.cl", "attention_delta"), delta_simt("attention_simt.cl", "attention_delta");
   const Range local = device.fat() ? Range(1, 1) : Range(block, 1);
   launch(queue, kernel(delta_fat, delta_simt, device, "BACKWARD", q.dtype, p, bool(bias), dropped),

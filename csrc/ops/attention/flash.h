@@ -1,4 +1,4 @@
-// Attention on tensor cores without storing scores (kernels_cl/attention_flash.cl), for the half types.
+// Attention on tensor cores without storing scores (kernels_cl/attention_flash.cl, attention_flash_backward.cl), for the half types.
 #pragma once
 
 #include "ops/attention/problem.h"
@@ -11,5 +11,9 @@ namespace ocl::ops::attention_detail {
 const char* flash_refuses(const Device& device, const Problem& p, std::initializer_list<const TensorView*> rows);
 void forward_flash(Queue& queue, const Problem& p, const TensorView& q, const TensorView& k, const TensorView& v, const TensorView& bias,
                    const TensorView& out, const TensorView& lse, const AttentionOptions& options);
+// delta: float32 [B, Hq, L] workspace; dq need not be zero.
+void backward_flash(Queue& queue, const Problem& p, const TensorView& q, const TensorView& k, const TensorView& v, const TensorView& bias,
+                    const TensorView& out, const TensorView& dout, const TensorView& lse, void* delta, const TensorView& dq, const TensorView& dk,
+                    const TensorView& dv, const AttentionOptions& options);
 
 }  // namespace ocl::ops::attention_detail
