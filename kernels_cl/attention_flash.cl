@@ -1,6 +1,6 @@
-// Scaled dot-product attention on tensor cores for the half types, without storing scores (Dao 2023, "FlashAttention-2"): a warp keeps WARP_ROWS
+// Scaled dot-product attention on tensor cores, without storing scores (Dao 2023, "FlashAttention-2"): a warp keeps WARP_ROWS
 // query rows, their scores with 64 keys and their sums in registers; the scores' fragments are those of the weights. Contract: common/attention.clh, and:
-// rows of q, k, v and out begin at multiples of 16 bytes, E and F are multiples of eight, scale > 0. Exponentials are powers of two.
+// rows of q, k, v and out are whole chunks of 16 bytes, scale > 0. Exponentials are powers of two.
 // Tiles of keys and values take turns in a ring of STAGES: tile 2 j keys, 2 j + 1 values from row 64 j on. While one is used the next are on their way.
 // Grid of groups: (ceil(L / ROWS), B Hq), the longest first when causal.
 #ifndef X_DTYPE
@@ -9,11 +9,11 @@
 #define ROW_BLOCKS 2
 #endif
 #define WARPS 4
-#define STAGES (WIDTH <= 112 ? 3 : 2)  // 48 KiB at most; query rows pass through the stages behind the first
 #define OWN_KEYS 0
 #define COLUMNS 64
 #include "common/attention_flash.clh"
-#define TILE (BLOCK * PITCH)  // elements
+#define TILE (BLOCK * PITCH)
+#define STAGES (3 * TILE * 4 / PER_UNIT <= LOCAL_BYTES ? 3 : 2)  // query rows pass through those behind the first
 
 // Scores become powers of two of factor * (score - largest); what was summed with a smaller maximum shrinks. total: of the lane's columns only.
 static inline void softmax_step(float s[BLOCK / 8][4], float sums[WIDTH / 8][4], float largest[2], float total[2], float factor, __local uint* exchange) {
@@ -72,7 +72,7 @@ GROUP_KERNEL void attention_forward(TENSOR(const DATA, q), TENSOR(const DATA, k)
   const float factor = scale * LOG2_E;
   __global const DATA* key_rows = ROWS_OF(k, b, hk);
   __global const DATA* value_rows = ROWS_OF(v, b, hk);
-  uint query[ROW_BLOCKS][WIDTH / 16][4];
+  uint query[ROW_BLOCKS][WIDTH / FRAGMENT_K][4];
   float sums[ROW_BLOCKS][WIDTH / 8][4], largest[ROW_BLOCKS][2], total[ROW_BLOCKS][2];
   copy_rows(tiles + TILE, ROWS_OF(q, b, h), q_row, first, ROWS, length, width, item);
   COPY_TILE(0);
@@ -86,9 +86,9 @@ GROUP_KERNEL void attention_forward(TENSOR(const DATA, q), TENSOR(const DATA, k)
     total[i][0] = total[i][1] = 0;
   }
   barrier(CLK_LOCAL_MEM_FENCE);
-#if WIDTH <= 112
-  COPY_TILE(1);
-#endif
+  if (STAGES == 3) {
+    COPY_TILE(1);
+  }
   for (int t = 0; t < steps; t += 2) {
     float s[ROW_BLOCKS][BLOCK / 8][4];
     const int start = t * (BLOCK / 2);

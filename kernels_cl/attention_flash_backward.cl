@@ -1,4 +1,4 @@
-// Gradients of attention on tensor cores for the half types, without storing scores (Dao 2023, "FlashAttention-2"): they are made again, a few columns at
+// Gradients of attention on tensor cores, without storing scores (Dao 2023, "FlashAttention-2"): they are made again, a few columns at
 // a time, from q, k and lse. Contract: common/attention.clh and attention_flash.cl. A group has 64 own rows, and tiles of TILE_ROWS others come by:
 //   attention_backward_query (OWN_KEYS 0)   own q and dout, tiles of k and v:    delta = sum of out * dout; dq
 //   attention_backward_key   (OWN_KEYS 1)   own k and v, tiles of q and dout of every query head of the key head: dk, dv. Needs delta.
@@ -16,12 +16,10 @@
 #else
 #define COLUMNS 16
 #endif
-#if WIDTH <= 80  // two pairs of tiles in 48 KiB
-#define TILE_ROWS 64
-#else
-#define TILE_ROWS 32
-#endif
 #include "common/attention_flash.clh"
+
+#define KEPT_BYTES 1024
+#define TILE_ROWS (4 * BLOCK * PITCH * 4 / PER_UNIT + KEPT_BYTES <= LOCAL_BYTES ? 64 : 32)
 
 #define STAGE(t) (tiles + (t) % 2 * (2 * TILE_ROWS * PITCH))
 #define DECLARE_TILES __local DATA tiles[4 * TILE_ROWS * PITCH] __attribute__((aligned(16)));
@@ -49,7 +47,7 @@ static inline void load_queries(float lse2[QUERY_VALUES], float deltas[QUERY_VAL
 
 // Which elements of P dropout keeps, of `count` queries and the 64 keys of a block: bit i of [query][r] is key 16 i + r.
 #if DROPOUT
-#define DECLARE_KEPT __local uchar kept[BLOCK * 16];
+#define DECLARE_KEPT __local uchar kept[KEPT_BYTES];
 static inline void find_kept(__local uchar* kept, int count, int query, int block, ulong seed, ulong offset, uint threshold, int bh, int length, int keys,
                              int item) {
   for (int i = item; i < count * 16; i += GROUP_ITEMS) {
@@ -102,7 +100,7 @@ static inline void make_gradients(float weights[COLUMNS / 8][4], float gradients
   DECLARE_KEPT                                                                                                        \
   const int item = get_local_id(0), lane = item % WARP_ITEMS, warp_row = item / WARP_ITEMS * WARP_ROWS;               \
   const float factor = scale * LOG2_E;                                                                                \
-  uint own0[1][WIDTH / 16][4], own1[1][WIDTH / 16][4];                                                                \
+  uint own0[1][WIDTH / FRAGMENT_K][4], own1[1][WIDTH / FRAGMENT_K][4];                                                                \
   float lse2[QUERY_VALUES], deltas[QUERY_VALUES];
 // Fragments of the own rows of two operands, which pass through the tiles.
 #define LOAD_OWN(x, x_row, width_x, y, y_row, width_y, end)                                  \
@@ -134,12 +132,12 @@ static inline void make_gradients(float weights[COLUMNS / 8][4], float gradients
   END_OF_COPIES
 
 // Sum of out * dout of a row of the lane; grad: fragments of dout.
-static inline float row_delta(uint grad[WIDTH / 16][4], __global const DATA* out_row, int width, int h, int lane, __local uint* exchange) {
+static inline float row_delta(uint grad[WIDTH / FRAGMENT_K][4], __global const DATA* out_row, int width, int h, int lane, __local uint* exchange) {
   float sum = 0;
-  UNROLL for (int k = 0; k < WIDTH / 8; k++) {
-    const int e = k * 8 + lane % 4 * 2;
-    const uint x = e < width ? *(__global const uint*)(out_row + e) : 0, y = grad[k / 2][h + k % 2 * 2];
-    sum = fma(half_of_unit(x, 0), half_of_unit(y, 0), fma(half_of_unit(x, 1), half_of_unit(y, 1), sum));
+  UNROLL for (int i = 0; i < CHUNKS; i++) {
+    const int e = i * CHUNK + lane % 4 * PER_UNIT;
+    const uint x = e < width ? *(__global const uint*)(out_row + e) : 0, y = grad[i / 2][h + i % 2 * 2];
+    UNROLL for (int part = 0; part < PER_UNIT; part++) sum = fma(part_of_unit(x, part), part_of_unit(y, part), sum);
   }
   return quad_sum(sum, exchange);
 }

@@ -1,4 +1,4 @@
-// Attention on tensor cores without storing scores (kernels_cl/attention_flash.cl, attention_flash_backward.cl), for the half types.
+// Attention on tensor cores without storing scores (kernels_cl/attention_flash.cl, attention_flash_backward.cl).
 #pragma once
 
 #include "ops/attention/problem.h"
