@@ -16,7 +16,7 @@
 #define STAGES (3 * TILE * 4 / PER_UNIT <= LOCAL_BYTES ? 3 : 2)  // query rows pass through those behind the first
 
 // Scores become powers of two of factor * (score - largest); what was summed with a smaller maximum shrinks. total: of the lane's columns only.
-static inline void softmax_step(float s[BLOCK / 8][4], float sums[WIDTH / 8][4], float largest[2], float total[2], float factor, __local uint* exchange) {
+INLINE void softmax_step(float s[BLOCK / 8][4], float sums[WIDTH / 8][4], float largest[2], float total[2], float factor, __local uint* exchange) {
   UNROLL for (int h = 0; h < 2; h++) {
     float top = largest[h];
     UNROLL for (int j = 0; j < BLOCK / 8; j++) top = fmax(top, fmax(s[j][2 * h], s[j][2 * h + 1]));

@@ -11,11 +11,7 @@
 #endif
 #define WARPS 4
 #define ROW_BLOCKS 1
-#if WIDTH <= 64 && !OWN_KEYS
-#define COLUMNS 32
-#else
-#define COLUMNS 16
-#endif
+#define COLUMNS (WIDTH <= 64 && !OWN_KEYS && !IS_WORD ? 32 : 16)
 #include "common/attention_flash.clh"
 
 #define KEPT_BYTES 1024
@@ -36,7 +32,7 @@
 #define OF_QUERY(x, j, e) (x)[(e) / 2]
 #endif
 // lse in units of log2 e and delta of these queries, of one head; nothing is left of a query that does not exist.
-static inline void load_queries(float lse2[QUERY_VALUES], float deltas[QUERY_VALUES], __global const float* lse, __global const float* delta, int first,
+INLINE void load_queries(float lse2[QUERY_VALUES], float deltas[QUERY_VALUES], __global const float* lse, __global const float* delta, int first,
                                 int length, int lane) {
   UNROLL for (int i = 0; i < QUERY_VALUES; i++) {
     const int query = first + (OWN_KEYS ? SUM_COLUMN(lane, i / 2, i) : SUM_ROW(lane, 2 * i));
@@ -48,7 +44,7 @@ static inline void load_queries(float lse2[QUERY_VALUES], float deltas[QUERY_VAL
 // Which elements of P dropout keeps, of `count` queries and the 64 keys of a block: bit i of [query][r] is key 16 i + r.
 #if DROPOUT
 #define DECLARE_KEPT __local uchar kept[KEPT_BYTES];
-static inline void find_kept(__local uchar* kept, int count, int query, int block, ulong seed, ulong offset, uint threshold, int bh, int length, int keys,
+INLINE void find_kept(__local uchar* kept, int count, int query, int block, ulong seed, ulong offset, uint threshold, int bh, int length, int keys,
                              int item) {
   for (int i = item; i < count * 16; i += GROUP_ITEMS) {
     uint words[4], bits = 0;
@@ -66,7 +62,7 @@ static inline void find_kept(__local uchar* kept, int count, int query, int bloc
 
 // From scores (of factor: units of log2 e) and dP: weights = dropout(P) but for keep_scale, gradients = dscores. `own`, `other`: the first own row and
 // column, counted from the first query of `kept` and from the first key of its block.
-static inline void make_gradients(float weights[COLUMNS / 8][4], float gradients[COLUMNS / 8][4], const float lse2[QUERY_VALUES],
+INLINE void make_gradients(float weights[COLUMNS / 8][4], float gradients[COLUMNS / 8][4], const float lse2[QUERY_VALUES],
                                   const float deltas[QUERY_VALUES], float factor, float keep_scale, __local const uchar* kept, int own, int other, int lane) {
   UNROLL for (int j = 0; j < COLUMNS / 8; j++)
     UNROLL for (int e = 0; e < 4; e++) {
@@ -132,7 +128,7 @@ static inline void make_gradients(float weights[COLUMNS / 8][4], float gradients
   END_OF_COPIES
 
 // Sum of out * dout of a row of the lane; grad: fragments of dout.
-static inline float row_delta(uint grad[WIDTH / FRAGMENT_K][4], __global const DATA* out_row, int width, int h, int lane, __local uint* exchange) {
+INLINE float row_delta(uint grad[WIDTH / FRAGMENT_K][4], __global const DATA* out_row, int width, int h, int lane, __local uint* exchange) {
   float sum = 0;
   UNROLL for (int i = 0; i < CHUNKS; i++) {
     const int e = i * CHUNK + lane % 4 * PER_UNIT;
