@@ -25,6 +25,7 @@ static constexpr Variable variables[] = {
     {"TORCH_OCL_SYNC", "0", "1 waits after every launch, so that errors appear where they happen"},
     {"TORCH_OCL_CONV", "auto", "name of a convolution algorithm to force (docs/kernels.md)"},
     {"TORCH_OCL_GEMM", "auto", "name of a gemm algorithm to force (docs/kernels.md)"},
+    {"TORCH_OCL_ATTENTION", "auto", "products computes attention on tensor cores by matrix products with stored scores, also where auto takes the kernels that keep them in registers (flash)"},
     {"TORCH_OCL_TUNE", "0", "1 measures the algorithms of every new gemm and convolution problem once and keeps the quickest (torch.backends.ocl.benchmark)"},
     {"TORCH_OCL_TUNE_BUDGET", "1000", "milliseconds to spend on measuring one problem"},
     {"TORCH_OCL_BFLOAT16_PAIRS", "by self-test", "0 forbids the processor's own products of bfloat16 in gemm and convolutions on CPU runtimes, 1 takes them also where float32 multiplies faster, emulate runs their kernels in plain OpenCL C"},

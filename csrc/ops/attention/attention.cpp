@@ -1,3 +1,4 @@
+#include "ops/attention/flash.h"
 #include "ops/attention/products.h"
 
 #include <cmath>
@@ -5,6 +6,8 @@
 #include <string>
 
 namespace ocl::ops {
+
+using attention_detail::Problem, attention_detail::no_bias;
 
 namespace {
 
@@ -18,13 +21,6 @@ int64_t width_class(const Device& device, int64_t width, int64_t value_width) {
   if (device.fat()) return round_up(widest, 32);
   return widest <= 64 ? 64 : widest <= 128 ? 128 : 256;
 }
-
-struct Problem {
-  int32_t heads, key_heads, length, keys, width, value_width, causal;
-  int64_t batch;
-  float scale, keep_scale;
-  uint32_t threshold;
-};
 
 void check(bool condition, const char* what, const TensorView& a, const TensorView& b) {
   if (!condition) throw std::invalid_argument(std::string("attention: ") + what + " (" + a.shape_string() + ", " + b.shape_string() + ")");
@@ -58,13 +54,6 @@ Kernel& kernel(KernelSite& fat, KernelSite& simt, Device& device, const char* pa
   });
 }
 
-#define STRIDES_OF(t) (t).stride(0), (t).stride(1), (t).stride(2)
-#define SHAPE_OF(p, options)                                                                                                              \
-  (p).heads, (p).key_heads, (p).length, (p).keys, (p).width, (p).value_width, (p).causal, (p).scale, (options).state.seed,                \
-      (options).state.offset, (p).threshold, (p).keep_scale
-
-TensorView no_bias() { return TensorView::contiguous(nullptr, DType::float32, {0, 0, 0, 0}); }
-
 }  // namespace
 
 const char* attention_refuses(const Device& device, DType dtype, int64_t width, int64_t value_width) {
@@ -90,6 +79,7 @@ void attention(Queue& queue, const TensorView& q, const TensorView& k, const Ten
   const Problem p = problem(device, q, k, v, bias, options);
   check(out.size(0) == p.batch && out.size(1) == p.heads && out.size(2) == p.length && out.size(3) == p.value_width && out.stride(3) == 1,
         "result does not match", out, q);
+  if (!attention_detail::flash_refuses(device, p, {&q, &k, &v, &out})) return attention_detail::forward_flash(queue, p, q, k, v, bias, out, lse, options);
   if (attention_detail::by_products(device, q, k)) return attention_detail::forward_by_products(queue, q, k, v, bias, out, lse, options);
   static KernelSite fat("attention.cl", "attention_forward"), simt("attention_simt.cl", "attention_forward");
   Kernel& run = kernel(fat, simt, device, "FORWARD", q.dtype, p, bool(bias), options.dropout > 0);
@@ -108,11 +98,13 @@ void attention_backward(Queue& queue, const TensorView& q, const TensorView& k, 
   const auto pitch = static_cast<int32_t>(attention_query_pitch(p.width));
   check(dq.dtype == DType::float32 && dq.size(3) == pitch && dq.numel() == p.batch * p.heads * p.length * pitch, "workspace does not match", dq, q);
   check(dout.dtype == q.dtype && (dout.stride(3) == 1 || p.value_width == 1), "gradient needs a dense last dimension", dout, q);
-  const float zero = 0;
-  queue.fill(dq.data, &zero, sizeof zero, static_cast<size_t>(dq.numel()) * sizeof zero);
   const size_t heads = static_cast<size_t>(p.batch * p.heads), rows = static_cast<size_t>(p.length), keys = static_cast<size_t>(p.keys);
   const bool dropped = options.dropout > 0;
   Workspace delta(queue, heads * rows * sizeof(float));
+  if (!attention_detail::flash_refuses(device, p, {&q, &k, &v, &out, &dout, &dk, &dv}))
+    return attention_detail::backward_flash(queue, p, q, k, v, bias, out, dout, lse, delta.data(), dq, dk, dv, options);
+  const float zero = 0;
+  queue.fill(dq.data, &zero, sizeof zero, static_cast<size_t>(dq.numel()) * sizeof zero);
   static KernelSite delta_fat("attention.cl", "attention_delta"), delta_simt("attention_simt.cl", "attention_delta");
   const Range local = device.fat() ? Range(1, 1) : Range(block, 1);
   launch(queue, kernel(delta_fat, delta_simt, device, "BACKWARD", q.dtype, p, bool(bias), dropped),
