@@ -1,6 +1,6 @@
 // Softmax, SIMT kernels; formulas in softmax.cl.
 //   rows_*     one work-group of ITEMS per row (inner = 1). With KEPT > 0 a row has at most ITEMS * KEPT elements and stays in registers, loaded by
-//              VECTOR (1, or 4 where rows are aligned and of whole vectors); with KEPT = 0 it is read again for every step.
+//              VECTOR (1, or 4 where rows are aligned and of whole vectors); with KEPT = 0 it is read twice.
 //   columns_*  one work-item per (outer, inner) position
 #include "common/four.clh"
 #include "common/lanes.clh"
@@ -103,11 +103,23 @@ ROWS_KERNEL void rows_forward(TENSOR(const X, x), TENSOR(Y, y), SoftmaxShape s) 
   __local acc shared[ITEMS];
   x += get_group_id(0) * s.n;
   y += get_group_id(0) * s.n;
+  // The sum follows the maximum, four elements at a time. An item that has seen nothing but -infinity has the sum 0.
   acc m = -INFINITY, sum = 0;
-  for (long i = get_local_id(0); i < s.n; i += ITEMS) m = fmax(LOADX(X_DTYPE, x, i), m);
+  for (long i = get_local_id(0); i < s.n; i += 4 * ITEMS) {
+    acc v[4], top = m, part = 0;
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      v[k] = i + k * ITEMS < s.n ? LOADX(X_DTYPE, x, i + k * ITEMS) : (acc)-INFINITY;
+      top = fmax(v[k], top);
+    }
+#pragma unroll
+    for (int k = 0; k < 4; ++k) part += v[k] == -INFINITY ? (acc)0 : exp(v[k] - top);
+    sum = part + (m == top ? sum : sum * exp(m - top));
+    m = top;
+  }
+  const acc own = m;
   m = reduced(m, shared, 1);
-  for (long i = get_local_id(0); i < s.n; i += ITEMS) sum += exp(LOADX(X_DTYPE, x, i) - m);
-  sum = reduced(sum, shared, 0);
+  sum = reduced(own == m ? sum : sum * exp(own - m), shared, 0);
   const acc finish = LOG ? log(sum) : 1 / sum;
   for (long i = get_local_id(0); i < s.n; i += ITEMS) {
     const acc v = LOADX(X_DTYPE, x, i) - m;

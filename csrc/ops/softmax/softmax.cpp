@@ -37,11 +37,14 @@ RowShare row_share(const Device& device, const SoftmaxProblem& p, int tensors, b
   static constexpr struct {
     int items, kept;
   } shares[] = {{64, 8}, {256, 8}, {256, 16}, {256, 32}, {1024, 8}, {1024, 16}, {1024, 32}};
-  for (const auto& [items, kept] : shares)
-    if (kept <= most && items <= largest && p.n <= items * kept) {
+  for (const auto& [items, kept] : shares) {
+    const bool registers = share.vector == 4 || items * kept <= 16384;  // single elements need more of them for their addresses
+    if (registers && kept <= most && items <= largest && p.n <= items * kept) {
       share.items = items, share.kept = kept;
-      break;
+      return share;
     }
+  }
+  share.items = static_cast<int>(largest >= 1024 ? 1024 : 256);
   return share;
 }
 
