@@ -49,6 +49,15 @@ KernelSite elements_forward("pool.cl", "pool_forward"), elements_backward("pool.
 KernelSite planes_forward("pool_planes.cl", "planes_forward"), planes_backward("pool_planes.cl", "planes_backward");
 KernelSite channels_forward("pool_channels.cl", "channels_forward"), channels_backward("pool_channels.cl", "channels_backward");
 
+KernelSite windows_forward("pool_windows_simt.cl", "windows_forward");
+
+// Small square windows of a plane.
+bool is_small_window(const PoolProblem& p, int64_t outputs) {
+  const bool plane = p.kernel[0] == 1 && p.input[0] == 1 && p.output[0] == 1 && p.padding[0] == 0;
+  const bool small = p.kernel[1] == p.kernel[2] && (p.kernel[2] == 2 || p.kernel[2] == 3) && p.dilation[1] == 1 && p.dilation[2] == 1;
+  return !p.adaptive && plane && small && outputs < INT_MAX - 256;
+}
+
 // Kernel of one work-item per element; in the fat style a work-item takes thousands of them.
 void launch_elements(Queue& queue, Kernel& k, int64_t elements, int64_t work, const auto&... arguments) {
   if (queue.device().fat())
@@ -76,6 +85,9 @@ void pool_forward(Queue& queue, const PoolProblem& problem, const void* x, void*
     const int kernel_w = p.kernel[2] == 2 || p.kernel[2] == 3 ? static_cast<int>(p.kernel[2]) : 0;
     const int64_t rows = p.batch * p.channels * p.output[0] * p.output[1];
     launch(queue, kernel(planes_forward, device, p, stride_w, kernel_w), Range(std::min(rows, fat_tasks(device, work))), Range(1), x, y, index, s);
+  } else if (!device.fat() && is_small_window(p, outputs)) {
+    launch(queue, kernel(windows_forward, device, p, 0, static_cast<int>(p.kernel[2])), Range(static_cast<size_t>(round_up(outputs, 256))), Range(256), x, y,
+           index, s, static_cast<int32_t>(outputs));
   } else {
     launch_elements(queue, kernel(elements_forward, device, p), outputs, work, x, y, index, s);
   }
