@@ -5,90 +5,7 @@
 // Blocks of every row are sorted (fat: radix sort, least significant digit first; SIMT: bitonic network in local memory), then
 // merged pairwise, each work-item finding its part of the output by a binary search along the merge path
 // (Odeh, Green, Mwassi, Shmueli, Birk: Merge Path, 2012).
-#include "common/types.clh"
-
-#ifndef IN
-#define IN float32
-#define IN_BITS 32
-#define DESCENDING 0
-#endif
-
-typedef struct {
-  long kept_size[16], kept_x[16], kept_values[16], kept_indices[16];
-  long rows, n, x_stride, values_stride, indices_stride;
-  long block, blocks, keep;
-  int kept, has_values;
-} Shape;
-
-static inline long offset_of(long i, int dims, const long* size, const long* stride) {
-  long offset = 0;
-  for (int d = dims - 1; d > 0; --d) {
-    const long q = i / size[d];
-    offset += (i - q * size[d]) * stride[d];
-    i = q;
-  }
-  return dims ? offset + i * stride[0] : 0;
-}
-
-// Elements as bits, for copies (a half cannot be assigned without cl_khr_fp16).
-#define RAW_uint8 uchar
-#define RAW_int8 uchar
-#define RAW_boolean uchar
-#define RAW_int16 ushort
-#define RAW_uint16 ushort
-#define RAW_float16 ushort
-#define RAW_bfloat16 ushort
-#define RAW_int32 uint
-#define RAW_uint32 uint
-#define RAW_float32 uint
-#define RAW_int64 ulong
-#define RAW_uint64 ulong
-#define RAW_float64 ulong
-#define RAW CAT(RAW_, IN)
-#define BITS __global const RAW*
-
-#define INPUT __global const STORAGE(IN)*
-#define READ(D, p, i) LOAD(D, D, p, i)
-
-#if IN_BITS == 32
-#define KEY uint
-#define ELEMENT ulong
-#define PACK(key, index) ((ulong)(key) << 32 | (uint)(index))
-#define KEY_OF(e) ((uint)((e) >> 32))
-#define INDEX_OF(e) ((long)((e) & 0xffffffffUL))
-#define LESS(a, b) ((a) < (b))
-#define LAST_ELEMENT (~0UL)
-#define TOP 0x80000000u
-#else
-#define KEY ulong
-#define ELEMENT ulong2
-#define PACK(key, index) ((ulong2)(key, (ulong)(index)))
-#define KEY_OF(e) ((e).x)
-#define INDEX_OF(e) ((long)(e).y)
-#define LESS(a, b) ((a).x < (b).x || ((a).x == (b).x && (a).y < (b).y))
-#define LAST_ELEMENT ((ulong2)(~0UL, ~0UL))
-#define TOP 0x8000000000000000UL
-#endif
-
-static inline KEY key_of(VALUE(IN) v) {
-#if IS_FLOATING(IN)
-#if IN_BITS == 32
-  const uint bits = as_uint(v);
-#else
-  const ulong bits = as_ulong(v);
-#endif
-  const KEY ordered = v == 0 ? TOP : (bits & TOP ? ~bits : bits | TOP);
-  const KEY key = v != v ? ~(KEY)0 : ordered;
-#elif IN_SIGNED
-  const KEY key = (KEY)(long)v ^ TOP;
-#else
-  const KEY key = (KEY)v;
-#endif
-  return DESCENDING ? ~key : key;
-}
-
-// Whether the sorted element is a NaN (its key is the extreme one and only NaN has it).
-static inline bool is_nan_key(KEY key) { return IS_FLOATING(IN) && key == (DESCENDING ? (KEY)0 : ~(KEY)0); }
+#include "common/sort_keys.clh"
 
 #if DEVICE_FAT
 
@@ -210,17 +127,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void sort_blocks(TEN
   int size = 2;
   while (size < n) size *= 2;
   for (int i = id; i < size; i += GROUP) s[i] = i < n ? PACK(key_of(READ(IN, p, (begin + i) * shape.x_stride)), begin + i) : LAST_ELEMENT;
-  for (int length = 2; length <= size; length *= 2)
-    for (int step = length / 2; step > 0; step /= 2) {
-      barrier(CLK_LOCAL_MEM_FENCE);
-      for (int t = id; t < size / 2; t += GROUP) {
-        const int i = t / step * step * 2 + t % step, j = i + step;
-        const bool up = (i & length) == 0;
-        const ELEMENT e = s[i], f = s[j];
-        if (LESS(f, e) == up) s[i] = f, s[j] = e;
-      }
-    }
-  barrier(CLK_LOCAL_MEM_FENCE);
+  bitonic_sort(s, size, GROUP);
   for (int i = id; i < n; i += GROUP) a[row * shape.n + begin + i] = s[i];
 }
 #endif

@@ -80,6 +80,19 @@ TEST(Sort, FirstElementsOnly) {
   check_rows<float>(DType::float32, 5, 100, true, 3, 10, true);
 }
 
+// Keys of every width; where the last element that is kept has equals on both sides, the first of them stay.
+TEST(Sort, FirstElementsOfLongRows) {
+  for (int64_t keep : {1, 2, 777, 1024}) {
+    check_rows<float>(DType::float32, 3, 5001, true, keep, 1e3, true);
+    check_rows<int64_t>(DType::int64, 2, 2053, false, keep, 1e15, false);
+    check_rows<int64_t>(DType::int64, 2, 6000, false, keep, 3, false);
+    check_rows<int8_t>(DType::int8, 4, 20011, false, keep, 5, false);
+    check_rows<int32_t>(DType::int32, 1, 9000, false, keep, 0.5, false);
+  }
+  check_rows<float>(DType::float32, 1, 70001, false, 64, 1, true);
+  if (device().capabilities().fp64) check_rows<double>(DType::float64, 3, 3001, false, 300, 50, true);
+}
+
 TEST(Sort, Selections) {
   const int64_t rows = 5, n = 301;
   auto values = random_values<float>(rows * n, 3, -20, 20);

@@ -63,6 +63,22 @@ SortShape shape_of(const TensorView& x, int dim, const TensorView& values, const
   return shape;
 }
 
+// SIMT: few elements of long rows. One work-group a row is too slow for a single row that is very long. Mirrors sort_first.cl.
+bool selects_first(const Device& device, const SortShape& shape) {
+  constexpr int64_t most_kept = 1024, longest_single_row = int64_t{1} << 18, longest_row = int64_t{1} << 30;
+  return !device.fat() && shape.keep <= most_kept && shape.n > simt_block && shape.n < (shape.rows > 1 ? longest_row : longest_single_row) &&
+         device.capabilities().max_work_group >= 256;
+}
+
+void sort_first(Queue& queue, const TensorView& x, const SortShape& shape, bool descending, const TensorView& values, const TensorView& indices) {
+  static KernelSite site("sort_first.cl", "sort_first");
+  Device& device = queue.device();
+  const size_t items = device.capabilities().max_work_group >= 1024 ? 1024 : 256;
+  Kernel& select = site.get(device, Variant().add(x.dtype).add(descending, 1),
+                            [&] { return make_defines(x.dtype, descending).add("ITEMS", static_cast<int64_t>(items)); });
+  launch(queue, select, Range(static_cast<size_t>(shape.rows) * items), Range(items), x.data, values.data, indices.data, shape);
+}
+
 // (key, index) elements of all rows in sorted order, [rows][n].
 class SortedRows {
  public:
@@ -119,6 +135,7 @@ void sort(Queue& queue, const TensorView& x, int dim, bool descending, const Ten
   shape.keep = x.dims ? indices.sizes[dim] : 1;
   if (x.numel() == 0 || shape.keep == 0) return;
   if (shape.keep > shape.n) throw std::invalid_argument("sort: more elements wanted than there are");
+  if (selects_first(queue.device(), shape)) return sort_first(queue, x, shape, descending, values, indices);
   const SortedRows sorted(queue, x, shape, descending);
   const auto [per_item, items] = items_of(queue.device(), shape.rows * shape.keep);
   launch(queue, kernel(sites().write, queue.device(), x.dtype, descending), Range(items), task_group(queue.device()), x.data, sorted.data(), values.data, indices.data,
