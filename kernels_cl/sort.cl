@@ -5,6 +5,7 @@
 // Blocks of every row are sorted (fat: radix sort, least significant digit first; SIMT: bitonic network in local memory), then
 // merged pairwise, each work-item finding its part of the output by a binary search along the merge path
 // (Odeh, Green, Mwassi, Shmueli, Birk: Merge Path, 2012).
+#include "common/divide.clh"
 #include "common/sort_keys.clh"
 
 #if DEVICE_FAT
@@ -113,7 +114,7 @@ FAT_KERNEL void sort_blocks(TENSOR(const STORAGE(IN), x), TENSOR(ELEMENT, a), TE
 
 #else
 #define GROUP 256
-#define BLOCK 1024
+#define BLOCK 2048
 
 // A group sorts one block of BLOCK elements (or a shorter row, padded to a power of two).
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void sort_blocks(TENSOR(const STORAGE(IN), x), TENSOR(ELEMENT, a), TENSOR(ELEMENT, b),
@@ -132,8 +133,9 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void sort_blocks(TEN
 }
 #endif
 
+#if DEVICE_FAT
 // Merges neighbouring runs of `width` elements of every row of a into b. A work-item writes `part` elements of one pair of runs.
-TASK_KERNEL void sort_merge(TENSOR(const ELEMENT, a), TENSOR(ELEMENT, b), long n, long width, long part, long parts, long pairs, long items) {
+FAT_KERNEL void sort_merge(TENSOR(const ELEMENT, a), TENSOR(ELEMENT, b), long n, long width, long part, long parts, long pairs, long items) {
   OPEN(const ELEMENT, a);
   OPEN(ELEMENT, b);
   const long id = get_global_id(0);
@@ -162,6 +164,84 @@ TASK_KERNEL void sort_merge(TENSOR(const ELEMENT, a), TENSOR(ELEMENT, b), long n
   }
 }
 
+#else
+#define MERGED 8  // elements of a work-item
+#define TILE (GROUP * MERGED)
+#define PROBES (GROUP / 2)
+
+// How many of the first `diagonal` elements of two merged runs come from the left one, for two diagonals: each half of the group looks for one, at
+// PROBES places at a time. The results are bounds[0] and bounds[2].
+static inline void split_runs(__global const ELEMENT* left, __global const ELEMENT* right, long lefts, long rights, long diagonal, __local int* flags,
+                              __local long* bounds) {
+  const int id = get_local_id(0), t = id % PROBES;
+  __local long* own = bounds + 2 * (id / PROBES);
+  if (t == 0) own[0] = MAX_OF(0L, diagonal - rights), own[1] = MIN_OF(diagonal, lefts);
+  barrier(CLK_LOCAL_MEM_FENCE);
+  while (bounds[0] < bounds[1] || bounds[2] < bounds[3]) {
+    const long low = own[0], high = own[1], step = (high - low + PROBES - 1) / PROBES, at = low + t * step;
+    const int from_left = at < high && LESS(left[at], right[diagonal - 1 - at]);
+    flags[id] = from_left;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (t == 0 && !from_left) own[1] = low;
+    if (from_left && (t == PROBES - 1 || !flags[id + 1])) own[0] = at + 1, own[1] = MIN_OF(at + step, high);
+    barrier(CLK_LOCAL_MEM_FENCE);
+  }
+}
+
+// Merges s[0, lefts) and s[lefts, count), in place.
+static inline void merge_tile(__local ELEMENT* s, int lefts, int count) {
+  const int begin = MIN_OF((int)get_local_id(0) * MERGED, count), rights = count - lefts;
+  int low = MAX_OF(0, begin - rights), high = MIN_OF(begin, lefts);
+  while (low < high) {
+    const int i = (low + high) / 2;
+    if (LESS(s[i], s[lefts + begin - 1 - i]))
+      low = i + 1;
+    else
+      high = i;
+  }
+  int i = low, j = lefts + begin - low;
+  ELEMENT merged[MERGED];
+#pragma unroll
+  for (int k = 0; k < MERGED; ++k)
+    if (begin + k < count) {
+      const bool take_left = j >= count || (i < lefts && LESS(s[i], s[j]));
+      merged[k] = s[take_left ? i : j];
+      i += take_left;
+      j += !take_left;
+    }
+  barrier(CLK_LOCAL_MEM_FENCE);
+#pragma unroll
+  for (int k = 0; k < MERGED; ++k)
+    if (begin + k < count) s[begin + k] = merged[k];
+  barrier(CLK_LOCAL_MEM_FENCE);
+}
+
+// The same by groups: one writes TILE elements of one pair of runs, merged in local memory.
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void sort_merge(TENSOR(const ELEMENT, a), TENSOR(ELEMENT, b), long n, long width, long tiles,
+                                                                            long pairs) {
+  OPEN(const ELEMENT, a);
+  OPEN(ELEMENT, b);
+  __local ELEMENT s[TILE];
+  __local int flags[GROUP];
+  __local long bounds[4];
+  const int id = get_local_id(0);
+  const long task = get_group_id(0), row = task / (pairs * tiles), pair = task / tiles % pairs;
+  const long first = pair * 2 * width, middle = MIN_OF(first + width, n), end = MIN_OF(first + 2 * width, n);
+  const long begin = task % tiles * TILE, stop = MIN_OF(begin + TILE, end - first);
+  if (begin >= stop) return;
+  __global const ELEMENT* left = a + row * n + first;
+  __global const ELEMENT* right = a + row * n + middle;
+  split_runs(left, right, middle - first, end - middle, id < PROBES ? begin : stop, flags, bounds);
+  const long left_from = bounds[0], right_from = begin - left_from;
+  const int lefts = (int)(bounds[2] - left_from), count = (int)(stop - begin);
+  for (int i = id; i < count; i += GROUP) s[i] = i < lefts ? left[left_from + i] : right[right_from + i - lefts];
+  barrier(CLK_LOCAL_MEM_FENCE);
+  merge_tile(s, lefts, count);
+  __global ELEMENT* out = b + row * n + first + begin;
+  for (int i = id; i < count; i += GROUP) out[i] = s[i];
+}
+#endif
+
 // values[row, i] = x[row, index], indices[row, i] = index for the first `keep` sorted elements.
 TASK_KERNEL void sort_write(TENSOR(const RAW, x), TENSOR(const ELEMENT, a), TENSOR(RAW, values), TENSOR(long, indices), Shape shape,
                          long per_item) {
@@ -171,7 +251,7 @@ TASK_KERNEL void sort_write(TENSOR(const RAW, x), TENSOR(const ELEMENT, a), TENS
   OPEN(long, indices);
   const long total = shape.rows * shape.keep, begin = get_global_id(0) * per_item, end = MIN_OF(begin + per_item, total);
   for (long t = begin; t < end;) {
-    const long row = t / shape.keep, skip = t - row * shape.keep, n = MIN_OF(shape.keep - skip, end - t);
+    const long row = divide(t, shape.keep), skip = t - row * shape.keep, n = MIN_OF(shape.keep - skip, end - t);
     BITS px = x + offset_of(row, shape.kept, shape.kept_size, shape.kept_x);
     const long at_values = offset_of(row, shape.kept, shape.kept_size, shape.kept_values) + skip * shape.values_stride;
     const long at_indices = offset_of(row, shape.kept, shape.kept_size, shape.kept_indices) + skip * shape.indices_stride;

@@ -10,7 +10,7 @@
 #define MOST_KEPT 1024
 #define DIGIT 11  // bits
 #define BINS (1 << DIGIT)
-#define LOADS 8  // of a work-item that do not wait for each other
+#define LOADS (256 / IN_BITS)  // of a work-item that do not wait for each other
 #define FIRST_KERNEL __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
 
 // What is known of the last element: these bits of its key and of its index.

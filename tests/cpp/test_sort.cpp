@@ -63,6 +63,11 @@ TEST(Sort, RowsOfEveryLength) {
     for (bool along_first : {false, true}) check_rows<float>(DType::float32, 5, n, along_first, n, 20, true);
 }
 TEST(Sort, OneLongRow) { check_rows<float>(DType::float32, 1, 100003, false, 100003, 1e6, true); }
+// Runs of GPUs' blocks and tiles, whole and cut, with few distinct values.
+TEST(Sort, RunsOfEveryLength) {
+  for (int64_t n : {2048, 2049, 4096, 6151, 16384}) check_rows<float>(DType::float32, 2, n, n == 4096, n, 20, true);
+  check_rows<int32_t>(DType::int32, 1, 200003, false, 200003, 3, false);
+}
 TEST(Sort, ManyShortRows) { check_rows<float>(DType::float32, 3001, 7, false, 7, 3, true); }
 TEST(Sort, Integers) {
   check_rows<int64_t>(DType::int64, 3, 9001, false, 9001, 1e12, false);

@@ -18,7 +18,7 @@ struct SortShape {
   int32_t kept = 0, has_values = 1;
 };
 
-constexpr int64_t simt_block = 1024;
+constexpr int64_t simt_block = 2048, simt_tile = 2048;  // elements that a work-group sorts, and that it merges; mirrors sort.cl
 
 struct Sites {
   KernelSite blocks{"sort.cl", "sort_blocks"}, merge{"sort.cl", "sort_merge"}, write{"sort.cl", "sort_write"}, select{"sort.cl", "sort_select"},
@@ -99,11 +99,15 @@ class SortedRows {
     from_ = a_.data();
     void* to = b_.data();
     for (int64_t width = shape.block; width < shape.n; width *= 2) {
-      const int64_t part = device.fat() ? ceil_div(shape.n, units) : 16;
-      const int64_t parts = ceil_div(std::min(2 * width, shape.n), part), pairs = ceil_div(shape.n, 2 * width);
-      const int64_t items = shape.rows * pairs * parts;
-      launch(queue, kernel(sites().merge, device, x.dtype, descending), Range(device.fat() ? items : round_up(items, 64)),
-             device.fat() ? Range(1) : Range(64), from_, to, shape.n, width, part, parts, pairs, items);
+      const int64_t pairs = ceil_div(shape.n, 2 * width), longest = std::min(2 * width, shape.n);
+      Kernel& merge = kernel(sites().merge, device, x.dtype, descending);
+      if (device.fat()) {
+        const int64_t part = ceil_div(shape.n, units), parts = ceil_div(longest, part), items = shape.rows * pairs * parts;
+        launch(queue, merge, Range(static_cast<size_t>(items)), Range(1), from_, to, shape.n, width, part, parts, pairs, items);
+      } else {
+        const int64_t tiles = ceil_div(longest, simt_tile);
+        launch(queue, merge, Range(static_cast<size_t>(shape.rows * pairs * tiles * 256)), Range(256), from_, to, shape.n, width, tiles, pairs);
+      }
       std::swap(from_, to);
     }
   }
