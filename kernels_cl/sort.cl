@@ -115,21 +115,68 @@ FAT_KERNEL void sort_blocks(TENSOR(const STORAGE(IN), x), TENSOR(ELEMENT, a), TE
 #else
 #define GROUP 256
 #define BLOCK 2048
+#define HELD 8  // elements of a work-item
+#define AT(i) ((i) + ((i) >> 4))  // neighbouring work-items' runs of HELD elements lie in different banks of local memory
+
+#define EXCHANGES(distance, up)                                       \
+  _Pragma("unroll") for (int m = 0; m < HELD; ++m)                    \
+    if (!(m & (distance)) && LESS(e[m + (distance)], e[m]) == (up)) { \
+      const ELEMENT swap = e[m];                                      \
+      e[m] = e[m + (distance)];                                       \
+      e[m + (distance)] = swap;                                       \
+    }
+#define TAKE(first, step) _Pragma("unroll") for (int m = 0; m < HELD; ++m) e[m] = s[AT((first) + m * (step))];
+#define PUT(first, step) _Pragma("unroll") for (int m = 0; m < HELD; ++m) s[AT((first) + m * (step))] = e[m];
+
+// Bitonic network over s[AT(0)] .. s[AT(size - 1)], size a power of two from HELD to HELD * GROUP: work-items do up to three steps in registers, on
+// elements that differ in three bits of their places.
+static inline void sort_by_eights(__local ELEMENT* s, int size) {
+  const int t = get_local_id(0);
+  const bool busy = HELD * t < size;
+  ELEMENT e[HELD];
+  barrier(CLK_LOCAL_MEM_FENCE);
+  if (busy) {
+    const bool up = (t & 1) == 0;
+    TAKE(HELD * t, 1)
+    EXCHANGES(1, (m & 2) == 0)
+    EXCHANGES(2, (m & 4) == 0)
+    EXCHANGES(1, (m & 4) == 0)
+    EXCHANGES(4, up)
+    EXCHANGES(2, up)
+    EXCHANGES(1, up)
+    PUT(HELD * t, 1)
+  }
+  for (int length = 2 * HELD; length <= size; length *= 2)
+    for (int step = length / 2; step > 0;) {
+      const int left = 32 - clz((uint)step), steps = left % 3 ? left % 3 : 3, low = step / 4, first = (t & (low - 1)) | (t & ~(low - 1)) << 3;
+      const bool up = (first & length) == 0;
+      barrier(CLK_LOCAL_MEM_FENCE);
+      if (busy) {
+        TAKE(first, low)
+        EXCHANGES(4, up)
+        if (steps > 1) EXCHANGES(2, up)
+        if (steps > 2) EXCHANGES(1, up)
+        PUT(first, low)
+      }
+      step >>= steps;
+    }
+  barrier(CLK_LOCAL_MEM_FENCE);
+}
 
 // A group sorts one block of BLOCK elements (or a shorter row, padded to a power of two).
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void sort_blocks(TENSOR(const STORAGE(IN), x), TENSOR(ELEMENT, a), TENSOR(ELEMENT, b),
                                                                              Shape shape) {
   OPEN(const STORAGE(IN), x);
   OPEN(ELEMENT, a);
-  __local ELEMENT s[BLOCK];
+  __local ELEMENT s[AT(BLOCK)];
   const long task = get_group_id(0), row = task / shape.blocks, begin = task % shape.blocks * shape.block;
   const int id = get_local_id(0), n = (int)(MIN_OF(begin + shape.block, shape.n) - begin);
   INPUT p = x + offset_of(row, shape.kept, shape.kept_size, shape.kept_x);
-  int size = 2;
+  int size = HELD;
   while (size < n) size *= 2;
-  for (int i = id; i < size; i += GROUP) s[i] = i < n ? PACK(key_of(READ(IN, p, (begin + i) * shape.x_stride)), begin + i) : LAST_ELEMENT;
-  bitonic_sort(s, size, GROUP);
-  for (int i = id; i < n; i += GROUP) a[row * shape.n + begin + i] = s[i];
+  for (int i = id; i < size; i += GROUP) s[AT(i)] = i < n ? PACK(key_of(READ(IN, p, (begin + i) * shape.x_stride)), begin + i) : LAST_ELEMENT;
+  sort_by_eights(s, size);
+  for (int i = id; i < n; i += GROUP) a[row * shape.n + begin + i] = s[AT(i)];
 }
 #endif
 
@@ -165,8 +212,7 @@ FAT_KERNEL void sort_merge(TENSOR(const ELEMENT, a), TENSOR(ELEMENT, b), long n,
 }
 
 #else
-#define MERGED 8  // elements of a work-item
-#define TILE (GROUP * MERGED)
+#define TILE (GROUP * HELD)
 #define PROBES (GROUP / 2)
 
 // How many of the first `diagonal` elements of two merged runs come from the left one, for two diagonals: each half of the group looks for one, at
@@ -188,31 +234,35 @@ static inline void split_runs(__global const ELEMENT* left, __global const ELEME
   }
 }
 
-// Merges s[0, lefts) and s[lefts, count), in place.
+// Merges elements [0, lefts) and [lefts, count) of s, which are at AT(i), in place.
 static inline void merge_tile(__local ELEMENT* s, int lefts, int count) {
-  const int begin = MIN_OF((int)get_local_id(0) * MERGED, count), rights = count - lefts;
+  const int begin = MIN_OF((int)get_local_id(0) * HELD, count), rights = count - lefts;
   int low = MAX_OF(0, begin - rights), high = MIN_OF(begin, lefts);
   while (low < high) {
-    const int i = (low + high) / 2;
-    if (LESS(s[i], s[lefts + begin - 1 - i]))
+    const int i = (low + high) / 2, j = lefts + begin - 1 - i;
+    if (LESS(s[AT(i)], s[AT(j)]))
       low = i + 1;
     else
       high = i;
   }
   int i = low, j = lefts + begin - low;
-  ELEMENT merged[MERGED];
+  const int last = count - 1;
+  ELEMENT left = s[AT(MIN_OF(i, last))], right = s[AT(MIN_OF(j, last))], e[HELD];
 #pragma unroll
-  for (int k = 0; k < MERGED; ++k)
-    if (begin + k < count) {
-      const bool take_left = j >= count || (i < lefts && LESS(s[i], s[j]));
-      merged[k] = s[take_left ? i : j];
-      i += take_left;
-      j += !take_left;
-    }
+  for (int k = 0; k < HELD; ++k) {
+    const bool take_left = j >= count || (i < lefts && LESS(left, right));
+    e[k] = take_left ? left : right;
+    i += take_left;
+    j += !take_left;
+    const int at = MIN_OF(take_left ? i : j, last);
+    const ELEMENT next = s[AT(at)];
+    left = take_left ? next : left;
+    right = take_left ? right : next;
+  }
   barrier(CLK_LOCAL_MEM_FENCE);
 #pragma unroll
-  for (int k = 0; k < MERGED; ++k)
-    if (begin + k < count) s[begin + k] = merged[k];
+  for (int k = 0; k < HELD; ++k)
+    if (begin + k < count) s[AT(begin + k)] = e[k];
   barrier(CLK_LOCAL_MEM_FENCE);
 }
 
@@ -221,7 +271,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void sort_merge(TENS
                                                                             long pairs) {
   OPEN(const ELEMENT, a);
   OPEN(ELEMENT, b);
-  __local ELEMENT s[TILE];
+  __local ELEMENT s[AT(TILE)];
   __local int flags[GROUP];
   __local long bounds[4];
   const int id = get_local_id(0);
@@ -234,11 +284,11 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void sort_merge(TENS
   split_runs(left, right, middle - first, end - middle, id < PROBES ? begin : stop, flags, bounds);
   const long left_from = bounds[0], right_from = begin - left_from;
   const int lefts = (int)(bounds[2] - left_from), count = (int)(stop - begin);
-  for (int i = id; i < count; i += GROUP) s[i] = i < lefts ? left[left_from + i] : right[right_from + i - lefts];
+  for (int i = id; i < count; i += GROUP) s[AT(i)] = i < lefts ? left[left_from + i] : right[right_from + i - lefts];
   barrier(CLK_LOCAL_MEM_FENCE);
   merge_tile(s, lefts, count);
   __global ELEMENT* out = b + row * n + first + begin;
-  for (int i = id; i < count; i += GROUP) out[i] = s[i];
+  for (int i = id; i < count; i += GROUP) out[i] = s[AT(i)];
 }
 #endif
 
