@@ -3,7 +3,7 @@
 // algorithm. Keys of up to 32 bits share one ulong with the index, 64-bit keys make a ulong2.
 //   IN, IN_BITS (32 or 64: width of the key), DESCENDING
 // Blocks of every row are sorted (fat: radix sort, least significant digit first; SIMT: bitonic network in local memory), then
-// merged pairwise, each work-item finding its part of the output by a binary search along the merge path
+// merged pairwise, each work-item (fat) or work-group (SIMT) finding its part of the output by a search along the merge path
 // (Odeh, Green, Mwassi, Shmueli, Birk: Merge Path, 2012).
 #include "common/divide.clh"
 #include "common/sort_keys.clh"
@@ -113,9 +113,9 @@ FAT_KERNEL void sort_blocks(TENSOR(const STORAGE(IN), x), TENSOR(ELEMENT, a), TE
 }
 
 #else
-#define GROUP 256
-#define BLOCK 2048
+#define GROUP (8192 / IN_BITS)
 #define HELD 8  // elements of a work-item
+#define BLOCK (GROUP * HELD)
 #define AT(i) ((i) + ((i) >> 4))  // neighbouring work-items' runs of HELD elements lie in different banks of local memory
 
 #define EXCHANGES(distance, up)                                       \
@@ -212,7 +212,6 @@ FAT_KERNEL void sort_merge(TENSOR(const ELEMENT, a), TENSOR(ELEMENT, b), long n,
 }
 
 #else
-#define TILE (GROUP * HELD)
 #define PROBES (GROUP / 2)
 
 // How many of the first `diagonal` elements of two merged runs come from the left one, for two diagonals: each half of the group looks for one, at
@@ -266,18 +265,18 @@ static inline void merge_tile(__local ELEMENT* s, int lefts, int count) {
   barrier(CLK_LOCAL_MEM_FENCE);
 }
 
-// The same by groups: one writes TILE elements of one pair of runs, merged in local memory.
+// The same by groups: one writes BLOCK elements of one pair of runs, merged in local memory, of `tiles` such parts.
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void sort_merge(TENSOR(const ELEMENT, a), TENSOR(ELEMENT, b), long n, long width, long tiles,
                                                                             long pairs) {
   OPEN(const ELEMENT, a);
   OPEN(ELEMENT, b);
-  __local ELEMENT s[AT(TILE)];
+  __local ELEMENT s[AT(BLOCK)];
   __local int flags[GROUP];
   __local long bounds[4];
   const int id = get_local_id(0);
   const long task = get_group_id(0), row = task / (pairs * tiles), pair = task / tiles % pairs;
   const long first = pair * 2 * width, middle = MIN_OF(first + width, n), end = MIN_OF(first + 2 * width, n);
-  const long begin = task % tiles * TILE, stop = MIN_OF(begin + TILE, end - first);
+  const long begin = task % tiles * BLOCK, stop = MIN_OF(begin + BLOCK, end - first);
   if (begin >= stop) return;
   __global const ELEMENT* left = a + row * n + first;
   __global const ELEMENT* right = a + row * n + middle;
