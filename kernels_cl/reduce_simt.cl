@@ -88,7 +88,9 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void reduce_simt(OUT
 #endif
   const int id = get_local_id(0), lanes = (int)shape.lanes, width = GROUP / lanes;
   const int lane = reduced_fast ? id % lanes : id / width, column = reduced_fast ? id / lanes : id % width;
-  const long task = get_group_id(0), split = task % shape.splits, o = task / shape.splits * width + column;
+  // Along columns, neighbouring groups have neighbouring outputs.
+  const long task = get_group_id(0), strips = (shape.outputs + width - 1) / width, split = reduced_fast ? task % shape.splits : task / strips;
+  const long o = (reduced_fast ? task / shape.splits : task - split * strips) * width + column;
   const long first = split * shape.chunk, last = MIN_OF(first + shape.chunk, shape.extent);
   State1 s;
   INITIALIZE(1, s, (VALUE(INDEX))lane);
