@@ -61,7 +61,8 @@ TEST(Elementwise, MultipliesRowsByAColumn) {
         const auto x = random_values<float>(rows * columns * x_step), c = random_values<float>(rows, 2);
         Array<float> dx(x), dc(c), dz(std::vector<float>(rows * columns * z_step, -7.f));
         const std::array<int64_t, 2> sizes{rows, columns}, xs{columns * x_step, x_step}, cs{1, 0}, zs{columns * z_step, z_step};
-        const TensorView xv = TensorView::strided(dx.data(), DType::float32, sizes, xs), cv = TensorView::strided(dc.data(), DType::float32, sizes, cs);
+        const TensorView xv = TensorView::strided(dx.data(), DType::float32, sizes, xs),
+                         cv = TensorView::strided(dc.data(), DType::float32, sizes, cs);
         elementwise(queue(), elementwise_row("mul"), DType::float32, TensorView::strided(dz.data(), DType::float32, sizes, zs), {xv, cv});
         elementwise(queue(), elementwise_row("mul"), DType::float32, xv, {xv, cv});
         const auto z = dz.host(), in_place = dx.host();

@@ -127,7 +127,8 @@ TEST(Index, SelectRowsOfManyWidths) {
     Array<float> self(x), out(picked * width);
     Array<int64_t> indices(index);
     index_select(queue(), TensorView::contiguous(out.data(), DType::float32, {picked, width}),
-                 TensorView::contiguous(self.data(), DType::float32, {rows, width}), 0, TensorView::contiguous(indices.data(), DType::int64, {picked}));
+                 TensorView::contiguous(self.data(), DType::float32, {rows, width}), 0,
+                 TensorView::contiguous(indices.data(), DType::int64, {picked}));
     finish();
     std::vector<float> expected;
     for (int64_t k : index) expected.insert(expected.end(), x.begin() + k * width, x.begin() + (k + 1) * width);

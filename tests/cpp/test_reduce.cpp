@@ -149,7 +149,8 @@ TEST(Reduce, AlignedRows) {
     values[3 * n + n / 2] = NAN;
     Array<float> x(values), sums(static_cast<size_t>(rows)), maxima(static_cast<size_t>(rows));
     Array<int64_t> first(static_cast<size_t>(rows));
-    const TensorView xv = TensorView::contiguous(x.data(), DType::float32, {rows, n}), to = TensorView::contiguous(sums.data(), DType::float32, {rows});
+    const TensorView xv = TensorView::contiguous(x.data(), DType::float32, {rows, n}),
+                     to = TensorView::contiguous(sums.data(), DType::float32, {rows});
     reduce(queue(), Reduction::sum, xv, 2, to);
     reduce(queue(), Reduction::amax, xv, 2, TensorView::contiguous(maxima.data(), DType::float32, {rows}));
     reduce(queue(), Reduction::argmax, xv, 2, {}, 0, TensorView::contiguous(first.data(), DType::int64, {rows}));
@@ -169,7 +170,8 @@ TEST(Reduce, AlignedRows) {
   for (size_t i = 0; i < small.size(); ++i) small[i] = static_cast<int16_t>(i % 701 - 300);
   Array<int16_t> x(small);
   Array<int64_t> sums(static_cast<size_t>(2));
-  reduce(queue(), Reduction::sum, TensorView::contiguous(x.data(), DType::int16, {2, 5000}), 2, TensorView::contiguous(sums.data(), DType::int64, {2}));
+  reduce(queue(), Reduction::sum, TensorView::contiguous(x.data(), DType::int16, {2, 5000}), 2,
+         TensorView::contiguous(sums.data(), DType::int64, {2}));
   for (int64_t r = 0; r < 2; ++r) EXPECT_EQ(sums.host()[r], std::accumulate(small.begin() + r * 5000, small.begin() + (r + 1) * 5000, int64_t{0}));
 }
 

@@ -57,7 +57,8 @@ TEST(Softmax, RowsOfEveryShare) {
     std::fill(x.begin(), x.begin() + n - 9, -INFINITY);
     x[3 * n + 7] = INFINITY;
     Array<float> ax(x), ay(x.size());
-    softmax_forward(queue(), softmax_problem(TensorView::contiguous(ax.data(), DType::float32, {4, n}), 1, DType::float32, false), ax.data(), ay.data());
+    softmax_forward(queue(), softmax_problem(TensorView::contiguous(ax.data(), DType::float32, {4, n}), 1, DType::float32, false), ax.data(),
+                    ay.data());
     const auto y = ay.host();
     for (int64_t i = 0; i < n; ++i) {
       ASSERT_EQ(y[i], y[i]);

@@ -148,12 +148,13 @@ void pick_rows(Queue& queue, const IndexedOperands& operands, const IndexedWalk&
   Device& device = queue.device();
   const DType type = operands.destination.dtype, index = operands.index.dtype;
   Kernel& kernel = rows_site.get(device, Variant().add(bytes, 6).add(index), [&] { return defines_of(device, type, index, Combine::assign, false, bytes); });
-  const int64_t items = std::clamp<int64_t>(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(ceil_div(walk.inner, row_unrolled)))), least_row, row_group);
+  const int64_t items =
+      std::clamp<int64_t>(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(ceil_div(walk.inner, row_unrolled)))), least_row, row_group);
   const int64_t block = device.fat() ? ceil_div(walk.outer, fat_tasks(device, walk.outer * walk.inner)) : items;
   const int64_t groups = ceil_div(walk.outer, device.fat() ? block : row_group / items), group = device.fat() ? 1 : row_group;
-  launch(queue, kernel, Range(static_cast<size_t>(groups * group)), Range(static_cast<size_t>(group)), operands.destination.data, operands.source.data, operands.index.data,
-         device_errors(device).data(), site.code(), int32_t{operands.checked}, walk.outer, walk.inner, walk.lowest, walk.limit, walk.dst[0], walk.src[0],
-         walk.src_step, walk.idx[0], block);
+  launch(queue, kernel, Range(static_cast<size_t>(groups * group)), Range(static_cast<size_t>(group)), operands.destination.data,
+         operands.source.data, operands.index.data, device_errors(device).data(), site.code(), int32_t{operands.checked}, walk.outer, walk.inner,
+         walk.lowest, walk.limit, walk.dst[0], walk.src[0], walk.src_step, walk.idx[0], block);
 }
 
 }  // namespace

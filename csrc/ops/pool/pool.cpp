@@ -86,8 +86,8 @@ void pool_forward(Queue& queue, const PoolProblem& problem, const void* x, void*
     const int64_t rows = p.batch * p.channels * p.output[0] * p.output[1];
     launch(queue, kernel(planes_forward, device, p, stride_w, kernel_w), Range(std::min(rows, fat_tasks(device, work))), Range(1), x, y, index, s);
   } else if (!device.fat() && is_small_window(p, outputs)) {
-    launch(queue, kernel(windows_forward, device, p, 0, static_cast<int>(p.kernel[2])), Range(static_cast<size_t>(round_up(outputs, 256))), Range(256), x, y,
-           index, s, static_cast<int32_t>(outputs));
+    launch(queue, kernel(windows_forward, device, p, 0, static_cast<int>(p.kernel[2])), Range(static_cast<size_t>(round_up(outputs, 256))),
+           Range(256), x, y, index, s, static_cast<int32_t>(outputs));
   } else {
     launch_elements(queue, kernel(elements_forward, device, p), outputs, work, x, y, index, s);
   }

@@ -104,11 +104,12 @@ void copy_pieces(Queue& queue, void* out, std::span<Piece> pieces, int64_t rows,
     return;
   }
   if (device.fat()) shape.block = ceil_div(shape.total, fat_tasks(device, shape.total));
-  else std::fill(shape.start + slots, std::end(shape.start), INT64_MAX);
+  else
+    std::fill(shape.start + slots, std::end(shape.start), INT64_MAX);
   constexpr int64_t group = 256, per_item = 4;  // mirrors shape.cl
   const int64_t items = device.fat() ? ceil_div(shape.total, shape.block) : ceil_div(shape.total, group * per_item) * group;
-  launch(queue, kernel_of(any_site), Range(static_cast<size_t>(items)), Range(device.fat() ? 1 : group), out, data[0], data[1], data[2], data[3], data[4],
-         data[5], data[6], data[7], shape);
+  launch(queue, kernel_of(any_site), Range(static_cast<size_t>(items)), Range(device.fat() ? 1 : group), out, data[0], data[1], data[2], data[3],
+         data[4], data[5], data[6], data[7], shape);
 }
 
 }  // namespace

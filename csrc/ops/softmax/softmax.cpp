@@ -34,9 +34,7 @@ RowShare row_share(const Device& device, const SoftmaxProblem& p, int tensors, b
   share.vector = aligned && p.n % 4 == 0 ? 4 : 1;
   const int most = static_cast<int>(32 * sizeof(float) / acc_bytes(p.input)) / tensors;
   const int64_t largest = std::min<int64_t>(static_cast<int64_t>(device.capabilities().max_work_group), 1024);
-  static constexpr struct {
-    int items, kept;
-  } shares[] = {{64, 8}, {256, 8}, {256, 16}, {256, 32}, {1024, 8}, {1024, 16}, {1024, 32}};
+  static constexpr struct { int items, kept; } shares[] = {{64, 8}, {256, 8}, {256, 16}, {256, 32}, {1024, 8}, {1024, 16}, {1024, 32}};
   for (const auto& [items, kept] : shares) {
     const bool registers = share.vector == 4 || items * kept <= 16384;  // single elements need more of them for their addresses
     if (registers && kept <= most && items <= largest && p.n <= items * kept) {
