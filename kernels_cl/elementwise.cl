@@ -180,13 +180,22 @@ TASK_KERNEL void elementwise_flat(PARAMETERS, long n, int steps, long share) {
 #endif
 }
 
-// ---- strided (SIMT work-items take single elements here)
-#if DEVICE_FAT || W == 1
+// ---- strided; SIMT programs hold it only where it is asked for
+#ifndef STRIDED
+#define STRIDED DEVICE_FAT
+#define WIDE 1  // positions in the output need 64 bits
+#endif
+#if STRIDED
 typedef struct {
   long sizes[DIMS];
   long strides[5][DIMS];
 } Geometry;
 
+#if DEVICE_FAT
+#define EACH_LANE for (int l = 0; l < W; l++)
+#else  // arrays stay in registers
+#define EACH_LANE _Pragma("unroll") for (int l = 0; l < W; l++)
+#endif
 #if W > 1
 #if COMPLEX_VECTORS
 #define EVEN_LANES(v, w) EVEN_PAIRS(v, w)
@@ -203,8 +212,8 @@ typedef struct {
     else if (s == 2) name = EVEN_LANES(LOAD_T(D, x, o), LOAD_T(D, x, o + W));         \
     else {                                                                            \
       S lane[W];                                                                      \
-      if (lanes == W) for (int l = 0; l < W; l++) lane[l] = LOAD(D, COMPUTE, x, o + l * s); \
-      else for (int l = 0; l < W; l++) lane[l] = l < lanes ? LOAD(D, COMPUTE, x, o + l * s) : (S)0; \
+      if (lanes == W) EACH_LANE lane[l] = LOAD(D, COMPUTE, x, o + l * s);             \
+      else EACH_LANE lane[l] = l < lanes ? LOAD(D, COMPUTE, x, o + l * s) : (S)0; \
       name = FROM_LANES(lane);                                                        \
     }                                                                                 \
   }
@@ -312,7 +321,14 @@ static inline int rows_are_dense(const Geometry* g) {
   return dense;
 }
 
-TASK_KERNEL void elementwise_strided(PARAMETERS, Geometry g, long row_share, long column_share, long rows) {
+#if WIDE
+#define POSITION ulong
+#else
+#define POSITION uint
+#endif
+
+// Fat: a work-item does row_share rows, column_share elements of each. SIMT: one vector of a row; last_dim is the last dimension in use.
+TASK_KERNEL void elementwise_strided(PARAMETERS, Geometry g, long row_share, long column_share, long rows, int last_dim) {
   OPEN_ALL
   const long n = g.sizes[0];
 #if DEVICE_FAT
@@ -352,21 +368,33 @@ TASK_KERNEL void elementwise_strided(PARAMETERS, Geometry g, long row_share, lon
     NEXT_ROW
   }
 #else
-  const int several = n % 4 == 0 ? 4 : 1;  // neighbours that share the way to their row
-  for (long e = get_global_id(0) * several; e < rows * n; e += get_global_size(0) * several) {
-    const long row = divide(e, n), begin = e - row * n;
-    long o0 = 0, o1 = 0, o2 = 0, o3 = 0, o4 = 0, rest = row;
-    for (int d = 1; d < DIMS && rest > 0; d++) {
-      const long q = divide(rest, g.sizes[d]), at = rest - q * g.sizes[d];
+  const POSITION vectors = (POSITION)((n + W - 1) / W), end = (POSITION)rows * vectors;
+  for (POSITION e = get_global_id(0); e < end; e += get_global_size(0)) {
+    POSITION rest = e / vectors;
+    const long j = (long)(e - rest * vectors) * W;
+    long o0 = 0, o1 = 0, o2 = 0, o3 = 0, o4 = 0;
+#pragma unroll
+    for (int d = 1; d < DIMS; d++) {
+      if (d > last_dim) break;
+      const POSITION q = d == last_dim ? 0 : rest / (POSITION)g.sizes[d];
+      ADD_OFFSETS((long)(rest - q * (POSITION)g.sizes[d]), d)
       rest = q;
-      ADD_OFFSETS(at, d)
     }
-    for (int u = 0; u < several; u++) {
-      const long j = begin + u;
-      G0 G1 G2 G3
-      EVALUATE(r);
-      STORE_T(y, o0 + j * g.strides[0][0], r);
+    const int lanes = (int)MIN_OF((long)W, n - j);
+    G0 G1 G2 G3
+    EVALUATE(r);
+    const long step = g.strides[0][0], at = o0 + j * step;
+#if W > 1
+    if (lanes == W && step == 1) {
+      STORE_T(y, at, r);
+    } else {
+      S lane[W];
+      TO_LANES(r, lane);
+      EACH_LANE if (l < lanes) STORE(OUT_DTYPE, COMPUTE, y, at + l * step, lane[l]);
     }
+#else
+    STORE_T(y, at, r);
+#endif
   }
 #endif
 }

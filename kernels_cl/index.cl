@@ -1,7 +1,8 @@
 // Moves elements of BYTES bytes through an index (csrc/ops/index/indexed.h); any dtype of that width.
 //   index_fat   a task copies a block; rows that are contiguous on both sides go by vectors of 16
 //   index_simt  a work-item per element
-//   index_rows  whole rows of the source, destination[r] = source[index[r]]; a task, or a group of ROW_ITEMS work-items, copies `block` rows
+//   index_rows  whole rows of the source, destination[r] = source[index[r]]; fat: a task copies `block` rows; SIMT: `block` work-items, a power
+//               of two, share a row
 #include "common/memory.clh"
 
 #ifndef BYTES
@@ -34,24 +35,43 @@ INDEXED_FAT(index_fat)
 INDEXED_SIMT(index_simt)
 #endif
 
-#if !DEVICE_FAT || BYTES < 16
-#if DEVICE_FAT
-#define ROWS_KERNEL FAT_KERNEL
-#define COPY_ROW(d, s, n) copy_run(d, s, n)
-#else
-#define ROW_ITEMS 64
-#define ROWS_KERNEL __kernel __attribute__((reqd_work_group_size(ROW_ITEMS, 1, 1)))
-#define COPY_ROW(d, s, n) \
-  for (int i = get_local_id(0); i < (n); i += ROW_ITEMS) (d)[i] = (s)[i]
-#endif
 // `checked`: all indices are below the limit, and a negative one is skipped. Steps in elements.
-ROWS_KERNEL void index_rows(TENSOR(ELEMENT, dst), TENSOR(const ELEMENT, src), TENSOR(const STORAGE(INDEX_DTYPE), idx), TENSOR(int, error), int code,
-                            int checked, long rows, long width, long lowest, long limit, long dst_row, long src_row, long src_step, long idx_row, long block) {
-  OPEN(ELEMENT, dst); OPEN(const ELEMENT, src); OPEN(const STORAGE(INDEX_DTYPE), idx); OPEN(int, error);
+#define ROWS_PARAMETERS                                                                                                                 \
+  TENSOR(ELEMENT, dst), TENSOR(const ELEMENT, src), TENSOR(const STORAGE(INDEX_DTYPE), idx), TENSOR(int, error), int code, int checked, \
+      long rows, long width, long lowest, long limit, long dst_row, long src_row, long src_step, long idx_row, long block
+#define OPEN_ROWS OPEN(ELEMENT, dst); OPEN(const ELEMENT, src); OPEN(const STORAGE(INDEX_DTYPE), idx); OPEN(int, error);
+#define INDEX_OF_ROW(r) (checked ? (long)idx[(r) * idx_row] : checked_index((long)idx[(r) * idx_row], lowest, limit, error, code))
+
+#if !DEVICE_FAT
+#define ROW_GROUP 256
+#define UNROLLED 4  // loads of a work-item that do not wait for each other
+
+__kernel __attribute__((reqd_work_group_size(ROW_GROUP, 1, 1))) void index_rows(ROWS_PARAMETERS) {
+  OPEN_ROWS
+  const int items = (int)block, line = get_local_id(0) / items, item = get_local_id(0) - line * items;
+  const long r = (long)get_group_id(0) * (ROW_GROUP / items) + line;
+  if (r >= rows) return;
+  const long k = INDEX_OF_ROW(r);
+  if (k < 0) return;
+  __global ELEMENT* to = dst + r * dst_row;
+  __global const ELEMENT* from = src + r * src_row + k * src_step;
+  for (int i = item; i < width; i += UNROLLED * items) {
+    ELEMENT v[UNROLLED];
+#pragma unroll
+    for (int u = 0; u < UNROLLED; ++u)
+      if (i + u * items < width) v[u] = from[i + u * items];
+#pragma unroll
+    for (int u = 0; u < UNROLLED; ++u)
+      if (i + u * items < width) to[i + u * items] = v[u];
+  }
+}
+#elif BYTES < 16
+FAT_KERNEL void index_rows(ROWS_PARAMETERS) {
+  OPEN_ROWS
   const long first = get_group_id(0) * block, last = MIN_OF(first + block, rows);
   for (long r = first; r < last; ++r) {
-    const long given = (long)idx[r * idx_row], k = checked ? given : checked_index(given, lowest, limit, error, code);
-    if (k >= 0) COPY_ROW(dst + r * dst_row, src + r * src_row + k * src_step, width);
+    const long k = INDEX_OF_ROW(r);
+    if (k >= 0) copy_run(dst + r * dst_row, src + r * src_row + k * src_step, width);
   }
 }
 #endif

@@ -1,9 +1,10 @@
 // Negative log likelihood. input is [N, C, P] (strides given), target int64 [N, P], weight [C] or null:
 //   l(n, p) = -weight[t] * input[n, t, p], t = target[n, p]; 0 where t = ignore_index; NaN and an error report where t is no class.
 // Serves both styles: loops over elements with a two-level sum per work-item, a tree over the work-group (size 1 in the fat style),
-// then one work-item adds the groups in order.
+// then one work-group adds the groups (size 1: in order).
 // Defines: X_DTYPE, LANES.
 #include "common/device_errors.clh"
+#include "common/divide.clh"
 #include "common/lanes.clh"
 
 #define X STORAGE(X_DTYPE)
@@ -33,6 +34,23 @@ static inline acc loss_of(LossShape s, __global const X* x, __global const long*
 static inline void put_total(__global X* y, __global X* total_weight, acc loss, acc weight, int reduction) {
   STOREX(X_DTYPE, y, 0, reduction == REDUCE_MEAN ? loss / weight : loss);
   STOREX(X_DTYPE, total_weight, 0, weight);
+}
+
+// Sums over the work-group, whose size is a power of two, in its first work-item.
+static inline void add_over_group(__local acc* shared, acc* loss, acc* weights) {
+  const int item = get_local_id(0);
+  shared[item] = *loss;
+  shared[MOST_ITEMS + item] = *weights;
+  for (int half_ = get_local_size(0) / 2; half_ > 0; half_ /= 2) {
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (item < half_) {
+      shared[item] += shared[item + half_];
+      shared[MOST_ITEMS + item] += shared[MOST_ITEMS + item + half_];
+    }
+  }
+  barrier(CLK_LOCAL_MEM_FENCE);
+  *loss = shared[0];
+  *weights = shared[MOST_ITEMS];
 }
 
 __kernel void nll_elements(TENSOR(const X, x), TENSOR(const long, target), TENSOR(const X, weight), TENSOR(X, y), TENSOR(X, total_weight), LossShape s,
@@ -73,22 +91,14 @@ __kernel void nll_reduce(TENSOR(const X, x), TENSOR(const long, target), TENSOR(
       counted = 0;
     }
   }
-  shared[item] = loss + block_loss;
-  shared[MOST_ITEMS + item] = weights + block_weights;
-  for (int half_ = items / 2; half_ > 0; half_ /= 2) {
-    barrier(CLK_LOCAL_MEM_FENCE);
-    if (item < half_) {
-      shared[item] += shared[item + half_];
-      shared[MOST_ITEMS + item] += shared[MOST_ITEMS + item + half_];
-    }
-  }
-  barrier(CLK_LOCAL_MEM_FENCE);
+  loss += block_loss, weights += block_weights;
+  add_over_group(shared, &loss, &weights);
   if (item != 0) return;
   if (groups == 1) {
-    put_total(y, total_weight, shared[0], shared[MOST_ITEMS], s.reduction);
+    put_total(y, total_weight, loss, weights, s.reduction);
   } else {
-    partial[group] = shared[0];
-    partial[groups + group] = shared[MOST_ITEMS];
+    partial[group] = loss;
+    partial[groups + group] = weights;
   }
 }
 
@@ -96,9 +106,11 @@ __kernel void nll_finish(TENSOR(const acc, partial), TENSOR(X, y), TENSOR(X, tot
   OPEN(const acc, partial);
   OPEN(X, y);
   OPEN(X, total_weight);
+  __local acc shared[2 * MOST_ITEMS];
   acc loss = 0, weight = 0;
-  for (int i = 0; i < groups; ++i) loss += partial[i], weight += partial[groups + i];
-  put_total(y, total_weight, loss, weight, reduction);
+  for (int i = get_local_id(0); i < groups; i += get_local_size(0)) loss += partial[i], weight += partial[groups + i];
+  add_over_group(shared, &loss, &weight);
+  if (get_local_id(0) == 0) put_total(y, total_weight, loss, weight, reduction);
 }
 
 // dx (dense [N, C, P]) = -weight[t] * g at class t, else 0; g is divided by total_weight for the mean. Group ids: (piece of the
@@ -117,7 +129,7 @@ __kernel void nll_backward(TENSOR(const X, g), TENSOR(const long, target), TENSO
   OPEN(X, dx);
   const acc scale = scale_of(g, total_weight, s.reduction);
   for (long i = get_global_id(0); i < s.batch * s.classes * s.inner; i += get_global_size(0)) {
-    const long plane = i / s.inner, p = i - plane * s.inner, n = plane / s.classes, c = plane - n * s.classes, at = n * s.inner + p;
+    const long plane = divide(i, s.inner), p = i - plane * s.inner, n = divide(plane, s.classes), c = plane - n * s.classes, at = n * s.inner + p;
     acc v = 0;
     if (target[at] == c && c != s.ignore_index)
       v = -(s.reduction == REDUCE_NONE ? LOADX(X_DTYPE, g, at) : scale) * (weight ? LOADX(X_DTYPE, weight, c) : (acc)1);

@@ -1,34 +1,76 @@
 // Reductions, simt style: a work-group shares one or more outputs. See common/reduce.clh.
+#include "common/four.clh"
 #include "common/reduce.clh"
 
 #define GROUP 256
 #define CHAINS 4    // sums that do not wait for each other
+#define LOADS 8     // loads that do not wait for each other
 #define PART 128    // elements of an item that are summed before they are added to the others
+
+// Written out: an array indexed in a loop that stays one would lie in memory.
+#define MERGE_CHAINS            \
+  {                             \
+    MERGE(1, part[0], part[2]); \
+    MERGE(1, part[1], part[3]); \
+    MERGE(1, part[0], part[1]); \
+    MERGE(1, (*s), part[0]);    \
+  }
+
+#if !IS_COMPLEX(IN)
+// Neighbours from `first` on by aligned vectors of four, as long as there are whole rounds of the group's `lanes` work-items. Returns where they end.
+static inline long simt_vectors(State1* s, INPUT p, long first, long last, int lane, int lanes, VALUE(ACC) center, VALUE(PARAM) param) {
+  const int hop = 4 * lanes, round = CHAINS * hop;
+  long r = first;
+  while (r + round <= last) {
+    const long stop = MIN_OF(last, r + PART / (4 * CHAINS) * round);
+    State1 part[CHAINS];
+#pragma unroll
+    for (int c = 0; c < CHAINS; c++) INITIALIZE(1, part[c], (VALUE(INDEX))(r - first + 4 * lane + c * hop));
+    for (; r + round <= stop; r += round) {
+      FOUR_OF(IN) v[CHAINS];
+#pragma unroll
+      for (int c = 0; c < CHAINS; c++) v[c] = *(__global const FOUR_OF(IN)*)(p + r + 4 * lane + c * hop);
+#pragma unroll
+      for (int c = 0; c < CHAINS; c++) {
+        const STORAGE(IN) each[4] = {v[c].x, v[c].y, v[c].z, v[c].w};
+#pragma unroll
+        for (int k = 0; k < 4; k++) STEP(1, part[c], LOAD_X(1, each, k), (VALUE(INDEX))(r - first + 4 * lane + c * hop + k));
+      }
+    }
+    MERGE_CHAINS
+  }
+  return r;
+}
+#endif
 
 static inline void simt_range(State1* s, INPUT p, long begin, long end, long step, const Shape* shape, VALUE(ACC) center, long first,
                        VALUE(PARAM) param) {
   long r = begin;
   if (shape->reduced <= 1) {
-    const long stride = shape->reduced ? shape->reduced_x[0] : 1;
+    const long stride = shape->reduced ? shape->reduced_x[0] : 1, hop = step * stride;
     // Sums of sums: an error grows with the length of a part, not of the whole.
     while (r < end) {
       const long stop = MIN_OF(end, r + PART * step);
       State1 part[CHAINS];
 #pragma unroll
       for (int c = 0; c < CHAINS; c++) INITIALIZE(1, part[c], (VALUE(INDEX))(r + c * step - first));
-      for (; r + (CHAINS - 1) * step < stop; r += CHAINS * step) {
+      INPUT q = p + r * stride;
+      for (; r + (LOADS - 1) * step < stop; r += LOADS * step, q += LOADS * hop) {
+        VALUE(ACC) v[LOADS];
+#pragma unroll
+        for (int c = 0; c < LOADS; c++) v[c] = LOAD_X(1, q, c * hop);
+#pragma unroll
+        for (int c = 0; c < LOADS; c++) STEP(1, part[c % CHAINS], v[c], (VALUE(INDEX))(r + c * step - first));
+      }
+      for (; r + (CHAINS - 1) * step < stop; r += CHAINS * step, q += CHAINS * hop) {
         VALUE(ACC) v[CHAINS];
 #pragma unroll
-        for (int c = 0; c < CHAINS; c++) v[c] = LOAD_X(1, p, (r + c * step) * stride);
+        for (int c = 0; c < CHAINS; c++) v[c] = LOAD_X(1, q, c * hop);
 #pragma unroll
         for (int c = 0; c < CHAINS; c++) STEP(1, part[c], v[c], (VALUE(INDEX))(r + c * step - first));
       }
-      for (; r < stop; r += step) STEP(1, part[0], LOAD_X(1, p, r * stride), (VALUE(INDEX))(r - first));
-#pragma unroll
-      for (int distance = CHAINS / 2; distance > 0; distance /= 2)
-#pragma unroll
-        for (int c = 0; c < distance; c++) MERGE(1, part[c], part[c + distance]);
-      MERGE(1, (*s), part[0]);
+      for (; r < stop; r += step, q += hop) STEP(1, part[0], LOAD_X(1, q, 0), (VALUE(INDEX))(r - first));
+      MERGE_CHAINS
     }
     return;
   }
@@ -46,7 +88,9 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void reduce_simt(OUT
 #endif
   const int id = get_local_id(0), lanes = (int)shape.lanes, width = GROUP / lanes;
   const int lane = reduced_fast ? id % lanes : id / width, column = reduced_fast ? id / lanes : id % width;
-  const long task = get_group_id(0), split = task % shape.splits, o = task / shape.splits * width + column;
+  // Along columns, neighbouring groups have neighbouring outputs.
+  const long task = get_group_id(0), strips = (shape.outputs + width - 1) / width, split = reduced_fast ? task % shape.splits : task / strips;
+  const long o = (reduced_fast ? task / shape.splits : task - split * strips) * width + column;
   const long first = split * shape.chunk, last = MIN_OF(first + shape.chunk, shape.extent);
   State1 s;
   INITIALIZE(1, s, (VALUE(INDEX))lane);
@@ -56,24 +100,33 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void reduce_simt(OUT
 #else
     const VALUE(ACC) center = CONSTANT(1, 0);
 #endif
-    simt_range(&s, x + offset_of(o, shape.kept, shape.kept_size, shape.kept_x), first + lane, last, lanes, &shape, center, first, param);
+    INPUT p = x + offset_of(o, shape.kept, shape.kept_size, shape.kept_x);
+    long begin = first;
+#if !IS_COMPLEX(IN)
+    if (shape.reduced == 1 && shape.reduced_x[0] == 1 && (size_t)(p + first) % sizeof(FOUR_OF(IN)) == 0)
+      begin = simt_vectors(&s, p, first, last, lane, lanes, center, param);
+#endif
+    if (begin < last) simt_range(&s, p, begin + lane, last, lanes, &shape, center, first, param);
   }
   const int slot = lane * width + column;
-  for (int half_lanes = lanes / 2; half_lanes > 0; half_lanes /= 2) {
+  for (int left = lanes; left > 1;) {  // 16 states to one at a time
+    const int next = left > 16 ? left / 16 : 1;
     barrier(CLK_LOCAL_MEM_FENCE);
     values[slot] = s.a;
 #if INDEXED
     indices[slot] = s.i;
 #endif
     barrier(CLK_LOCAL_MEM_FENCE);
-    if (lane < half_lanes) {
-      State1 t;
-      t.a = values[slot + half_lanes * width];
+    if (lane < next)
+      for (int k = next; k < left; k += next) {
+        State1 t;
+        t.a = values[slot + k * width];
 #if INDEXED
-      t.i = indices[slot + half_lanes * width];
+        t.i = indices[slot + k * width];
 #endif
-      MERGE(1, s, t);
-    }
+        MERGE(1, s, t);
+      }
+    left = next;
   }
   if (lane == 0 && o < shape.outputs) store_result(s, o, split, first, &shape, y, y_index, partial, partial_index, param);
 }

@@ -35,17 +35,13 @@ typedef struct {
       TENSOR(const ELEMENT, i5), TENSOR(const ELEMENT, i6), TENSOR(const ELEMENT, i7)
 #define OPEN_PIECES                                                                                             \
   OPEN(const ELEMENT, i0); OPEN(const ELEMENT, i1); OPEN(const ELEMENT, i2); OPEN(const ELEMENT, i3);           \
-  OPEN(const ELEMENT, i4); OPEN(const ELEMENT, i5); OPEN(const ELEMENT, i6); OPEN(const ELEMENT, i7);           \
-  __global const ELEMENT* inputs[SLOTS] = {i0, i1, i2, i3, i4, i5, i6, i7};
+  OPEN(const ELEMENT, i4); OPEN(const ELEMENT, i5); OPEN(const ELEMENT, i6); OPEN(const ELEMENT, i7);
 #if DEVICE_FAT
-#define PIECE(slot) inputs[slot]
-#else  // an array with an index only known at run time would lie in memory
-#define PIECE(slot) (slot < 4 ? (slot < 2 ? (slot < 1 ? i0 : i1) : (slot < 3 ? i2 : i3)) : (slot < 6 ? (slot < 5 ? i4 : i5) : (slot < 7 ? i6 : i7)))
-#endif
-
-TASK_KERNEL void concatenate(TENSOR(ELEMENT, out), PIECES, ConcatenateShape shape) {
+#define INPUT_LIST __global const ELEMENT* inputs[SLOTS] = {i0, i1, i2, i3, i4, i5, i6, i7};
+FAT_KERNEL void concatenate(TENSOR(ELEMENT, out), PIECES, ConcatenateShape shape) {
   OPEN(ELEMENT, out);
   OPEN_PIECES
+  INPUT_LIST
   long at = (long)get_global_id(0) * shape.block;
   if (at >= shape.total) return;
   const long to = MIN_OF(at + shape.block, shape.total);
@@ -54,7 +50,7 @@ TASK_KERNEL void concatenate(TENSOR(ELEMENT, out), PIECES, ConcatenateShape shap
   while (at < to) {
     while (column >= shape.start[slot] + shape.length[slot]) ++slot;
     const long inside = column - shape.start[slot], n = MIN_OF(shape.length[slot] - inside, to - at);
-    copy_elements(out + row * shape.pitch + column, PIECE(slot) + row * shape.pitches[slot] + inside, n);
+    copy_elements(out + row * shape.pitch + column, inputs[slot] + row * shape.pitches[slot] + inside, n);
     at += n;
     column += n;
     if (column == shape.first + shape.width) {
@@ -64,6 +60,44 @@ TASK_KERNEL void concatenate(TENSOR(ELEMENT, out), PIECES, ConcatenateShape shap
     }
   }
 }
+#else
+#define GROUP 256
+#define UNROLLED 4  // elements of a work-item, GROUP apart; their loads do not wait for each other
+// Where column `c` of a row comes from. Unused inputs start past every column; no array is indexed, which would lie in memory.
+#define FROM_PIECE(k) \
+  if (c >= shape.start[k]) from = i##k + row * shape.pitches[k] - shape.start[k];
+
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void concatenate(TENSOR(ELEMENT, out), PIECES, ConcatenateShape shape) {
+  OPEN(ELEMENT, out);
+  OPEN_PIECES
+  const long first = (long)get_group_id(0) * (UNROLLED * GROUP) + get_local_id(0);
+  ELEMENT v[UNROLLED];
+  long to[UNROLLED];
+#pragma unroll
+  for (int u = 0; u < UNROLLED; ++u) {
+    const long at = first + u * GROUP;
+    if (at >= shape.total) continue;
+    const long row = divide(at, shape.width), c = at - row * shape.width + shape.first;
+    __global const ELEMENT* from = i0 + row * shape.pitches[0] - shape.start[0];
+    FROM_PIECE(1)
+    if (c >= shape.start[2]) {
+      FROM_PIECE(2)
+      FROM_PIECE(3)
+      FROM_PIECE(4)
+      FROM_PIECE(5)
+      FROM_PIECE(6)
+      FROM_PIECE(7)
+    }
+    v[u] = from[c];
+    to[u] = row * shape.pitch + c;
+  }
+#pragma unroll
+  for (int u = 0; u < UNROLLED; ++u)
+    if (first + u * GROUP < shape.total) out[to[u]] = v[u];
+}
+#undef GROUP
+#undef UNROLLED
+#endif
 
 #if DEVICE_FAT && BYTES < 16
 // The same for pieces of few elements, as when tensors are stacked along a last dimension: input after input for ROWS rows, which stay in the
@@ -74,6 +108,7 @@ TASK_KERNEL void concatenate(TENSOR(ELEMENT, out), PIECES, ConcatenateShape shap
 FAT_KERNEL void concatenate_narrow(TENSOR(ELEMENT, out), PIECES, ConcatenateShape shape, int slots) {
   OPEN(ELEMENT, out);
   OPEN_PIECES
+  INPUT_LIST
   const long begin = get_global_id(0) * shape.block, end = MIN_OF(begin + shape.block, shape.total / shape.width), pitch = shape.pitch;
   for (long row = begin; row < end; row += ROWS) {
     const long rows = MIN_OF((long)ROWS, end - row);

@@ -3,92 +3,10 @@
 // algorithm. Keys of up to 32 bits share one ulong with the index, 64-bit keys make a ulong2.
 //   IN, IN_BITS (32 or 64: width of the key), DESCENDING
 // Blocks of every row are sorted (fat: radix sort, least significant digit first; SIMT: bitonic network in local memory), then
-// merged pairwise, each work-item finding its part of the output by a binary search along the merge path
+// merged pairwise, each work-item (fat) or work-group (SIMT) finding its part of the output by a search along the merge path
 // (Odeh, Green, Mwassi, Shmueli, Birk: Merge Path, 2012).
-#include "common/types.clh"
-
-#ifndef IN
-#define IN float32
-#define IN_BITS 32
-#define DESCENDING 0
-#endif
-
-typedef struct {
-  long kept_size[16], kept_x[16], kept_values[16], kept_indices[16];
-  long rows, n, x_stride, values_stride, indices_stride;
-  long block, blocks, keep;
-  int kept, has_values;
-} Shape;
-
-static inline long offset_of(long i, int dims, const long* size, const long* stride) {
-  long offset = 0;
-  for (int d = dims - 1; d > 0; --d) {
-    const long q = i / size[d];
-    offset += (i - q * size[d]) * stride[d];
-    i = q;
-  }
-  return dims ? offset + i * stride[0] : 0;
-}
-
-// Elements as bits, for copies (a half cannot be assigned without cl_khr_fp16).
-#define RAW_uint8 uchar
-#define RAW_int8 uchar
-#define RAW_boolean uchar
-#define RAW_int16 ushort
-#define RAW_uint16 ushort
-#define RAW_float16 ushort
-#define RAW_bfloat16 ushort
-#define RAW_int32 uint
-#define RAW_uint32 uint
-#define RAW_float32 uint
-#define RAW_int64 ulong
-#define RAW_uint64 ulong
-#define RAW_float64 ulong
-#define RAW CAT(RAW_, IN)
-#define BITS __global const RAW*
-
-#define INPUT __global const STORAGE(IN)*
-#define READ(D, p, i) LOAD(D, D, p, i)
-
-#if IN_BITS == 32
-#define KEY uint
-#define ELEMENT ulong
-#define PACK(key, index) ((ulong)(key) << 32 | (uint)(index))
-#define KEY_OF(e) ((uint)((e) >> 32))
-#define INDEX_OF(e) ((long)((e) & 0xffffffffUL))
-#define LESS(a, b) ((a) < (b))
-#define LAST_ELEMENT (~0UL)
-#define TOP 0x80000000u
-#else
-#define KEY ulong
-#define ELEMENT ulong2
-#define PACK(key, index) ((ulong2)(key, (ulong)(index)))
-#define KEY_OF(e) ((e).x)
-#define INDEX_OF(e) ((long)(e).y)
-#define LESS(a, b) ((a).x < (b).x || ((a).x == (b).x && (a).y < (b).y))
-#define LAST_ELEMENT ((ulong2)(~0UL, ~0UL))
-#define TOP 0x8000000000000000UL
-#endif
-
-static inline KEY key_of(VALUE(IN) v) {
-#if IS_FLOATING(IN)
-#if IN_BITS == 32
-  const uint bits = as_uint(v);
-#else
-  const ulong bits = as_ulong(v);
-#endif
-  const KEY ordered = v == 0 ? TOP : (bits & TOP ? ~bits : bits | TOP);
-  const KEY key = v != v ? ~(KEY)0 : ordered;
-#elif IN_SIGNED
-  const KEY key = (KEY)(long)v ^ TOP;
-#else
-  const KEY key = (KEY)v;
-#endif
-  return DESCENDING ? ~key : key;
-}
-
-// Whether the sorted element is a NaN (its key is the extreme one and only NaN has it).
-static inline bool is_nan_key(KEY key) { return IS_FLOATING(IN) && key == (DESCENDING ? (KEY)0 : ~(KEY)0); }
+#include "common/divide.clh"
+#include "common/sort_keys.clh"
 
 #if DEVICE_FAT
 
@@ -195,38 +113,76 @@ FAT_KERNEL void sort_blocks(TENSOR(const STORAGE(IN), x), TENSOR(ELEMENT, a), TE
 }
 
 #else
-#define GROUP 256
-#define BLOCK 1024
+#define GROUP (8192 / IN_BITS)
+#define HELD 8  // elements of a work-item
+#define BLOCK (GROUP * HELD)
+#define AT(i) ((i) + ((i) >> 4))  // neighbouring work-items' runs of HELD elements lie in different banks of local memory
+
+#define EXCHANGES(distance, up)                                       \
+  _Pragma("unroll") for (int m = 0; m < HELD; ++m)                    \
+    if (!(m & (distance)) && LESS(e[m + (distance)], e[m]) == (up)) { \
+      const ELEMENT swap = e[m];                                      \
+      e[m] = e[m + (distance)];                                       \
+      e[m + (distance)] = swap;                                       \
+    }
+#define TAKE(first, step) _Pragma("unroll") for (int m = 0; m < HELD; ++m) e[m] = s[AT((first) + m * (step))];
+#define PUT(first, step) _Pragma("unroll") for (int m = 0; m < HELD; ++m) s[AT((first) + m * (step))] = e[m];
+
+// Bitonic network over s[AT(0)] .. s[AT(size - 1)], size a power of two from HELD to HELD * GROUP: work-items do up to three steps in registers, on
+// elements that differ in three bits of their places.
+static inline void sort_by_eights(__local ELEMENT* s, int size) {
+  const int t = get_local_id(0);
+  const bool busy = HELD * t < size;
+  ELEMENT e[HELD];
+  barrier(CLK_LOCAL_MEM_FENCE);
+  if (busy) {
+    const bool up = (t & 1) == 0;
+    TAKE(HELD * t, 1)
+    EXCHANGES(1, (m & 2) == 0)
+    EXCHANGES(2, (m & 4) == 0)
+    EXCHANGES(1, (m & 4) == 0)
+    EXCHANGES(4, up)
+    EXCHANGES(2, up)
+    EXCHANGES(1, up)
+    PUT(HELD * t, 1)
+  }
+  for (int length = 2 * HELD; length <= size; length *= 2)
+    for (int step = length / 2; step > 0;) {
+      const int left = 32 - clz((uint)step), steps = left % 3 ? left % 3 : 3, low = step / 4, first = (t & (low - 1)) | (t & ~(low - 1)) << 3;
+      const bool up = (first & length) == 0;
+      barrier(CLK_LOCAL_MEM_FENCE);
+      if (busy) {
+        TAKE(first, low)
+        EXCHANGES(4, up)
+        if (steps > 1) EXCHANGES(2, up)
+        if (steps > 2) EXCHANGES(1, up)
+        PUT(first, low)
+      }
+      step >>= steps;
+    }
+  barrier(CLK_LOCAL_MEM_FENCE);
+}
 
 // A group sorts one block of BLOCK elements (or a shorter row, padded to a power of two).
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void sort_blocks(TENSOR(const STORAGE(IN), x), TENSOR(ELEMENT, a), TENSOR(ELEMENT, b),
                                                                              Shape shape) {
   OPEN(const STORAGE(IN), x);
   OPEN(ELEMENT, a);
-  __local ELEMENT s[BLOCK];
+  __local ELEMENT s[AT(BLOCK)];
   const long task = get_group_id(0), row = task / shape.blocks, begin = task % shape.blocks * shape.block;
   const int id = get_local_id(0), n = (int)(MIN_OF(begin + shape.block, shape.n) - begin);
   INPUT p = x + offset_of(row, shape.kept, shape.kept_size, shape.kept_x);
-  int size = 2;
+  int size = HELD;
   while (size < n) size *= 2;
-  for (int i = id; i < size; i += GROUP) s[i] = i < n ? PACK(key_of(READ(IN, p, (begin + i) * shape.x_stride)), begin + i) : LAST_ELEMENT;
-  for (int length = 2; length <= size; length *= 2)
-    for (int step = length / 2; step > 0; step /= 2) {
-      barrier(CLK_LOCAL_MEM_FENCE);
-      for (int t = id; t < size / 2; t += GROUP) {
-        const int i = t / step * step * 2 + t % step, j = i + step;
-        const bool up = (i & length) == 0;
-        const ELEMENT e = s[i], f = s[j];
-        if (LESS(f, e) == up) s[i] = f, s[j] = e;
-      }
-    }
-  barrier(CLK_LOCAL_MEM_FENCE);
-  for (int i = id; i < n; i += GROUP) a[row * shape.n + begin + i] = s[i];
+  for (int i = id; i < size; i += GROUP) s[AT(i)] = i < n ? PACK(key_of(READ(IN, p, (begin + i) * shape.x_stride)), begin + i) : LAST_ELEMENT;
+  sort_by_eights(s, size);
+  for (int i = id; i < n; i += GROUP) a[row * shape.n + begin + i] = s[AT(i)];
 }
 #endif
 
+#if DEVICE_FAT
 // Merges neighbouring runs of `width` elements of every row of a into b. A work-item writes `part` elements of one pair of runs.
-TASK_KERNEL void sort_merge(TENSOR(const ELEMENT, a), TENSOR(ELEMENT, b), long n, long width, long part, long parts, long pairs, long items) {
+FAT_KERNEL void sort_merge(TENSOR(const ELEMENT, a), TENSOR(ELEMENT, b), long n, long width, long part, long parts, long pairs, long items) {
   OPEN(const ELEMENT, a);
   OPEN(ELEMENT, b);
   const long id = get_global_id(0);
@@ -255,6 +211,86 @@ TASK_KERNEL void sort_merge(TENSOR(const ELEMENT, a), TENSOR(ELEMENT, b), long n
   }
 }
 
+#else
+#define PROBES (GROUP / 2)
+
+// How many of the first `diagonal` elements of two merged runs come from the left one, for two diagonals: each half of the group looks for one, at
+// PROBES places at a time. The results are bounds[0] and bounds[2].
+static inline void split_runs(__global const ELEMENT* left, __global const ELEMENT* right, long lefts, long rights, long diagonal, __local int* flags,
+                              __local long* bounds) {
+  const int id = get_local_id(0), t = id % PROBES;
+  __local long* own = bounds + 2 * (id / PROBES);
+  if (t == 0) own[0] = MAX_OF(0L, diagonal - rights), own[1] = MIN_OF(diagonal, lefts);
+  barrier(CLK_LOCAL_MEM_FENCE);
+  while (bounds[0] < bounds[1] || bounds[2] < bounds[3]) {
+    const long low = own[0], high = own[1], step = (high - low + PROBES - 1) / PROBES, at = low + t * step;
+    const int from_left = at < high && LESS(left[at], right[diagonal - 1 - at]);
+    flags[id] = from_left;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (t == 0 && !from_left) own[1] = low;
+    if (from_left && (t == PROBES - 1 || !flags[id + 1])) own[0] = at + 1, own[1] = MIN_OF(at + step, high);
+    barrier(CLK_LOCAL_MEM_FENCE);
+  }
+}
+
+// Merges elements [0, lefts) and [lefts, count) of s, which are at AT(i), in place.
+static inline void merge_tile(__local ELEMENT* s, int lefts, int count) {
+  const int begin = MIN_OF((int)get_local_id(0) * HELD, count), rights = count - lefts;
+  int low = MAX_OF(0, begin - rights), high = MIN_OF(begin, lefts);
+  while (low < high) {
+    const int i = (low + high) / 2, j = lefts + begin - 1 - i;
+    if (LESS(s[AT(i)], s[AT(j)]))
+      low = i + 1;
+    else
+      high = i;
+  }
+  int i = low, j = lefts + begin - low;
+  const int last = count - 1;
+  ELEMENT left = s[AT(MIN_OF(i, last))], right = s[AT(MIN_OF(j, last))], e[HELD];
+#pragma unroll
+  for (int k = 0; k < HELD; ++k) {
+    const bool take_left = j >= count || (i < lefts && LESS(left, right));
+    e[k] = take_left ? left : right;
+    i += take_left;
+    j += !take_left;
+    const int at = MIN_OF(take_left ? i : j, last);
+    const ELEMENT next = s[AT(at)];
+    left = take_left ? next : left;
+    right = take_left ? right : next;
+  }
+  barrier(CLK_LOCAL_MEM_FENCE);
+#pragma unroll
+  for (int k = 0; k < HELD; ++k)
+    if (begin + k < count) s[AT(begin + k)] = e[k];
+  barrier(CLK_LOCAL_MEM_FENCE);
+}
+
+// The same by groups: one writes BLOCK elements of one pair of runs, merged in local memory, of `tiles` such parts.
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void sort_merge(TENSOR(const ELEMENT, a), TENSOR(ELEMENT, b), long n, long width, long tiles,
+                                                                            long pairs) {
+  OPEN(const ELEMENT, a);
+  OPEN(ELEMENT, b);
+  __local ELEMENT s[AT(BLOCK)];
+  __local int flags[GROUP];
+  __local long bounds[4];
+  const int id = get_local_id(0);
+  const long task = get_group_id(0), row = task / (pairs * tiles), pair = task / tiles % pairs;
+  const long first = pair * 2 * width, middle = MIN_OF(first + width, n), end = MIN_OF(first + 2 * width, n);
+  const long begin = task % tiles * BLOCK, stop = MIN_OF(begin + BLOCK, end - first);
+  if (begin >= stop) return;
+  __global const ELEMENT* left = a + row * n + first;
+  __global const ELEMENT* right = a + row * n + middle;
+  split_runs(left, right, middle - first, end - middle, id < PROBES ? begin : stop, flags, bounds);
+  const long left_from = bounds[0], right_from = begin - left_from;
+  const int lefts = (int)(bounds[2] - left_from), count = (int)(stop - begin);
+  for (int i = id; i < count; i += GROUP) s[AT(i)] = i < lefts ? left[left_from + i] : right[right_from + i - lefts];
+  barrier(CLK_LOCAL_MEM_FENCE);
+  merge_tile(s, lefts, count);
+  __global ELEMENT* out = b + row * n + first + begin;
+  for (int i = id; i < count; i += GROUP) out[i] = s[AT(i)];
+}
+#endif
+
 // values[row, i] = x[row, index], indices[row, i] = index for the first `keep` sorted elements.
 TASK_KERNEL void sort_write(TENSOR(const RAW, x), TENSOR(const ELEMENT, a), TENSOR(RAW, values), TENSOR(long, indices), Shape shape,
                          long per_item) {
@@ -264,7 +300,7 @@ TASK_KERNEL void sort_write(TENSOR(const RAW, x), TENSOR(const ELEMENT, a), TENS
   OPEN(long, indices);
   const long total = shape.rows * shape.keep, begin = get_global_id(0) * per_item, end = MIN_OF(begin + per_item, total);
   for (long t = begin; t < end;) {
-    const long row = t / shape.keep, skip = t - row * shape.keep, n = MIN_OF(shape.keep - skip, end - t);
+    const long row = divide(t, shape.keep), skip = t - row * shape.keep, n = MIN_OF(shape.keep - skip, end - t);
     BITS px = x + offset_of(row, shape.kept, shape.kept_size, shape.kept_x);
     const long at_values = offset_of(row, shape.kept, shape.kept_size, shape.kept_values) + skip * shape.values_stride;
     const long at_indices = offset_of(row, shape.kept, shape.kept_size, shape.kept_indices) + skip * shape.indices_stride;

@@ -52,6 +52,29 @@ TEST(Elementwise, AddsAnyStridesAndOffsets) {
       for (int k = 0; k < 33; ++k) ASSERT_EQ(out[(i * 7 + j) * 33 + k], x[i + j * 5 + k * 35] - y[j * 40 + k]);
 }
 
+// z[i, j] = x[i, j] * c[i]: rows of vectors, with a rest, and short ones; neighbours of x and of z one or two elements apart; in place.
+TEST(Elementwise, MultipliesRowsByAColumn) {
+  const int64_t rows = 37;
+  for (const int64_t columns : {3, 8, 33, 260})
+    for (const int64_t x_step : {1, 2, 3})
+      for (const int64_t z_step : {1, 2}) {
+        const auto x = random_values<float>(rows * columns * x_step), c = random_values<float>(rows, 2);
+        Array<float> dx(x), dc(c), dz(std::vector<float>(rows * columns * z_step, -7.f));
+        const std::array<int64_t, 2> sizes{rows, columns}, xs{columns * x_step, x_step}, cs{1, 0}, zs{columns * z_step, z_step};
+        const TensorView xv = TensorView::strided(dx.data(), DType::float32, sizes, xs),
+                         cv = TensorView::strided(dc.data(), DType::float32, sizes, cs);
+        elementwise(queue(), elementwise_row("mul"), DType::float32, TensorView::strided(dz.data(), DType::float32, sizes, zs), {xv, cv});
+        elementwise(queue(), elementwise_row("mul"), DType::float32, xv, {xv, cv});
+        const auto z = dz.host(), in_place = dx.host();
+        for (int64_t i = 0; i < rows * columns; ++i) {
+          ASSERT_EQ(z[i * z_step], x[i * x_step] * c[i / columns]) << columns << " " << x_step << " " << z_step << " " << i;
+          ASSERT_EQ(in_place[i * x_step], x[i * x_step] * c[i / columns]);
+          if (z_step == 2) ASSERT_EQ(z[i * z_step + 1], -7.f);
+          if (x_step > 1) ASSERT_EQ(in_place[i * x_step + 1], x[i * x_step + 1]);
+        }
+      }
+}
+
 TEST(Elementwise, LoadsEachOperandByItsOwnType) {
   std::vector<int64_t> a = {1, -2, 3, 1ll << 40, 5};
   std::vector<float> b = {0.5f, 1.5f, -2, 3, 4};

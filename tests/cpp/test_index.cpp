@@ -117,6 +117,25 @@ TEST(Index, SelectRowsMovesEveryWidth) {
   select_rows_matches<int64_t>(DType::int64);
 }
 
+// Rows that a part of a work-group, a whole one or several rounds of it copy.
+TEST(Index, SelectRowsOfManyWidths) {
+  for (const int64_t width : {8, 9, 31, 36, 255, 1024, 1027, 5003}) {
+    const int64_t rows = 13, picked = 70;
+    std::vector<float> x(rows * width);
+    std::iota(x.begin(), x.end(), 1.f);
+    const auto index = from_the_front(random_index(picked, rows), rows);
+    Array<float> self(x), out(picked * width);
+    Array<int64_t> indices(index);
+    index_select(queue(), TensorView::contiguous(out.data(), DType::float32, {picked, width}),
+                 TensorView::contiguous(self.data(), DType::float32, {rows, width}), 0,
+                 TensorView::contiguous(indices.data(), DType::int64, {picked}));
+    finish();
+    std::vector<float> expected;
+    for (int64_t k : index) expected.insert(expected.end(), x.begin() + k * width, x.begin() + (k + 1) * width);
+    EXPECT_EQ(out.host(), expected) << width;
+  }
+}
+
 TEST(Index, RowOutOfRangeIsReportedAndTheOthersAreCopied) {
   const int64_t N = 5, D = 40;
   const auto x = random_values<float>(N * D);

@@ -3,6 +3,9 @@
 #include "ops/reduce/plan.h"
 #include "ops/reduce/reduce.h"
 
+#include <cmath>
+#include <numeric>
+
 using namespace ocl;
 using namespace ocl::ops;
 using namespace ocl::testing;
@@ -135,6 +138,41 @@ TEST(Reduce, SumIsAccurate) {
   const auto matrix = random_values<float>(extent_of(rows) + 5, 3, 0, 1);
   const auto want_rows = expected(rows, matrix, 0, [](double a, double x) { return a + x; });
   EXPECT_LT(relative_error(run<float>(Reduction::sum, rows, matrix, DType::float32, DType::float32), want_rows), 3e-7);
+}
+
+// Rows that begin at whole vectors: GPUs read four neighbours at once, a last part singly. The greatest value appears twice, NaN in one row.
+TEST(Reduce, AlignedRows) {
+  for (const int64_t n : {1024, 4096, 4100, 33000, 300004}) {
+    const int64_t rows = 5;
+    auto values = random_values<float>(rows * n, n);
+    for (int64_t r = 0; r < rows; ++r) values[r * n + n / 3] = values[r * n + n - 1 - r] = 2;
+    values[3 * n + n / 2] = NAN;
+    Array<float> x(values), sums(static_cast<size_t>(rows)), maxima(static_cast<size_t>(rows));
+    Array<int64_t> first(static_cast<size_t>(rows));
+    const TensorView xv = TensorView::contiguous(x.data(), DType::float32, {rows, n}),
+                     to = TensorView::contiguous(sums.data(), DType::float32, {rows});
+    reduce(queue(), Reduction::sum, xv, 2, to);
+    reduce(queue(), Reduction::amax, xv, 2, TensorView::contiguous(maxima.data(), DType::float32, {rows}));
+    reduce(queue(), Reduction::argmax, xv, 2, {}, 0, TensorView::contiguous(first.data(), DType::int64, {rows}));
+    for (int64_t r = 0; r < rows; ++r) {
+      double sum = 0, magnitude = 0;
+      for (int64_t i = 0; i < n; ++i) sum += values[r * n + i], magnitude += std::abs(values[r * n + i]);
+      if (r == 3) {
+        EXPECT_TRUE(std::isnan(sums.host()[r]) && std::isnan(maxima.host()[r]));
+      } else {
+        EXPECT_LT(std::abs(sums.host()[r] - sum), 1e-6 * magnitude) << n;
+        EXPECT_EQ(maxima.host()[r], 2);
+      }
+      EXPECT_EQ(first.host()[r], r == 3 ? n / 2 : n / 3) << n;
+    }
+  }
+  std::vector<int16_t> small(2 * 5000);
+  for (size_t i = 0; i < small.size(); ++i) small[i] = static_cast<int16_t>(i % 701 - 300);
+  Array<int16_t> x(small);
+  Array<int64_t> sums(static_cast<size_t>(2));
+  reduce(queue(), Reduction::sum, TensorView::contiguous(x.data(), DType::int16, {2, 5000}), 2,
+         TensorView::contiguous(sums.data(), DType::int64, {2}));
+  for (int64_t r = 0; r < 2; ++r) EXPECT_EQ(sums.host()[r], std::accumulate(small.begin() + r * 5000, small.begin() + (r + 1) * 5000, int64_t{0}));
 }
 
 TEST(Reduce, MaxPropagatesNaN) {

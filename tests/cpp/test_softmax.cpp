@@ -47,6 +47,28 @@ TEST(Softmax, Rows) {
   check<float>(3, 32003, 1, 5e-5);
 }
 
+// Every way in which a work-group of a GPU shares out a row, with and without vectors; a row of -infinity and one with NaN are NaN.
+TEST(Softmax, RowsOfEveryShare) {
+  for (int64_t n : {64, 508, 511, 2044, 2047, 4096, 8188, 8191, 16380, 32767, 32772}) check<float>(3, n, 1, 5e-5);
+  for (const int64_t n : {2000, 40001}) {
+    auto x = random_values<float>(4 * n);
+    std::fill(x.begin() + n, x.begin() + 2 * n, -INFINITY);
+    x[2 * n + 5] = NAN;
+    std::fill(x.begin(), x.begin() + n - 9, -INFINITY);
+    x[3 * n + 7] = INFINITY;
+    Array<float> ax(x), ay(x.size());
+    softmax_forward(queue(), softmax_problem(TensorView::contiguous(ax.data(), DType::float32, {4, n}), 1, DType::float32, false), ax.data(),
+                    ay.data());
+    const auto y = ay.host();
+    for (int64_t i = 0; i < n; ++i) {
+      ASSERT_EQ(y[i], y[i]);
+      ASSERT_NE(y[n + i], y[n + i]);
+      ASSERT_NE(y[2 * n + i], y[2 * n + i]);
+    }
+    EXPECT_NE(y[3 * n + 7], y[3 * n + 7]);
+  }
+}
+
 TEST(Softmax, Columns) {
   check<float>(3, 21, 49, 2e-6);
   check<float>(2, 7, 5, 2e-6);

@@ -63,6 +63,11 @@ TEST(Sort, RowsOfEveryLength) {
     for (bool along_first : {false, true}) check_rows<float>(DType::float32, 5, n, along_first, n, 20, true);
 }
 TEST(Sort, OneLongRow) { check_rows<float>(DType::float32, 1, 100003, false, 100003, 1e6, true); }
+// Runs of GPUs' blocks and tiles, whole and cut, with few distinct values.
+TEST(Sort, RunsOfEveryLength) {
+  for (int64_t n : {2048, 2049, 4096, 6151, 16384}) check_rows<float>(DType::float32, 2, n, n == 4096, n, 20, true);
+  check_rows<int32_t>(DType::int32, 1, 200003, false, 200003, 3, false);
+}
 TEST(Sort, ManyShortRows) { check_rows<float>(DType::float32, 3001, 7, false, 7, 3, true); }
 TEST(Sort, Integers) {
   check_rows<int64_t>(DType::int64, 3, 9001, false, 9001, 1e12, false);
@@ -78,6 +83,19 @@ TEST(Sort, FirstElementsOnly) {
   check_rows<float>(DType::float32, 3, 20011, false, 50, 1e3, true);
   check_rows<float>(DType::float32, 3, 20011, false, 50, 0.4, false);
   check_rows<float>(DType::float32, 5, 100, true, 3, 10, true);
+}
+
+// Keys of every width; where the last element that is kept has equals on both sides, the first of them stay.
+TEST(Sort, FirstElementsOfLongRows) {
+  for (int64_t keep : {1, 2, 777, 1024}) {
+    check_rows<float>(DType::float32, 3, 5001, true, keep, 1e3, true);
+    check_rows<int64_t>(DType::int64, 2, 2053, false, keep, 1e15, false);
+    check_rows<int64_t>(DType::int64, 2, 6000, false, keep, 3, false);
+    check_rows<int8_t>(DType::int8, 4, 20011, false, keep, 5, false);
+    check_rows<int32_t>(DType::int32, 1, 9000, false, keep, 0.5, false);
+  }
+  check_rows<float>(DType::float32, 1, 70001, false, 64, 1, true);
+  if (device().capabilities().fp64) check_rows<double>(DType::float64, 3, 3001, false, 300, 50, true);
 }
 
 TEST(Sort, Selections) {

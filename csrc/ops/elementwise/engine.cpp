@@ -77,7 +77,7 @@ Defines make_defines(const ElementwiseRow& row, const ElementwiseCall& call, int
   return defines.add("EXPRESSION", std::string("(") + expression(row, call.compute) + ")");
 }
 
-uint64_t variant_of(const ElementwiseRow& row, const ElementwiseCall& call) {
+Variant variant_of(const ElementwiseRow& row, const ElementwiseCall& call) {
   Variant variant;
   variant.add(call.compute).add(call.output.dtype).add(static_cast<uint64_t>(call.scalars), 2);
   for (int i = 0; i < row.inputs; ++i) variant.add(call.inputs[i].dtype).add(call.inputs[i].is_scalar, 1);
@@ -157,8 +157,9 @@ void launch_flat(Queue& queue, const ElementwiseRow& row, const ElementwiseCall&
 
 void launch_strided(Queue& queue, const ElementwiseRow& row, const ElementwiseCall& call) {
   Device& device = queue.device();
-  const int width = device.fat() ? vector_width(row, call, true) : 1;
-  Kernel& kernel = sites_of(row).strided.get(device, variant_of(row, call), [&] { return make_defines(row, call, width); });
+  // On GPUs vectors suit rows that are made of them, or that are much longer.
+  const bool vectors = device.fat() || call.sizes[0] % 4 == 0 || call.sizes[0] >= 16;
+  const int width = vectors ? vector_width(row, call, device.fat()) : 1;
   Geometry<kernel_dims> geometry;
   int64_t rows = 1;
   for (int d = 0; d < kernel_dims; ++d) {
@@ -169,6 +170,12 @@ void launch_strided(Queue& queue, const ElementwiseRow& row, const ElementwiseCa
       geometry.strides[k][d] = operand && !operand->is_scalar && d < call.dims ? operand->strides[d] : 0;
     }
   }
+  const int64_t items = rows * ceil_div(call.sizes[0], width);
+  const bool wide = !device.fat() && items >= INT32_MAX;
+  Kernel& kernel = sites_of(row).strided.get(device, variant_of(row, call).add(vectors, 1).add(wide, 1), [&] {
+    Defines defines = make_defines(row, call, width);
+    return device.fat() ? defines : defines.add("STRIDED", 1).add("WIDE", wide);
+  });
   Arguments arguments(kernel);
   set_common(arguments, row, call);
   arguments.add(geometry);
@@ -179,12 +186,14 @@ void launch_strided(Queue& queue, const ElementwiseRow& row, const ElementwiseCa
     arguments.add(by_row ? ceil_div(rows, tasks) : rows);
     arguments.add(by_row ? call.sizes[0] : round_up(ceil_div(call.sizes[0], tasks), 64));
     arguments.add(rows);
+    arguments.add(call.dims - 1);
     enqueue(queue, arguments, by_row ? Range(static_cast<size_t>(ceil_div(rows, ceil_div(rows, tasks))), 1) : Range(1, static_cast<size_t>(tasks)), Range(1, 1));
   } else {
     arguments.add(int64_t{0});
     arguments.add(int64_t{0});
     arguments.add(rows);
-    const int64_t groups = std::min<int64_t>(ceil_div(rows * call.sizes[0], 256), 1 << 20);
+    arguments.add(call.dims - 1);
+    const int64_t groups = std::min<int64_t>(ceil_div(items, 256), 1 << 20);
     enqueue(queue, arguments, Range(static_cast<size_t>(groups * 256), 1), Range(256, 1));
   }
 }

@@ -2,6 +2,7 @@
 #include "opencl/float_atomics.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <stdexcept>
 #include <vector>
@@ -130,11 +131,14 @@ size_t widen(IndexedPlan& plan, const IndexedOperands& operands) {
   return wide;
 }
 
+// SIMT work-groups of the kernel that picks rows, elements of a row that it is used for, and that a work-item copies at once; mirrors index.cl.
+constexpr int64_t row_group = 256, least_row = 8, row_unrolled = 4;
+
 // Whole rows picked by index, enough of them for every task to have some.
 bool picks_rows(const IndexedPlan& plan, const Device& device, size_t bytes) {
   const IndexedWalk& walk = plan.walk;
   const bool enough = device.fat() ? bytes < 16 && walk.outer >= fat_tasks(device, walk.outer * walk.inner)
-                                   : walk.inner >= 32 && walk.inner <= 1 << 20 && walk.outer < 1 << 24;
+                                   : walk.inner >= least_row && walk.inner <= 1 << 20 && walk.outer < 1 << 30;
   return enough && walk.has_index && !walk.from_value && walk.dims == 1 && walk.outer_dims == 1 && walk.dst_step == 0 &&
          walk.inner > 1 && walk.inner_dst == 1 && walk.inner_src == 1 && walk.inner_idx == 0;
 }
@@ -144,11 +148,13 @@ void pick_rows(Queue& queue, const IndexedOperands& operands, const IndexedWalk&
   Device& device = queue.device();
   const DType type = operands.destination.dtype, index = operands.index.dtype;
   Kernel& kernel = rows_site.get(device, Variant().add(bytes, 6).add(index), [&] { return defines_of(device, type, index, Combine::assign, false, bytes); });
-  const int64_t block = device.fat() ? ceil_div(walk.outer, fat_tasks(device, walk.outer * walk.inner)) : 1;
-  const size_t groups = static_cast<size_t>(ceil_div(walk.outer, block)), items = device.fat() ? 1 : 64;
-  launch(queue, kernel, Range(groups * items), Range(items), operands.destination.data, operands.source.data, operands.index.data,
-         device_errors(device).data(), site.code(), int32_t{operands.checked}, walk.outer, walk.inner, walk.lowest, walk.limit, walk.dst[0], walk.src[0],
-         walk.src_step, walk.idx[0], block);
+  const int64_t items =
+      std::clamp<int64_t>(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(ceil_div(walk.inner, row_unrolled)))), least_row, row_group);
+  const int64_t block = device.fat() ? ceil_div(walk.outer, fat_tasks(device, walk.outer * walk.inner)) : items;
+  const int64_t groups = ceil_div(walk.outer, device.fat() ? block : row_group / items), group = device.fat() ? 1 : row_group;
+  launch(queue, kernel, Range(static_cast<size_t>(groups * group)), Range(static_cast<size_t>(group)), operands.destination.data,
+         operands.source.data, operands.index.data, device_errors(device).data(), site.code(), int32_t{operands.checked}, walk.outer, walk.inner,
+         walk.lowest, walk.limit, walk.dst[0], walk.src[0], walk.src_step, walk.idx[0], block);
 }
 
 }  // namespace

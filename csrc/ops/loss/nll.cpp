@@ -39,13 +39,15 @@ void nll_forward(Queue& queue, const NllProblem& p, const void* input, const voi
            target_error.code());
     return;
   }
-  const int64_t groups = fat ? std::max<int64_t>(1, std::min(elements, fat_tasks(device, elements, 4096))) : std::clamp<int64_t>(elements / 1024, 1, 1024);
+  const int64_t groups =
+      fat ? std::max<int64_t>(1, std::min(elements, fat_tasks(device, elements, 4096))) : std::clamp<int64_t>(elements / 256, 1, 1024);
   Workspace partial(queue, 2 * groups * acc_bytes(p.dtype));
   const size_t items = fat ? 1 : 256;
   launch(queue, kernel(reduce_site, device, p.dtype), Range(groups * items), Range(items), input, target, weight, output, total_weight, partial.data(), s,
          device_errors(device).data(), target_error.code());
   if (groups > 1)
-    launch(queue, kernel(finish_site, device, p.dtype), Range(1), Range(1), partial.data(), output, total_weight, static_cast<int32_t>(groups), s.reduction);
+    launch(queue, kernel(finish_site, device, p.dtype), Range(items), Range(items), partial.data(), output, total_weight,
+           static_cast<int32_t>(groups), s.reduction);
 }
 
 void nll_backward(Queue& queue, const NllProblem& p, const void* grad, const void* target, const void* weight, const void* total_weight, void* dx) {

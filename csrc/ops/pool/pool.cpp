@@ -49,6 +49,15 @@ KernelSite elements_forward("pool.cl", "pool_forward"), elements_backward("pool.
 KernelSite planes_forward("pool_planes.cl", "planes_forward"), planes_backward("pool_planes.cl", "planes_backward");
 KernelSite channels_forward("pool_channels.cl", "channels_forward"), channels_backward("pool_channels.cl", "channels_backward");
 
+KernelSite windows_forward("pool_windows_simt.cl", "windows_forward"), windows_backward("pool_windows_simt.cl", "windows_backward");
+
+// Small square windows of a plane.
+bool is_small_window(const PoolProblem& p, int64_t elements) {
+  const bool plane = p.kernel[0] == 1 && p.input[0] == 1 && p.output[0] == 1 && p.padding[0] == 0;
+  const bool small = p.kernel[1] == p.kernel[2] && (p.kernel[2] == 2 || p.kernel[2] == 3) && p.dilation[1] == 1 && p.dilation[2] == 1;
+  return !p.adaptive && plane && small && elements < INT_MAX - 256;
+}
+
 // Kernel of one work-item per element; in the fat style a work-item takes thousands of them.
 void launch_elements(Queue& queue, Kernel& k, int64_t elements, int64_t work, const auto&... arguments) {
   if (queue.device().fat())
@@ -76,6 +85,9 @@ void pool_forward(Queue& queue, const PoolProblem& problem, const void* x, void*
     const int kernel_w = p.kernel[2] == 2 || p.kernel[2] == 3 ? static_cast<int>(p.kernel[2]) : 0;
     const int64_t rows = p.batch * p.channels * p.output[0] * p.output[1];
     launch(queue, kernel(planes_forward, device, p, stride_w, kernel_w), Range(std::min(rows, fat_tasks(device, work))), Range(1), x, y, index, s);
+  } else if (!device.fat() && is_small_window(p, outputs)) {
+    launch(queue, kernel(windows_forward, device, p, 0, static_cast<int>(p.kernel[2])), Range(static_cast<size_t>(round_up(outputs, 256))),
+           Range(256), x, y, index, s, static_cast<int32_t>(outputs));
   } else {
     launch_elements(queue, kernel(elements_forward, device, p), outputs, work, x, y, index, s);
   }
@@ -97,6 +109,9 @@ void pool_backward(Queue& queue, const PoolProblem& problem, const void* grad, c
     const int64_t most = is_half(p.dtype) ? 4 * device.capabilities().compute_units : planes, tasks = std::min({planes, most, fat_tasks(device, work)});
     Workspace sums(queue, is_half(p.dtype) ? static_cast<size_t>(tasks * s.in_plane) * acc_bytes(p.dtype) : 0);
     launch(queue, kernel(planes_backward, device, p), Range(tasks), Range(1), grad, index, dx, sums.data(), s);
+  } else if (p.kind == PoolKind::max && p.stride[1] == p.stride[2] && p.stride[2] <= 2 && is_small_window(p, inputs)) {
+    Kernel& k = kernel(windows_backward, device, p, static_cast<int>(p.stride[2]), static_cast<int>(p.kernel[2]));
+    launch(queue, k, Range(static_cast<size_t>(round_up(inputs, 256))), Range(256), grad, index, dx, s, static_cast<int32_t>(inputs));
   } else
     launch_elements(queue, kernel(elements_backward, device, p), inputs, work, grad, index, dx, s);
 }

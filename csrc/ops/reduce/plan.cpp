@@ -101,7 +101,9 @@ void cut_simt(ReducePlan& plan, const ReduceTarget& target) {
     shape.lanes = std::min(group, power(ceil_div(shape.extent, 4)));
   }
   const int64_t groups = ceil_div(shape.outputs, group / shape.lanes);
-  split(shape, groups, target.units * 8, shape.lanes * 16, shape.lanes);
+  // Enough groups to be busy, or else so many that the last of them to run does not take long. A group along columns has less on its way at a time.
+  const int64_t busy = target.units * 8, wanted = groups >= busy ? groups : plan.kind == ReduceKind::column ? 6 * busy : 2 * busy;
+  split(shape, groups, wanted, shape.lanes * 16, shape.lanes);
   plan.tasks = groups * shape.splits;
 }
 

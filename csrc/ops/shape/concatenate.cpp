@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <numeric>
 #include <optional>
 #include <stdexcept>
@@ -103,10 +104,12 @@ void copy_pieces(Queue& queue, void* out, std::span<Piece> pieces, int64_t rows,
     return;
   }
   if (device.fat()) shape.block = ceil_div(shape.total, fat_tasks(device, shape.total));
-  const int64_t items = ceil_div(shape.total, shape.block);
-  Kernel& kernel = kernel_of(any_site);
-  launch(queue, kernel, Range(device.fat() ? items : round_up(items, 256)), device.fat() ? Range(1) : Range(256), out, data[0], data[1], data[2],
-         data[3], data[4], data[5], data[6], data[7], shape);
+  else
+    std::fill(shape.start + slots, std::end(shape.start), INT64_MAX);
+  constexpr int64_t group = 256, per_item = 4;  // mirrors shape.cl
+  const int64_t items = device.fat() ? ceil_div(shape.total, shape.block) : ceil_div(shape.total, group * per_item) * group;
+  launch(queue, kernel_of(any_site), Range(static_cast<size_t>(items)), Range(device.fat() ? 1 : group), out, data[0], data[1], data[2], data[3],
+         data[4], data[5], data[6], data[7], shape);
 }
 
 }  // namespace

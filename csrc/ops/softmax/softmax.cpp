@@ -2,6 +2,9 @@
 
 #include "ops/core/lanes.h"
 
+#include <algorithm>
+#include <cstdint>
+
 namespace ocl::ops {
 namespace {
 
@@ -19,15 +22,41 @@ Sites fat_logsumexp{{"softmax.cl", "rows_logsumexp"}, {"softmax.cl", "columns_lo
 Sites simt_forward{{"softmax_simt.cl", "rows_forward"}, {"softmax_simt.cl", "columns_forward"}};
 Sites simt_backward{{"softmax_simt.cl", "rows_backward"}, {"softmax_simt.cl", "columns_backward"}};
 
-Kernel& kernel(KernelSite& site, Device& device, const SoftmaxProblem& p) {
-  return site.get(device, Variant().add(p.input).add(p.output).add(p.log, 1), [&] {
+// How SIMT kernels share out a row (softmax_simt.cl): work-items, elements of each in registers (0: none), elements of a load.
+struct RowShare {
+  int items = 256, kept = 0, vector = 1;
+};
+
+// `tensors`: how many elements of each position are in registers.
+RowShare row_share(const Device& device, const SoftmaxProblem& p, int tensors, bool aligned) {
+  RowShare share;
+  if (p.inner != 1) return share;
+  share.vector = aligned && p.n % 4 == 0 ? 4 : 1;
+  const int most = static_cast<int>(32 * sizeof(float) / acc_bytes(p.input)) / tensors;
+  const int64_t largest = std::min<int64_t>(static_cast<int64_t>(device.capabilities().max_work_group), 1024);
+  static constexpr struct { int items, kept; } shares[] = {{64, 8}, {256, 8}, {256, 16}, {256, 32}, {1024, 8}, {1024, 16}, {1024, 32}};
+  for (const auto& [items, kept] : shares) {
+    const bool registers = share.vector == 4 || items * kept <= 16384;  // single elements need more of them for their addresses
+    if (registers && kept <= most && items <= largest && p.n <= items * kept) {
+      share.items = items, share.kept = kept;
+      return share;
+    }
+  }
+  share.items = static_cast<int>(largest >= 1024 ? 1024 : 256);
+  return share;
+}
+
+Kernel& kernel(KernelSite& site, Device& device, const SoftmaxProblem& p, const RowShare& share = {}) {
+  return site.get(device, Variant().add(p.input).add(p.output).add(p.log, 1).add(share.items, 11).add(share.kept, 6).add(share.vector, 3), [&] {
     Defines defines = lane_defines(p.input);
+    if (!device.fat()) defines.add("ITEMS", share.items).add("KEPT", share.kept).add("VECTOR", share.vector);
     dtype(defines, "Y_DTYPE", p.output);
     // Exponentials are parked in the output where that loses nothing.
     return defines.add("LOG", p.log).add("KEEP_EXP", !is_half(p.output));
   });
 }
 
+// All tensors but one are read in full.
 void run(Queue& queue, const SoftmaxProblem& p, Sites& fat, Sites& simt, const auto&... tensors) {
   Device& device = queue.device();
   require_floating(device, p.input, "softmax");
@@ -40,9 +69,10 @@ void run(Queue& queue, const SoftmaxProblem& p, Sites& fat, Sites& simt, const a
     const int64_t tasks = std::min(units, fat_tasks(device, elements, 8192));
     launch(queue, kernel(p.inner == 1 ? fat.rows : fat.columns, device, p), Range(tasks), Range(1), tensors..., shape);
   } else if (p.inner == 1) {
-    size_t items = 32;
-    while (items < 256 && static_cast<int64_t>(items) < p.n / 4) items *= 2;
-    launch(queue, kernel(simt.rows, device, p), Range(p.outer * items), Range(items), tensors..., shape);
+    const uintptr_t addresses = (reinterpret_cast<uintptr_t>(tensors) | ...), whole = 4 * std::max(size_of(p.input), size_of(p.output));
+    const RowShare share = row_share(device, p, sizeof...(tensors) - 1, addresses % whole == 0);
+    const auto items = static_cast<size_t>(share.items);
+    launch(queue, kernel(simt.rows, device, p, share), Range(p.outer * items), Range(items), tensors..., shape);
   } else {
     launch(queue, kernel(simt.columns, device, p), simt_range(p.outer * p.inner, 64), Range(64), tensors..., shape);
   }

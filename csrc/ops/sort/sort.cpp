@@ -18,7 +18,9 @@ struct SortShape {
   int32_t kept = 0, has_values = 1;
 };
 
-constexpr int64_t simt_block = 1024;
+// SIMT: work-items of a group, and elements that it sorts or merges at a time; mirrors sort.cl. Elements of 64-bit keys are twice as large.
+int64_t simt_group(DType type) { return size_of(type) == 8 ? 128 : 256; }
+int64_t simt_block(DType type) { return 8 * simt_group(type); }
 
 struct Sites {
   KernelSite blocks{"sort.cl", "sort_blocks"}, merge{"sort.cl", "sort_merge"}, write{"sort.cl", "sort_write"}, select{"sort.cl", "sort_select"},
@@ -63,6 +65,22 @@ SortShape shape_of(const TensorView& x, int dim, const TensorView& values, const
   return shape;
 }
 
+// SIMT: few elements of long rows. One work-group a row is too slow for a single row that is very long. Mirrors sort_first.cl.
+bool selects_first(const Device& device, DType type, const SortShape& shape) {
+  constexpr int64_t most_kept = 1024, longest_single_row = int64_t{1} << 18, longest_row = int64_t{1} << 30;
+  return !device.fat() && shape.keep <= most_kept && shape.n > simt_block(type) && shape.n < (shape.rows > 1 ? longest_row : longest_single_row) &&
+         device.capabilities().max_work_group >= 256;
+}
+
+void sort_first(Queue& queue, const TensorView& x, const SortShape& shape, bool descending, const TensorView& values, const TensorView& indices) {
+  static KernelSite site("sort_first.cl", "sort_first");
+  Device& device = queue.device();
+  const size_t items = device.capabilities().max_work_group >= 1024 ? 1024 : 256;
+  Kernel& select = site.get(device, Variant().add(x.dtype).add(descending, 1),
+                            [&] { return make_defines(x.dtype, descending).add("ITEMS", static_cast<int64_t>(items)); });
+  launch(queue, select, Range(static_cast<size_t>(shape.rows) * items), Range(items), x.data, values.data, indices.data, shape);
+}
+
 // (key, index) elements of all rows in sorted order, [rows][n].
 class SortedRows {
  public:
@@ -74,20 +92,23 @@ class SortedRows {
       const int64_t blocks = selective || shape.rows >= units || shape.n < 8192 ? 1 : std::min(ceil_div(units, shape.rows), shape.n / 4096);
       shape.block = ceil_div(shape.n, blocks);
     } else {
-      shape.block = std::min(shape.n, simt_block);
+      shape.block = std::min(shape.n, simt_block(x.dtype));
     }
     shape.blocks = ceil_div(shape.n, shape.block);
-    const size_t tasks = shape.rows * shape.blocks;
-    launch(queue, kernel(sites().blocks, device, x.dtype, descending), Range(device.fat() ? tasks : tasks * 256), Range(device.fat() ? 1 : 256),
-           x.data, a_.data(), b_.data(), shape);
+    const size_t tasks = shape.rows * shape.blocks, group = device.fat() ? 1 : simt_group(x.dtype);
+    launch(queue, kernel(sites().blocks, device, x.dtype, descending), Range(tasks * group), Range(group), x.data, a_.data(), b_.data(), shape);
     from_ = a_.data();
     void* to = b_.data();
     for (int64_t width = shape.block; width < shape.n; width *= 2) {
-      const int64_t part = device.fat() ? ceil_div(shape.n, units) : 16;
-      const int64_t parts = ceil_div(std::min(2 * width, shape.n), part), pairs = ceil_div(shape.n, 2 * width);
-      const int64_t items = shape.rows * pairs * parts;
-      launch(queue, kernel(sites().merge, device, x.dtype, descending), Range(device.fat() ? items : round_up(items, 64)),
-             device.fat() ? Range(1) : Range(64), from_, to, shape.n, width, part, parts, pairs, items);
+      const int64_t pairs = ceil_div(shape.n, 2 * width), longest = std::min(2 * width, shape.n);
+      Kernel& merge = kernel(sites().merge, device, x.dtype, descending);
+      if (device.fat()) {
+        const int64_t part = ceil_div(shape.n, units), parts = ceil_div(longest, part), items = shape.rows * pairs * parts;
+        launch(queue, merge, Range(static_cast<size_t>(items)), Range(1), from_, to, shape.n, width, part, parts, pairs, items);
+      } else {
+        const int64_t tiles = ceil_div(longest, simt_block(x.dtype));
+        launch(queue, merge, Range(static_cast<size_t>(shape.rows * pairs * tiles) * group), Range(group), from_, to, shape.n, width, tiles, pairs);
+      }
       std::swap(from_, to);
     }
   }
@@ -119,6 +140,7 @@ void sort(Queue& queue, const TensorView& x, int dim, bool descending, const Ten
   shape.keep = x.dims ? indices.sizes[dim] : 1;
   if (x.numel() == 0 || shape.keep == 0) return;
   if (shape.keep > shape.n) throw std::invalid_argument("sort: more elements wanted than there are");
+  if (selects_first(queue.device(), x.dtype, shape)) return sort_first(queue, x, shape, descending, values, indices);
   const SortedRows sorted(queue, x, shape, descending);
   const auto [per_item, items] = items_of(queue.device(), shape.rows * shape.keep);
   launch(queue, kernel(sites().write, queue.device(), x.dtype, descending), Range(items), task_group(queue.device()), x.data, sorted.data(), values.data, indices.data,
