@@ -81,8 +81,8 @@ INLINE void make_gradients(float weights[COLUMNS / 8][4], float gradients[COLUMN
 
 #define BACKWARD_ARGUMENTS                                                                                                                     \
   TENSOR(const DATA, q), TENSOR(const DATA, k), TENSOR(const DATA, v), TENSOR(const DATA, bias), TENSOR(const DATA, out),                      \
-      TENSOR(const DATA, dout), TENSOR(const float, lse), TENSOR(float, delta), TENSOR(float, dq), TENSOR(DATA, dk), TENSOR(DATA, dv),         \
-      STRIDES(q), STRIDES(k), STRIDES(v), STRIDES(bias), STRIDES(out), STRIDES(dout), STRIDES(dk), STRIDES(dv), int dq_pitch, SHAPE_ARGUMENTS
+      TENSOR(const DATA, dout), TENSOR(const float, lse), TENSOR(float, delta), TENSOR(DATA, dq), TENSOR(DATA, dk), TENSOR(DATA, dv),         \
+      STRIDES(q), STRIDES(k), STRIDES(v), STRIDES(bias), STRIDES(out), STRIDES(dout), STRIDES(dq), STRIDES(dk), STRIDES(dv), SHAPE_ARGUMENTS
 #define BACKWARD_OPEN                                                                                                 \
   OPEN(const DATA, q);                                                                                                \
   OPEN(const DATA, k);                                                                                                \
@@ -141,7 +141,7 @@ INLINE float row_delta(uint grad[WIDTH / FRAGMENT_K][4], __global const DATA* ou
 GROUP_KERNEL void attention_backward_query(BACKWARD_ARGUMENTS) {
   BACKWARD_OPEN
   OPEN(const DATA, out);
-  OPEN(float, dq);
+  OPEN(DATA, dq);
   const int first = (causal ? get_num_groups(0) - 1 - get_group_id(0) : get_group_id(0)) * ROWS, row = first + warp_row, bh = get_group_id(1);
   const int b = bh / heads, h = bh % heads, hk = h / (heads / key_heads), limit = causal ? MIN_OF(keys, first + ROWS) : keys;
   const int steps = (limit + TILE_ROWS - 1) / TILE_ROWS;
@@ -170,13 +170,11 @@ GROUP_KERNEL void attention_backward_query(BACKWARD_ARGUMENTS) {
       multiply_rows(sums, gradients, key_tile, lane, exchange);
     }
   }
-  UNROLL for (int i = 0; i < 2; i++) {
-    const int r = row + SUM_ROW(lane, 2 * i);
-    if (r < length)
-      UNROLL for (int j = 0; j < WIDTH / 8; j++)
-        if (SUM_COLUMN(lane, j, 0) < width)
-          vstore2((float2)(sums[0][j][2 * i], sums[0][j][2 * i + 1]) * scale, 0, dq + ((long)bh * length + r) * dq_pitch + SUM_COLUMN(lane, j, 0));
-  }
+  const float scales[2] = {scale, scale};
+  WAIT_FOR_TILE;
+  put_sums(tiles + warp_row * PITCH, sums[0], scales, lane);
+  barrier(CLK_LOCAL_MEM_FENCE);
+  store_rows(tiles, ROWS_OF(dq, b, h), dq_row, first, ROWS, length, width, item);
 }
 #else
 // Tile t: of query head t / tiles of the group of heads, the tiles that see the first own key.

@@ -1,7 +1,7 @@
 // Scaled dot-product attention: F.scaled_dot_product_attention asks the choice stub, and takes the fused kernels (overrideable) where they
 // can run the call, else ATen's composition of matrix products and softmax (math).
-#include "aten/common.h"
 #include "ops/attention/attention.h"
+#include "aten/common.h"
 #include "runtime/generator.h"
 
 #include <ATen/Context.h>
@@ -31,8 +31,8 @@ bool fused_can_run(const Tensor& q, const Tensor& k, const Tensor& v, const Opti
   return ops::attention_refuses(device, dtype_of(q.scalar_type()), q.size(3), v.size(3)) == nullptr;
 }
 
-int64_t choose(const Tensor& q, const Tensor& k, const Tensor& v, const OptionalTensor& mask, double dropout, bool causal, std::optional<double> scale,
-               bool enable_gqa) {
+int64_t choose(const Tensor& q, const Tensor& k, const Tensor& v, const OptionalTensor& mask, double dropout, bool causal,
+               std::optional<double> scale, bool enable_gqa) {
   const bool fused = fused_can_run(q, k, v, mask, dropout) && (enable_gqa || q.size(1) == k.size(1)) && !(causal && mask && mask->defined());
   return static_cast<int64_t>(fused ? at::SDPBackend::overrideable : at::SDPBackend::math);
 }
@@ -65,8 +65,11 @@ ops::AttentionOptions options_of(const Tensor& q, std::optional<double> scale, b
   return options;
 }
 
-std::tuple<Tensor, Tensor, Tensor, Tensor, c10::SymInt, c10::SymInt, Tensor, Tensor, Tensor> attention(
-    const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& mask, double dropout, bool causal, bool, std::optional<double> scale) {
+std::tuple<Tensor, Tensor, Tensor, Tensor, c10::SymInt, c10::SymInt, Tensor, Tensor, Tensor> attention(const Tensor& query, const Tensor& key,
+                                                                                                       const Tensor& value,
+                                                                                                       const OptionalTensor& mask, double dropout,
+                                                                                                       bool causal, bool,
+                                                                                                       std::optional<double> scale) {
   TORCH_CHECK(fused_can_run(query, key, value, mask && mask->requires_grad() ? OptionalTensor(mask->detach()) : mask, dropout),
               "_scaled_dot_product_fused_attention_overrideable: the kernel does not support these tensors");
   const c10::DeviceGuard guard(query.device());
@@ -96,15 +99,12 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> attention_backward(const Tensor& grad
   const c10::DeviceGuard guard(query.device());
   const Tensor q = dense_rows(query), k = dense_rows(key), v = dense_rows(value), bias = expanded_bias(mask, q, k);
   const Tensor dout = dense_rows(grad_out), out = dense_rows(output);
-  const int64_t pitch = ops::attention_query_pitch(q.size(3));
-  Tensor sums = at::empty({q.size(0), q.size(1), q.size(2), pitch}, q.options().dtype(at::kFloat));
+  Tensor dq = empty_heads(q, q.size(1), q.size(2), q.size(3));
   Tensor dk = empty_heads(k, k.size(1), k.size(2), k.size(3)), dv = empty_heads(v, v.size(1), v.size(2), v.size(3));
   ops::AttentionOptions options = options_of(q, scale, causal, dropout);
-  if (dropout > 0)
-    options.state = {static_cast<uint64_t>(philox_seed.item<int64_t>()), static_cast<uint64_t>(philox_offset.item<int64_t>())};
-  ops::attention_backward(queue_for(q), view(q), view(k), view(v), optional_view(bias), view(out), view(dout), view(lse.contiguous()), view(sums),
+  if (dropout > 0) options.state = {static_cast<uint64_t>(philox_seed.item<int64_t>()), static_cast<uint64_t>(philox_offset.item<int64_t>())};
+  ops::attention_backward(queue_for(q), view(q), view(k), view(v), optional_view(bias), view(out), view(dout), view(lse.contiguous()), view(dq),
                           view(dk), view(dv), options);
-  const Tensor dq = empty_heads(q, q.size(1), q.size(2), q.size(3)).copy_(sums.narrow(3, 0, q.size(3)));
   return {dq, dk, dv, Tensor()};
 }
 

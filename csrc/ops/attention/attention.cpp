@@ -1,5 +1,6 @@
 #include "ops/attention/flash.h"
 #include "ops/attention/products.h"
+#include "ops/elementwise/elementwise.h"
 
 #include <cmath>
 #include <stdexcept>
@@ -40,8 +41,17 @@ Problem problem(const Device& device, const TensorView& q, const TensorView& k, 
   if (const char* reason = attention_refuses(device, q.dtype, q.size(3), v.size(3))) throw std::invalid_argument(std::string("attention: ") + reason);
   const auto i = [](int64_t n) { return static_cast<int32_t>(n); };
   const double keep = 1 - options.dropout;
-  return {i(q.size(1)), i(k.size(1)), i(q.size(2)), i(k.size(2)), i(q.size(3)), i(v.size(3)), options.causal, q.size(0),
-          static_cast<float>(options.scale), static_cast<float>(1 / keep), static_cast<uint32_t>(std::min(std::ldexp(keep, 32), 4294967295.0))};
+  return {i(q.size(1)),
+          i(k.size(1)),
+          i(q.size(2)),
+          i(k.size(2)),
+          i(q.size(3)),
+          i(v.size(3)),
+          options.causal,
+          q.size(0),
+          static_cast<float>(options.scale),
+          static_cast<float>(1 / keep),
+          static_cast<uint32_t>(std::min(std::ldexp(keep, 32), 4294967295.0))};
 }
 
 Kernel& kernel(KernelSite& fat, KernelSite& simt, Device& device, const char* pass, DType type, const Problem& p, bool bias, bool dropout) {
@@ -70,8 +80,6 @@ uint64_t attention_counters(int64_t batch, int64_t heads, int64_t length, int64_
   return static_cast<uint64_t>(batch * heads * length * ceil_div(std::max<int64_t>(keys, 1), block) * 16);
 }
 
-int64_t attention_query_pitch(int64_t width) { return round_up(width, 32); }
-
 void attention(Queue& queue, const TensorView& q, const TensorView& k, const TensorView& v, const TensorView& bias, const TensorView& out,
                const TensorView& lse, const AttentionOptions& options) {
   if (out.numel() == 0) return;
@@ -79,7 +87,8 @@ void attention(Queue& queue, const TensorView& q, const TensorView& k, const Ten
   const Problem p = problem(device, q, k, v, bias, options);
   check(out.size(0) == p.batch && out.size(1) == p.heads && out.size(2) == p.length && out.size(3) == p.value_width && out.stride(3) == 1,
         "result does not match", out, q);
-  if (!attention_detail::flash_refuses(device, p, {&q, &k, &v, &out})) return attention_detail::forward_flash(queue, p, q, k, v, bias, out, lse, options);
+  if (!attention_detail::flash_refuses(device, p, {&q, &k, &v, &out}))
+    return attention_detail::forward_flash(queue, p, q, k, v, bias, out, lse, options);
   if (attention_detail::by_products(device, q, k)) return attention_detail::forward_by_products(queue, q, k, v, bias, out, lse, options);
   static KernelSite fat("attention.cl", "attention_forward"), simt("attention_simt.cl", "attention_forward");
   Kernel& run = kernel(fat, simt, device, "FORWARD", q.dtype, p, bool(bias), options.dropout > 0);
@@ -90,32 +99,27 @@ void attention(Queue& queue, const TensorView& q, const TensorView& k, const Ten
          STRIDES_OF(k), STRIDES_OF(v), STRIDES_OF(mask), STRIDES_OF(out), SHAPE_OF(p, options));
 }
 
-void attention_backward(Queue& queue, const TensorView& q, const TensorView& k, const TensorView& v, const TensorView& bias, const TensorView& out,
-                        const TensorView& dout, const TensorView& lse, const TensorView& dq, const TensorView& dk, const TensorView& dv,
-                        const AttentionOptions& options) {
+namespace {
+
+// As attention_backward, but dq: float32 [B, Hq, L, pitch] of zeros, contiguous (columns from E on are scratch).
+void backward_with_sums(Queue& queue, const Problem& p, const TensorView& q, const TensorView& k, const TensorView& v, const TensorView& bias,
+                        const TensorView& out, const TensorView& dout, const TensorView& lse, void* delta, const TensorView& dq, const TensorView& dk,
+                        const TensorView& dv, const AttentionOptions& options) {
   Device& device = queue.device();
-  const Problem p = problem(device, q, k, v, bias, options);
-  const auto pitch = static_cast<int32_t>(attention_query_pitch(p.width));
-  check(dq.dtype == DType::float32 && dq.size(3) == pitch && dq.numel() == p.batch * p.heads * p.length * pitch, "workspace does not match", dq, q);
-  check(dout.dtype == q.dtype && (dout.stride(3) == 1 || p.value_width == 1), "gradient needs a dense last dimension", dout, q);
+  const auto pitch = static_cast<int32_t>(dq.size(3));
   const size_t heads = static_cast<size_t>(p.batch * p.heads), rows = static_cast<size_t>(p.length), keys = static_cast<size_t>(p.keys);
   const bool dropped = options.dropout > 0;
-  Workspace delta(queue, heads * rows * sizeof(float));
-  if (!attention_detail::flash_refuses(device, p, {&q, &k, &v, &out, &dout, &dk, &dv}))
-    return attention_detail::backward_flash(queue, p, q, k, v, bias, out, dout, lse, delta.data(), dq, dk, dv, options);
-  const float zero = 0;
-  queue.fill(dq.data, &zero, sizeof zero, static_cast<size_t>(dq.numel()) * sizeof zero);
   static KernelSite delta_fat("attention.cl", "attention_delta"), delta_simt("attention_simt.cl", "attention_delta");
   const Range local = device.fat() ? Range(1, 1) : Range(block, 1);
   launch(queue, kernel(delta_fat, delta_simt, device, "BACKWARD", q.dtype, p, bool(bias), dropped),
-         device.fat() ? Range(ceil_div(rows, block), heads) : Range(rows * block, heads), local, out.data, dout.data, delta.data(), STRIDES_OF(out),
+         device.fat() ? Range(ceil_div(rows, block), heads) : Range(rows * block, heads), local, out.data, dout.data, delta, STRIDES_OF(out),
          STRIDES_OF(dout), p.heads, p.length, p.value_width);
   if (attention_detail::by_products(device, q, k))
-    return attention_detail::backward_by_products(queue, q, k, v, bias, dout, lse, delta.data(), dq, dk, dv, options);
+    return attention_detail::backward_by_products(queue, q, k, v, bias, dout, lse, delta, dq, dk, dv, options);
   const TensorView mask = bias ? bias : no_bias();
   const auto run = [&](Kernel& backward, const Range& global) {
-    launch(queue, backward, global, device.fat() ? Range(1) : local, q.data, k.data, v.data, mask.data, dout.data, lse.data, delta.data(), dq.data,
-           dk.data, dv.data, STRIDES_OF(q), STRIDES_OF(k), STRIDES_OF(v), STRIDES_OF(mask), STRIDES_OF(dout), STRIDES_OF(dk), STRIDES_OF(dv), pitch,
+    launch(queue, backward, global, device.fat() ? Range(1) : local, q.data, k.data, v.data, mask.data, dout.data, lse.data, delta, dq.data, dk.data,
+           dv.data, STRIDES_OF(q), STRIDES_OF(k), STRIDES_OF(v), STRIDES_OF(mask), STRIDES_OF(dout), STRIDES_OF(dk), STRIDES_OF(dv), pitch,
            SHAPE_OF(p, options));
   };
   const size_t key_heads = static_cast<size_t>(p.batch * p.key_heads);
@@ -124,6 +128,29 @@ void attention_backward(Queue& queue, const TensorView& q, const TensorView& k, 
   if (device.fat()) return run(kernel(fat, fat, device, "BACKWARD", q.dtype, p, bool(bias), dropped), Range(key_heads));
   run(kernel(query_simt, query_simt, device, "BACKWARD", q.dtype, p, bool(bias), dropped), Range(rows * block, heads));
   run(kernel(key_simt, key_simt, device, "BACKWARD", q.dtype, p, bool(bias), dropped), Range(keys * block, key_heads));
+}
+
+}  // namespace
+
+void attention_backward(Queue& queue, const TensorView& q, const TensorView& k, const TensorView& v, const TensorView& bias, const TensorView& out,
+                        const TensorView& dout, const TensorView& lse, const TensorView& dq, const TensorView& dk, const TensorView& dv,
+                        const AttentionOptions& options) {
+  Device& device = queue.device();
+  const Problem p = problem(device, q, k, v, bias, options);
+  check(dq.dtype == q.dtype && dq.dims == 4 && dq.size(2) == p.length && dq.size(3) == p.width, "gradient of the query does not match", dq, q);
+  check(dout.dtype == q.dtype && (dout.stride(3) == 1 || p.value_width == 1), "gradient needs a dense last dimension", dout, q);
+  const int64_t rows = p.batch * p.heads * p.length;
+  Workspace delta(queue, static_cast<size_t>(rows) * sizeof(float));
+  if (!attention_detail::flash_refuses(device, p, {&q, &k, &v, &out, &dout, &dq, &dk, &dv}))
+    return attention_detail::backward_flash(queue, p, q, k, v, bias, out, dout, lse, delta.data(), dq, dk, dv, options);
+  const int64_t pitch = round_up(p.width, 32), sizes[4] = {p.batch, p.heads, p.length, p.width};
+  Workspace sums(queue, static_cast<size_t>(rows * pitch) * sizeof(float));
+  const float zero = 0;
+  queue.fill(sums.data(), &zero, sizeof zero, static_cast<size_t>(rows * pitch) * sizeof zero);
+  backward_with_sums(queue, p, q, k, v, bias, out, dout, lse, delta.data(),
+                     TensorView::contiguous(sums.data(), DType::float32, {p.batch, p.heads, p.length, pitch}), dk, dv, options);
+  const int64_t strides[4] = {p.heads * p.length * pitch, p.length * pitch, pitch, 1};
+  copy(queue, dq, TensorView::strided(sums.data(), DType::float32, sizes, strides));
 }
 
 }  // namespace ocl::ops

@@ -11,9 +11,9 @@ namespace ocl::ops {
 
 struct AttentionOptions {
   double scale = 1;
-  bool causal = false;     // key j is seen by query i when j <= i
-  double dropout = 0;      // probability of zeroing an element of the softmax, in [0, 1)
-  Philox state;            // of the dropout; attention_counters() are used
+  bool causal = false;  // key j is seen by query i when j <= i
+  double dropout = 0;   // probability of zeroing an element of the softmax, in [0, 1)
+  Philox state;         // of the dropout; attention_counters() are used
 };
 
 // nullptr when the device can run these widths and this dtype, otherwise the reason why not.
@@ -24,9 +24,7 @@ uint64_t attention_counters(int64_t batch, int64_t heads, int64_t length, int64_
 void attention(Queue& queue, const TensorView& q, const TensorView& k, const TensorView& v, const TensorView& bias, const TensorView& out,
                const TensorView& lse, const AttentionOptions& options);
 
-// Width in elements between rows of the float32 workspace for the gradient of q.
-int64_t attention_query_pitch(int64_t width);
-// dq: float32 [B, Hq, L, attention_query_pitch(E)] contiguous (columns from E on are scratch); dk, dv like k, v.
+// dq, dk, dv: like q, k, v.
 void attention_backward(Queue& queue, const TensorView& q, const TensorView& k, const TensorView& v, const TensorView& bias, const TensorView& out,
                         const TensorView& dout, const TensorView& lse, const TensorView& dq, const TensorView& dk, const TensorView& dv,
                         const AttentionOptions& options);

@@ -11,7 +11,7 @@ namespace ocl::ops::attention_detail {
 const char* flash_refuses(const Device& device, const Problem& p, std::initializer_list<const TensorView*> rows);
 void forward_flash(Queue& queue, const Problem& p, const TensorView& q, const TensorView& k, const TensorView& v, const TensorView& bias,
                    const TensorView& out, const TensorView& lse, const AttentionOptions& options);
-// delta: float32 [B, Hq, L] workspace; dq need not be zero.
+// delta: float32 [B, Hq, L] workspace.
 void backward_flash(Queue& queue, const Problem& p, const TensorView& q, const TensorView& k, const TensorView& v, const TensorView& bias,
                     const TensorView& out, const TensorView& dout, const TensorView& lse, void* delta, const TensorView& dq, const TensorView& dk,
                     const TensorView& dv, const AttentionOptions& options);
