@@ -65,11 +65,11 @@ __kernel void conv_last_weights(TENSOR(const T, w), TENSOR(T, packed), const Gat
   {                                                                                                                                                 \
     _Pragma("unroll") for (int i = 0; i < COPIES(TILE_M); i++) {                                                                                    \
       const int valid = inside(s, z[i] + dz, y[i] + dy, x[i] + dx);                                                                                 \
-      COPY_CHUNK(STAGE_A(stage) + CHUNK_ALONG_K(item / 4 + i * ROWS_APART, item % 4), valid ? source + begin[i] + place + channel : source, valid); \
+      COPY_CHUNK_NEAR(STAGE_A(stage) + CHUNK_ALONG_K(item / 4 + i * ROWS_APART, item % 4), valid ? source + begin[i] + place + channel : source, valid); \
     }                                                                                                                                               \
     _Pragma("unroll") for (int i = 0; i < COPIES(TILE_N); i++) {                                                                                    \
       const int valid = item / 4 + i * ROWS_APART < columns && k < size;                                                                            \
-      COPY_CHUNK(STAGE_B(stage) + CHUNK_ALONG_K(item / 4 + i * ROWS_APART, item % 4),                                                               \
+      COPY_CHUNK_NEAR(STAGE_B(stage) + CHUNK_ALONG_K(item / 4 + i * ROWS_APART, item % 4),                                                               \
                  valid ? filter + (long)i * ROWS_APART * size + k : source, valid);                                                                 \
     }                                                                                                                                               \
     k += SLAB;                                                                                                                                      \
@@ -139,7 +139,7 @@ GROUP_KERNEL void conv_last_gather(TENSOR(const T, input), TENSOR(const T, w), T
     _Pragma("unroll") for (int i = 0; i < COPIES(TILE_N); i++) {                                                                                  \
       const int iz = z[i] * s.stride[0] + first.x, iy = y[i] * s.stride[1] + first.y, ix = x[i] * s.stride[2] + first.z;                          \
       const int valid = p + CHUNK_K(TILE_N, i) < end && inside(s, iz, iy, ix);                                                                    \
-      COPY_CHUNK(STAGE_B(stage) + CHUNK_ALONG_X(TILE_N, CHUNK_K(TILE_N, i), CHUNK_X(TILE_N)),                                                     \
+      COPY_CHUNK_NEAR(STAGE_B(stage) + CHUNK_ALONG_X(TILE_N, CHUNK_K(TILE_N, i), CHUNK_X(TILE_N)),                                                     \
                  valid ? source + ((((long)n[i] * s.input[0] + iz) * s.input[1] + iy) * s.input[2] + ix) * all_in : source, valid);               \
       x[i] += SLAB;                                                                                                                               \
       while (x[i] >= s.output[2]) {                                                                                                               \
