@@ -243,7 +243,7 @@ def child(options):
 
 
 def measure(options):
-    merged = {"about": {"torch": torch.__version__, "date": time.strftime("%Y-%m-%d"), "commit": commit()}, "devices": {}}
+    merged = {"about": {"torch": torch.__version__, "date": time.strftime("%Y-%m-%d"), "commit": options.commit or commit()}, "devices": {}}
     for name in options.devices.split(","):
         part = options.output.with_suffix(f".{name}.json")
         command = [
@@ -325,6 +325,7 @@ def main():
     )
     parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"of {', '.join(GROUPS)} (all)")
     parser.add_argument("--devices", default="cuda,ocl", help="the first is what the second is compared with")
+    parser.add_argument("--commit", help="what is measured, where the copy has no history of its own")
     parser.add_argument("--limit", type=float, default=0, help="seconds after which a device begins no further case (0: none)")
     parser.add_argument("--output", type=Path, default=Path("results/gpu.json"))
     parser.add_argument("--report", type=Path, help="results to write the page from")
