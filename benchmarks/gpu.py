@@ -22,11 +22,12 @@ from torch.nn import functional as F
 
 NOTES = """
 - float32 on tensor cores is three products of TF32 (docs/kernels.md), about as exact as float32; CUDA's "fp32" rows use no tensor cores.
-- Products of half precision are far from cuBLAS: mma.sync, which OpenCL C reaches as inline assembly, reads every operand from registers,
-  and local memory is limited to 48 KiB a group. The wgmma instructions of this GPU, which read local memory themselves, have not been tried.
+- Half precision is multiplied by warpgroups (wgmma), and TF32 where both operands lie along the sum; local memory is limited to 48 KiB a group,
+  so tiles are 128 x 128 and every operand comes from the L2 cache more often than in cuBLAS, whose tiles are larger. TF32 of other layouts, and the exact
+  products of float32, go by mma.sync.
 - Channels first, convolutions other than 1x1 go through copies into channels last and back, where they have enough to compute.
-- Attention stores its scores between products; a kernel that keeps them in registers is missing, most of all for half precision.
-- Concatenation, embedding, sort, top-k and pooling are the furthest from CUDA's.
+- Convolutions in half precision gather every window once per tap; that by way of the L1 cache was no quicker.
+- Attention in half precision goes by mma.sync; wgmma has not been tried there.
 """
 
 GROUPS = ("networks", "gemm", "convolution", "memory")

@@ -19,7 +19,6 @@ Kernel& specialise(KernelSite& site, Device& device, DType type, DType result, P
   return site.get(device, variant, [&] {
     Defines defines;
     add_tensor_core_defines(defines.add("DTYPE", name_of(type)).add("RESULT", name_of(result)).add("EXACT", exact));
-    if (!gradient && tile.m == 64) defines.add("MOST_REGISTERS", 128);  // two groups to a unit
     return defines.add("TILE_M", tile.m).add("TILE_N", tile.n).add("GRADIENT", gradient);
   });
 }
