@@ -118,6 +118,11 @@
 #endif
 #define EVALUATE(result) const T result = EXPRESSION
 
+// A program holds one of the two kernels.
+#ifndef STRIDED
+#define STRIDED 0
+#endif
+#if !STRIDED
 // ---- flat
 #define SPLAT_0(D, x) SPREAD(LOAD(D, COMPUTE, x, 0))
 #define SPLAT_1(D, x) SPREAD(x##_value)
@@ -180,12 +185,11 @@ TASK_KERNEL void elementwise_flat(PARAMETERS, long n, int steps, long share) {
 #endif
 }
 
-// ---- strided; SIMT programs hold it only where it is asked for
-#ifndef STRIDED
-#define STRIDED DEVICE_FAT
-#define WIDE 1  // positions in the output need 64 bits
+#else
+// ---- strided
+#ifndef WIDE
+#define WIDE 1  // SIMT: positions in the output need 64 bits
 #endif
-#if STRIDED
 typedef struct {
   long sizes[DIMS];
   long strides[5][DIMS];
@@ -273,43 +277,86 @@ typedef struct {
     outer[d] = 0;                               \
   }
 
-// The same for whole vectors of rows whose elements are neighbours or one: bit k of `steps` says which it is for input k.
-#define ROW_SPLAT_0(D, x, k, bit, name) const T name##_kept = (steps & bit) ? (T)0 : SPREAD(LOAD(D, COMPUTE, x, o##k));
-#define ROW_SPLAT_1(D, x, k, bit, name)
-#define ROW_SPLAT(D, IS_SCALAR, x, k, bit, name) CAT(ROW_SPLAT_, IS_SCALAR)(D, x, k, bit, name)
-#define ROW_NEXT_0(D, x, k, bit, name) const T name = (steps & bit) ? LOAD_T(D, x, o##k + j) : name##_kept;
-#define ROW_NEXT_1(D, x, k, bit, name) const T name = SPREAD(x##_value);
-#define ROW_NEXT(D, IS_SCALAR, x, k, bit, name) CAT(ROW_NEXT_, IS_SCALAR)(D, x, k, bit, name)
+// The same for whole vectors of rows whose elements are neighbours (MOVING) or one (KEPT); where neither is said, bit k of `steps` says it of input k.
+#define ROW_KEEP_0(D, x, k, bit, name) const T name##_kept = (steps & bit) ? (T)0 : SPREAD(LOAD(D, COMPUTE, x, o##k));
+#define ROW_KEEP_1(D, x, k, bit, name) const T name##_kept = SPREAD(x##_value);
+#define ROW_KEEP(D, IS_SCALAR, x, k, bit, name) CAT(ROW_KEEP_, IS_SCALAR)(D, x, k, bit, name)
+#define ROW_MOVING_0(D, x, k, name) LOAD_T(D, x, o##k + j)
+#define ROW_MOVING_1(D, x, k, name) name##_kept
+#define ROW_MOVING(D, IS_SCALAR, x, k, name) CAT(ROW_MOVING_, IS_SCALAR)(D, x, k, name)
 #if INPUTS > 0
-#define RK0 ROW_SPLAT(IN0_DTYPE, IN0_SCALAR, x0, 1, 1, a)
-#define RN0 ROW_NEXT(IN0_DTYPE, IN0_SCALAR, x0, 1, 1, a)
+#define KEEP0 ROW_KEEP(IN0_DTYPE, IN0_SCALAR, x0, 1, 1, a)
+#define MOVING0 const T a = ROW_MOVING(IN0_DTYPE, IN0_SCALAR, x0, 1, a);
+#define KEPT0 const T a = a_kept;
+#define EITHER0 const T a = (steps & 1) ? ROW_MOVING(IN0_DTYPE, IN0_SCALAR, x0, 1, a) : a_kept;
+#define BIT0 (IN0_SCALAR ? 0 : 1)
 #else
-#define RK0
-#define RN0
+#define KEEP0
+#define MOVING0
+#define KEPT0
+#define EITHER0
+#define BIT0 0
 #endif
 #if INPUTS > 1
-#define RK1 ROW_SPLAT(IN1_DTYPE, IN1_SCALAR, x1, 2, 2, b)
-#define RN1 ROW_NEXT(IN1_DTYPE, IN1_SCALAR, x1, 2, 2, b)
+#define KEEP1 ROW_KEEP(IN1_DTYPE, IN1_SCALAR, x1, 2, 2, b)
+#define MOVING1 const T b = ROW_MOVING(IN1_DTYPE, IN1_SCALAR, x1, 2, b);
+#define KEPT1 const T b = b_kept;
+#define EITHER1 const T b = (steps & 2) ? ROW_MOVING(IN1_DTYPE, IN1_SCALAR, x1, 2, b) : b_kept;
+#define BIT1 (IN1_SCALAR ? 0 : 2)
 #else
-#define RK1
-#define RN1
+#define KEEP1
+#define MOVING1
+#define KEPT1
+#define EITHER1
+#define BIT1 0
 #endif
 #if INPUTS > 2
-#define RK2 ROW_SPLAT(IN2_DTYPE, IN2_SCALAR, x2, 3, 4, c)
-#define RN2 ROW_NEXT(IN2_DTYPE, IN2_SCALAR, x2, 3, 4, c)
+#define KEEP2 ROW_KEEP(IN2_DTYPE, IN2_SCALAR, x2, 3, 4, c)
+#define MOVING2 const T c = ROW_MOVING(IN2_DTYPE, IN2_SCALAR, x2, 3, c);
+#define KEPT2 const T c = c_kept;
+#define EITHER2 const T c = (steps & 4) ? ROW_MOVING(IN2_DTYPE, IN2_SCALAR, x2, 3, c) : c_kept;
+#define BIT2 (IN2_SCALAR ? 0 : 4)
 #else
-#define RK2
-#define RN2
+#define KEEP2
+#define MOVING2
+#define KEPT2
+#define EITHER2
+#define BIT2 0
 #endif
 #if INPUTS > 3
-#define RK3 ROW_SPLAT(IN3_DTYPE, IN3_SCALAR, x3, 4, 8, d)
-#define RN3 ROW_NEXT(IN3_DTYPE, IN3_SCALAR, x3, 4, 8, d)
+#define KEEP3 ROW_KEEP(IN3_DTYPE, IN3_SCALAR, x3, 4, 8, d)
+#define MOVING3 const T d = ROW_MOVING(IN3_DTYPE, IN3_SCALAR, x3, 4, d);
+#define KEPT3 const T d = d_kept;
+#define EITHER3 const T d = (steps & 8) ? ROW_MOVING(IN3_DTYPE, IN3_SCALAR, x3, 4, d) : d_kept;
+#define BIT3 (IN3_SCALAR ? 0 : 8)
 #else
-#define RK3
-#define RN3
+#define KEEP3
+#define MOVING3
+#define KEPT3
+#define EITHER3
+#define BIT3 0
+#endif
+#define ALL_STEPS (BIT0 | BIT1 | BIT2 | BIT3)
+#define ROW_LOOP(loads)              \
+  for (; j + W <= stop; j += W) {    \
+    loads                            \
+    EVALUATE(r);                     \
+    STORE_T(y, o0 + j, r);           \
+  }
+// A loop of its own for the usual ways of one and two inputs: a question in every vector takes as long as an addition.
+#if INPUTS == 2
+#define ROW_LOOPS                                          \
+  if (steps == ALL_STEPS) ROW_LOOP(MOVING0 MOVING1)        \
+  else if (steps == BIT0) ROW_LOOP(MOVING0 KEPT1)          \
+  else if (steps == BIT1) ROW_LOOP(KEPT0 MOVING1)          \
+  else ROW_LOOP(KEPT0 KEPT1)
+#else
+#define ROW_LOOPS                                                         \
+  if (steps == ALL_STEPS) ROW_LOOP(MOVING0 MOVING1 MOVING2 MOVING3)       \
+  else ROW_LOOP(EITHER0 EITHER1 EITHER2 EITHER3)
 #endif
 
-// Whether ROW_NEXT serves the operands, and its `steps`.
+// Whether the row loops serve the operands, and their `steps`.
 static inline int inner_steps(const Geometry* g) {
   int steps = 0;
   for (int k = 1; k <= INPUTS; k++) steps |= (g->strides[k][0] == 1) << (k - 1);
@@ -339,12 +386,8 @@ TASK_KERNEL void elementwise_strided(PARAMETERS, Geometry g, long row_share, lon
   for (long row = first; row < last; row++) {
     long j = start;
     if (dense) {
-      RK0 RK1 RK2 RK3
-      for (; j + W <= stop; j += W) {
-        RN0 RN1 RN2 RN3
-        EVALUATE(r);
-        STORE_T(y, o0 + j, r);
-      }
+      KEEP0 KEEP1 KEEP2 KEEP3
+      ROW_LOOPS
     }
     for (; j < stop; j += W) {
       const int lanes = (int)MIN_OF((long)W, stop - j);

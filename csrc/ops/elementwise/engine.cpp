@@ -174,7 +174,7 @@ void launch_strided(Queue& queue, const ElementwiseRow& row, const ElementwiseCa
   const bool wide = !device.fat() && items >= INT32_MAX;
   Kernel& kernel = sites_of(row).strided.get(device, variant_of(row, call).add(vectors, 1).add(wide, 1), [&] {
     Defines defines = make_defines(row, call, width);
-    return device.fat() ? defines : defines.add("STRIDED", 1).add("WIDE", wide);
+    return defines.add("STRIDED", 1).add("WIDE", wide);
   });
   Arguments arguments(kernel);
   set_common(arguments, row, call);
