@@ -4,6 +4,8 @@
 //   gemm_outer  k <= MAX_SMALL, c dense: outer products, written past the caches when c is large. dy^T x.
 //   gemm_finish adds the partial sums of dot and rows when k was cut into slices, in a fixed order.
 // Grids: (columns of c in blocks, slices of k, batch); outer: (rows of c in blocks, columns in blocks, batch).
+// Programs: gemm_dot gemm_rows gemm_finish | gemm_outer
+#include "common/programs.clh"
 #include "common/gemm.clh"
 #include "common/horizontal_sum.clh"
 
@@ -186,6 +188,7 @@ inline __attribute__((always_inline)) void add_dots(__global const storage_t* co
   }
 }
 
+#if HOLDS(0)
 FAT_KERNEL void gemm_dot(ARGUMENTS) {
   OPEN_ALL;
   const long n0 = (long)get_group_id(0) * plan.columns, n1 = min(n0 + plan.columns, p.n);
@@ -232,6 +235,7 @@ FAT_KERNEL void gemm_dot(ARGUMENTS) {
       }
   }
 }
+#endif
 
 // `rows` rows of sums, `pitch` apart, by TILE_VECTORS vectors: += factors (MAX_SMALL for every step) times `steps` rows of b. first: sums begin at 0.
 // 16 registers take 6 rows, which keep the multiply-adds busy where 4 do not quite.
@@ -259,6 +263,7 @@ inline __attribute__((always_inline)) void add_rows(const int rows, __local cons
     for (int j = 0; j < TILE_VECTORS; j++) *(__local V*)(sums + i * pitch + j * L) = sum[i][j];
 }
 
+#if HOLDS(0)
 FAT_KERNEL void gemm_rows(ARGUMENTS) {
   OPEN_ALL;
   __local T tile[ROWS_TILE] __attribute__((aligned(64)));
@@ -314,7 +319,9 @@ FAT_KERNEL void gemm_rows(ARGUMENTS) {
       }
     }
 }
+#endif
 
+#if HOLDS(1)
 FAT_KERNEL void gemm_outer(ARGUMENTS) {
   OPEN_ALL;
   __local T factors[MAX_SMALL * OUTER_ROWS];
@@ -374,7 +381,9 @@ FAT_KERNEL void gemm_outer(ARGUMENTS) {
           }
       }
 }
+#endif
 
+#if HOLDS(0)
 // Grid: (columns in blocks, rows, batch).
 FAT_KERNEL void gemm_finish(ARGUMENTS) {
   OPEN_ALL;
@@ -386,3 +395,4 @@ FAT_KERNEL void gemm_finish(ARGUMENTS) {
     FINISH_SCALAR(sum, row, n);
   }
 }
+#endif

@@ -3,6 +3,8 @@
 // Serves both styles: loops over elements with a two-level sum per work-item, a tree over the work-group (size 1 in the fat style),
 // then one work-group adds the groups (size 1: in order).
 // Defines: X_DTYPE, LANES.
+// Programs: nll_reduce nll_finish nll_backward_fat | nll_elements | nll_backward
+#include "common/programs.clh"
 #include "common/device_errors.clh"
 #include "common/divide.clh"
 #include "common/lanes.clh"
@@ -53,6 +55,7 @@ static inline void add_over_group(__local acc* shared, acc* loss, acc* weights) 
   *weights = shared[MOST_ITEMS];
 }
 
+#if HOLDS(1)
 __kernel void nll_elements(TENSOR(const X, x), TENSOR(const long, target), TENSOR(const X, weight), TENSOR(X, y), TENSOR(X, total_weight), LossShape s,
                            TENSOR(int, error), int error_code) {
   OPEN(int, error);
@@ -65,7 +68,9 @@ __kernel void nll_elements(TENSOR(const X, x), TENSOR(const long, target), TENSO
   for (long i = get_global_id(0); i < s.batch * s.inner; i += get_global_size(0)) STOREX(X_DTYPE, y, i, loss_of(s, x, target, weight, i, &w, error, error_code));
   if (get_global_id(0) == 0) STOREX(X_DTYPE, total_weight, 0, 0);
 }
+#endif
 
+#if HOLDS(0)
 // partial[0 .. groups): losses, partial[groups .. 2 groups): weights. A single group finishes by itself.
 __kernel void nll_reduce(TENSOR(const X, x), TENSOR(const long, target), TENSOR(const X, weight), TENSOR(X, y), TENSOR(X, total_weight),
                          TENSOR(acc, partial), LossShape s, TENSOR(int, error), int error_code) {
@@ -112,6 +117,7 @@ __kernel void nll_finish(TENSOR(const acc, partial), TENSOR(X, y), TENSOR(X, tot
   add_over_group(shared, &loss, &weight);
   if (get_local_id(0) == 0) put_total(y, total_weight, loss, weight, reduction);
 }
+#endif
 
 // dx (dense [N, C, P]) = -weight[t] * g at class t, else 0; g is divided by total_weight for the mean. Group ids: (piece of the
 // inner dimension, plane) for inner > 1; (range of rows) for inner = 1.
@@ -121,6 +127,7 @@ static inline acc scale_of(__global const X* g, __global const X* total_weight, 
   return reduction == REDUCE_MEAN ? v / LOADX(X_DTYPE, total_weight, 0) : v;
 }
 
+#if HOLDS(2)
 __kernel void nll_backward(TENSOR(const X, g), TENSOR(const long, target), TENSOR(const X, weight), TENSOR(const X, total_weight), TENSOR(X, dx), LossShape s) {
   OPEN(const X, g);
   OPEN(const long, target);
@@ -136,7 +143,9 @@ __kernel void nll_backward(TENSOR(const X, g), TENSOR(const long, target), TENSO
     STOREX(X_DTYPE, dx, i, v);
   }
 }
+#endif
 
+#if HOLDS(0)
 // Fat: planes [n, c] of a task, lanes along the inner dimension; with inner = 1 rows are cleared and one class is set.
 FAT_KERNEL void nll_backward_fat(TENSOR(const X, g), TENSOR(const long, target), TENSOR(const X, weight), TENSOR(const X, total_weight), TENSOR(X, dx),
                                  LossShape s) {
@@ -175,3 +184,4 @@ FAT_KERNEL void nll_backward_fat(TENSOR(const X, g), TENSOR(const long, target),
     }
   }
 }
+#endif

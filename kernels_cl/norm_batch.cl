@@ -6,9 +6,12 @@
 // others work in steps: partial statistics per (channel, part) as (count, mean, centred squares), combination by Chan's formula
 // (norm_batch_combine.cl), an elementwise pass.
 // Defines: X_DTYPE, W_DTYPE (weight, bias), R_DTYPE (running statistics), LANES.
+// Programs: planes_forward | planes_statistics planes_apply | rows_statistics rows_apply
+#include "common/programs.clh"
 #include "common/norm_batch.clh"
 #include "common/norm_planes.clh"
 
+#if HOLDS(0)
 // Training forward, one channel per task: mean, centred squares, normalise.
 FAT_KERNEL void planes_forward(TENSOR(const X, x), TENSOR(X, y), CHANNELS_ARGUMENTS, PlaneShape shape, UpdateRule rule,
                                int relu) {
@@ -28,7 +31,9 @@ FAT_KERNEL void planes_forward(TENSOR(const X, x), TENSOR(X, y), CHANNELS_ARGUME
   for (long n = 0; n < shape.batch; ++n)
     plane_scale(x + n * shape.x_batch + c * shape.x_channel, y + n * shape.y_batch + c * shape.y_channel, shape.inner, scale, shift, relu);
 }
+#endif
 
+#if HOLDS(1)
 FAT_KERNEL void planes_statistics(TENSOR(const X, x), TENSOR(acc, partial), PlaneShape shape, int parts) {
   OPEN_RESTRICT(const X, x);
   OPEN_RESTRICT(acc, partial);
@@ -61,7 +66,9 @@ FAT_KERNEL void planes_apply(TENSOR(const X, x), TENSOR(X, y), TENSOR(const acc,
                 coefficients[shape.padded + c], relu);
   }
 }
+#endif
 
+#if HOLDS(2)
 FAT_KERNEL void rows_statistics(TENSOR(const X, x), TENSOR(acc, partial), RowShape shape, int parts) {
   OPEN_RESTRICT(const X, x);
   OPEN_RESTRICT(acc, partial);
@@ -117,3 +124,4 @@ FAT_KERNEL void rows_apply(TENSOR(const X, x), TENSOR(X, y), TENSOR(const acc, c
     }
   }
 }
+#endif

@@ -1,9 +1,12 @@
 // Batch normalisation backward, fat kernels; layouts and steps as in norm_batch.cl. x and the gradient g give
 //   grad_bias = sum g, grad_weight = invstd * sum g (x - mean), dx = k g + a (x - mean) + b   (gradient_of in common/norm_gradient.clh)
 // Tensors x, y, z of the shape are x, g, dx. Defines: X_DTYPE, W_DTYPE, R_DTYPE, LANES.
+// Programs: planes_backward | planes_sums planes_gradient | rows_sums rows_gradient
+#include "common/programs.clh"
 #include "common/norm_batch.clh"
 #include "common/norm_planes.clh"
 
+#if HOLDS(0)
 // One channel per task, two sweeps.
 FAT_KERNEL void planes_backward(TENSOR(const X, x), TENSOR(const X, g), TENSOR(X, dx), TENSOR(const W, weight), TENSOR(const acc, mean),
                                 TENSOR(const acc, invstd), TENSOR(W, grad_weight), TENSOR(W, grad_bias), PlaneShape shape, int train) {
@@ -30,7 +33,9 @@ FAT_KERNEL void planes_backward(TENSOR(const X, x), TENSOR(const X, g), TENSOR(X
     plane_gradient(x + n * shape.x_batch + c * shape.x_channel, g + n * shape.y_batch + c * shape.y_channel,
                    dx + n * shape.z_batch + c * shape.z_channel, shape.inner, m, r, train);
 }
+#endif
 
+#if HOLDS(1)
 FAT_KERNEL void planes_sums(TENSOR(const X, x), TENSOR(const X, g), TENSOR(const acc, mean), TENSOR(acc, partial), PlaneShape shape, int parts) {
   OPEN_RESTRICT(const X, x);
   OPEN_RESTRICT(const X, g);
@@ -62,7 +67,9 @@ FAT_KERNEL void planes_gradient(TENSOR(const X, x), TENSOR(const X, g), TENSOR(X
                    dx + n * shape.z_batch + c * shape.z_channel + p0, p1 - p0, mean[c], r, train);
   }
 }
+#endif
 
+#if HOLDS(2)
 FAT_KERNEL void rows_sums(TENSOR(const X, x), TENSOR(const X, g), TENSOR(const acc, mean), TENSOR(acc, partial), RowShape shape, int parts) {
   OPEN_RESTRICT(const X, x);
   OPEN_RESTRICT(const X, g);
@@ -117,3 +124,4 @@ FAT_KERNEL void rows_gradient(TENSOR(const X, x), TENSOR(const X, g), TENSOR(X, 
     }
   }
 }
+#endif

@@ -4,6 +4,8 @@
 // rows_*: inner = 1, a task is a range of rows, lanes along the row, which stays in the cache between the sweeps.
 // columns_*: lanes are neighbouring inner positions, a task is a range of (outer, block of LANES columns).
 // A NaN reaches the whole row through the sum.
+// Programs: rows_forward rows_backward | columns_forward columns_backward | rows_logsumexp columns_logsumexp
+#include "common/programs.clh"
 #include "common/softmax.clh"
 
 #define EACH_TASK(total, i) \
@@ -17,6 +19,7 @@ static inline acc greatest_of_row(__global const X* in, long n) {
   return greatest_lane(m);
 }
 
+#if HOLDS(0)
 FAT_KERNEL void rows_forward(TENSOR(const X, x), TENSOR(Y, y), SoftmaxShape s) {
   OPEN(const X, x);
   OPEN(Y, y);
@@ -55,10 +58,12 @@ FAT_KERNEL void rows_forward(TENSOR(const X, x), TENSOR(Y, y), SoftmaxShape s) {
     if (whole < n) STORE_FIRST(Y_DTYPE, out, whole, FINISH(LOG ? last : last_e), n - whole);
   }
 }
+#endif
 
 // Gradient of one vector: g, y and the row's sum.
 static inline accv backward_of(accv g, accv y, accv sum) { return LOG ? g - exp_fast(y) * sum : y * (g - sum); }
 
+#if HOLDS(0)
 FAT_KERNEL void rows_backward(TENSOR(const Y, g), TENSOR(const Y, y), TENSOR(X, dx), SoftmaxShape s) {
   OPEN(const Y, g);
   OPEN(const Y, y);
@@ -80,6 +85,7 @@ FAT_KERNEL void rows_backward(TENSOR(const Y, g), TENSOR(const Y, y), TENSOR(X, 
     if (whole < n) STORE_FIRST(X_DTYPE, dx, r * n + whole, backward_of(last_g, last_y, sum), n - whole);
   }
 }
+#endif
 
 // Stores a block of columns, clipped to the inner dimension.
 #define STORE_COLUMNS(D, p, i, v)                \
@@ -94,6 +100,7 @@ FAT_KERNEL void rows_backward(TENSOR(const Y, g), TENSOR(const Y, y), TENSOR(X, 
   EACH_TASK(s.outer * blocks, task) {                                                  \
     const long column = task % blocks * LANES, keep = s.inner - column, base = task / blocks * s.n * s.inner + column;
 
+#if HOLDS(1)
 FAT_KERNEL void columns_forward(TENSOR(const X, x), TENSOR(Y, y), SoftmaxShape s) {
   OPEN(const X, x);
   OPEN(Y, y);
@@ -134,10 +141,12 @@ FAT_KERNEL void columns_backward(TENSOR(const Y, g), TENSOR(const Y, y), TENSOR(
     }
   }
 }
+#endif
 
 // y = max x + log(sum exp(x - max x)); a maximum that is infinite is not subtracted, so that rows of -inf give -inf and rows with inf give inf.
 static inline acc finite_or_0(acc top) { return isinf(top) ? (acc)0 : top; }
 
+#if HOLDS(2)
 FAT_KERNEL void rows_logsumexp(TENSOR(const X, x), TENSOR(Y, y), SoftmaxShape s) {
   OPEN(const X, x);
   OPEN(Y, y);
@@ -165,3 +174,4 @@ FAT_KERNEL void columns_logsumexp(TENSOR(const X, x), TENSOR(Y, y), SoftmaxShape
     STORE_COLUMNS(Y_DTYPE, y, task / blocks * s.inner + column, result);
   }
 }
+#endif

@@ -263,9 +263,27 @@ cl_kernel Kernel::build() {
   return handle_;
 }
 
-Kernel& get_kernel(Device& device, const char* file, const char* name, const Defines& defines, BuildTime when) {
-  return find_or_build(device, file, name, defines.str(), when, [&](std::string& source) {
-    source += defines.str();
+// The number of the kernel's program, of those that the file is compiled as (kernels_cl/common/programs.clh), as a definition; empty: there is one.
+static std::string program_define(const char* file, const char* name) {
+  constexpr std::string_view title = "// Programs: ";
+  std::istringstream lines(kernel_source(file));
+  for (std::string line; std::getline(lines, line) && line.starts_with("//");) {
+    if (!line.starts_with(title)) continue;
+    int number = 0;
+    std::istringstream words(line.substr(title.size()));
+    for (std::string word; words >> word;) {
+      if (word == name) return "#define PROGRAM " + std::to_string(number) + "\n";
+      number += word == "|";
+    }
+    throw std::invalid_argument(std::string(file) + " does not say which program has " + name);
+  }
+  return {};
+}
+
+Kernel& get_kernel(Device& device, const char* file, const char* name, const Defines& all_defines, BuildTime when) {
+  const std::string defines = program_define(file, name) + all_defines.str();
+  return find_or_build(device, file, name, defines, when, [&](std::string& source) {
+    source += defines;
     std::set<std::string> seen{file};
     expand(kernel_source(file), seen, source);
   });
