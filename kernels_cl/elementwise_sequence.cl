@@ -1,6 +1,6 @@
 // Elementwise operators one after another over the same n elements, PART of them at a time, which stay in the cache meanwhile
 // (ops/elementwise/sequence.h). Fat devices whose kernels run on threads of this process only: addresses are the host's.
-// Defines: X_DTYPE, what is stored, computed as float32; STEPS, the most steps; OPERATORS: EACH(operator, inputs, scalars, expression) of all, expressions as in elementwise.cl.
+// Defines: X_DTYPE, what is stored, computed as float32; STEPS, the most steps; OPERATORS: EACH(operator, inputs, scalars, expression) of all, expressions as in common/elementwise.clh.
 #ifndef OPERATORS
 #define X_DTYPE float32
 #define STEPS 12

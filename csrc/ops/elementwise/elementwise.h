@@ -20,7 +20,7 @@ struct ElementwiseRow {
   const char* real;                // float32 and float64 (half types compute in float32)
   const char* integer = nullptr;   // int8..int64, uint8, boolean; "-" for none
   const char* complex = nullptr;   // float2 / double2
-  const char* functions = nullptr;  // FUNCTIONS_<this> makes elementwise.cl include the file that has the row's functions
+  const char* functions = nullptr;  // FUNCTIONS_<this> makes common/elementwise.clh include the file that has the row's functions
   bool vectors = false;  // what it is made of serves vectors too: `functions` take T, and `complex` needs common/complex_arithmetic.clh only
 };
 

@@ -105,8 +105,8 @@ int vector_width(const ElementwiseRow& row, const ElementwiseCall& call, bool fa
 }
 
 struct RowSites {
-  KernelSite flat{"elementwise.cl", "elementwise_flat"};
-  KernelSite strided{"elementwise.cl", "elementwise_strided"};
+  KernelSite flat{"elementwise_flat.cl", "elementwise_flat"};
+  KernelSite strided{"elementwise_strided.cl", "elementwise_strided"};
 };
 
 RowSites& sites_of(const ElementwiseRow& row) {
@@ -174,7 +174,7 @@ void launch_strided(Queue& queue, const ElementwiseRow& row, const ElementwiseCa
   const bool wide = !device.fat() && items >= INT32_MAX;
   Kernel& kernel = sites_of(row).strided.get(device, variant_of(row, call).add(vectors, 1).add(wide, 1), [&] {
     Defines defines = make_defines(row, call, width);
-    return defines.add("STRIDED", 1).add("WIDE", wide);
+    return defines.add("WIDE", wide);
   });
   Arguments arguments(kernel);
   set_common(arguments, row, call);
