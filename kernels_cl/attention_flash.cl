@@ -38,6 +38,19 @@ INLINE void softmax_step(float s[BLOCK / 8][4], float sums[WIDTH / 8][4], float 
   }
 }
 
+// One block of rows: their sums over the sum of weights, to a tile, and lse (of the head) from row `first` on. factor: of `largest`, to units of log2 e.
+INLINE void finish_rows(__local DATA* rows, float sums[WIDTH / 8][4], const float largest[2], const float total[2], float factor, float keep_scale,
+                        __global float* lse, int first, int length, int lane, __local uint* exchange) {
+  float inverse[2];
+  UNROLL for (int h = 0; h < 2; h++) {
+    const float sum = quad_sum(total[h], exchange);
+    const int empty = largest[h] == -INFINITY && sum == 0, r = first + SUM_ROW(lane, 2 * h);
+    inverse[h] = empty ? 0 : (DROPOUT ? keep_scale : 1) / sum;
+    if (lane % 4 == 0 && r < length) lse[r] = empty ? INFINITY : (largest[h] * factor + log2(sum)) * LN_2;
+  }
+  put_sums(rows, sums, inverse, lane);
+}
+
 // Waits until tile t has come and everyone is done with the one before it, whose place the next tile takes.
 #define NEXT_TILE(t)                                                                                                                   \
   WAIT_FOR_NEWEST;                                                                                                                     \
@@ -107,14 +120,8 @@ GROUP_KERNEL void attention_forward(TENSOR(const DATA, q), TENSOR(const DATA, k)
   }
   barrier(CLK_LOCAL_MEM_FENCE);
   UNROLL for (int i = 0; i < ROW_BLOCKS; i++) {
-    float inverse[2];
-    UNROLL for (int h = 0; h < 2; h++) {
-      const float sum = quad_sum(total[i][h], exchange);
-      const int empty = largest[i][h] == -INFINITY && sum == 0, r = row + 16 * i + SUM_ROW(lane, 2 * h);
-      inverse[h] = empty ? 0 : (DROPOUT ? keep_scale : 1) / sum;
-      if (lane % 4 == 0 && r < length) lse[(long)bh * length + r] = empty ? INFINITY : (largest[i][h] * (BIAS ? 1 : factor) + log2(sum)) * LN_2;
-    }
-    put_sums(tiles + (warp_row + 16 * i) * PITCH, sums[i], inverse, lane);
+    finish_rows(tiles + (warp_row + 16 * i) * PITCH, sums[i], largest[i], total[i], BIAS ? 1 : factor, keep_scale, lse + (long)bh * length,
+                row + 16 * i, length, lane, exchange);
   }
   barrier(CLK_LOCAL_MEM_FENCE);
   store_rows(tiles, ROWS_OF(out, b, h), out_row, first, ROWS, length, value_width, item);

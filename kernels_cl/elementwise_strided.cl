@@ -188,11 +188,11 @@ static inline int rows_are_dense(const Geometry* g) {
 #define POSITION uint
 #endif
 
-// Fat: a work-item does row_share rows, column_share elements of each. SIMT: one vector of a row; last_dim is the last dimension in use.
+#if DEVICE_FAT
+// A work-item does row_share rows, column_share elements of each.
 TASK_KERNEL void elementwise_strided(PARAMETERS, Geometry g, long row_share, long column_share, long rows, int last_dim) {
   OPEN_ALL
   const long n = g.sizes[0];
-#if DEVICE_FAT
   const long first = get_global_id(0) * row_share, last = MIN_OF(rows, first + row_share);
   const long start = get_global_id(1) * column_share, stop = MIN_OF(n, start + column_share);
   ROW_OFFSETS(first)
@@ -224,7 +224,12 @@ TASK_KERNEL void elementwise_strided(PARAMETERS, Geometry g, long row_share, lon
     }
     NEXT_ROW
   }
+}
 #else
+// A work-item does one vector of a row at a time; last_dim is the last dimension in use.
+TASK_KERNEL void elementwise_strided(PARAMETERS, Geometry g, long row_share, long column_share, long rows, int last_dim) {
+  OPEN_ALL
+  const long n = g.sizes[0];
   const POSITION vectors = (POSITION)((n + W - 1) / W), end = (POSITION)rows * vectors;
   for (POSITION e = get_global_id(0); e < end; e += get_global_size(0)) {
     POSITION rest = e / vectors;
@@ -253,5 +258,5 @@ TASK_KERNEL void elementwise_strided(PARAMETERS, Geometry g, long row_share, lon
     STORE_T(y, at, r);
 #endif
   }
-#endif
 }
+#endif
