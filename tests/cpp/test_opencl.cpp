@@ -26,6 +26,9 @@ class KeepPrograms : public ::testing::Environment {
 };
 [[maybe_unused]] auto* const keep_programs = ::testing::AddGlobalTestEnvironment(new KeepPrograms);
 
+// Tests run in several processes at once.
+std::string lock_path() { return program_cache::folder() + "/locks/test-" + std::to_string(getpid()); }
+
 }  // namespace
 
 TEST(Device, IsFound) {
@@ -218,7 +221,7 @@ TEST(ProgramCache, IgnoresDamagedFiles) {
 }
 
 TEST(FileLock, HoldsAndLetsGo) {
-  const std::string path = program_cache::folder() + "/locks/test-lock";
+  const std::string path = lock_path();
   std::thread other;
   {
     const platform::FileLock first(path, 1);
@@ -243,7 +246,7 @@ TEST(FileLock, HoldsAndLetsGo) {
 }
 
 TEST(FileLock, ForkedChildDoesNotProlongIt) {
-  const std::string path = program_cache::folder() + "/locks/test-lock";
+  const std::string path = lock_path();
   pid_t child = 0;
   {
     const platform::FileLock lock(path, 1);
