@@ -28,7 +28,7 @@ struct Exports {
   int (*current_device)();
   void (*set_device)(int device);
   int (*exchange_device)(int device);
-  void (*synchronize)(int device);
+  void (*synchronize)(int device);  // negative: the current one
   AllocatorStatistics (*memory_statistics)(int device);
   std::vector<SegmentSnapshot> (*memory_snapshot)(int device);
   std::pair<size_t, size_t> (*memory_info)(int device);  // free, total

@@ -315,7 +315,7 @@ Device::Device(int index, cl_platform_id platform, cl_device_id id, HostDriver h
   style_ = capabilities_.is_cpu ? KernelStyle::fat : KernelStyle::simt;
   if (auto forced = environment::get("TORCH_OCL_KERNEL_STYLE")) style_ = *forced == "simt" ? KernelStyle::simt : KernelStyle::fat;
   capabilities_.unified_memory = environment::flag("TORCH_OCL_UNIFIED_MEMORY", true) && shares_memory(*this, false);
-  takes_addresses_ = host_launch_ && capabilities_.unified_memory && shares_memory(*this, true);
+  takes_addresses_ = (host_launch_ || short_launch_) && capabilities_.unified_memory && shares_memory(*this, true);
   // Buffers that are the host's pages have all of its memory. PoCL reports the first NUMA node's, of which a virtual machine may have plugged in
   // a part so far.
   if (capabilities_.is_cpu && capabilities_.unified_memory && !std::getenv("POCL_MEMORY_LIMIT"))
@@ -345,12 +345,13 @@ Queue& Device::pooled_queue() {
 }
 
 void Device::synchronize() {
-  std::vector<Queue*> queues;
-  {
-    std::lock_guard lock(queues_mutex_);
-    for (auto& queue : queues_) queues.push_back(queue.get());
+  for (size_t i = 0;; ++i) {
+    std::unique_lock lock(queues_mutex_);
+    if (i >= queues_.size()) return;
+    Queue& queue = *queues_[i];  // never destroyed
+    lock.unlock();
+    queue.finish();
   }
-  for (Queue* queue : queues) queue->finish();
 }
 
 }  // namespace ocl

@@ -43,8 +43,8 @@ class Device {
   // launches run on the team, when nothing is pending on the driver's own threads (Queue::hold_for_host). Null for all others.
   HostLaunch* short_launch() const { return short_launch_.get(); }
 
-  // Kernels of host_launch() are given the addresses of segments instead of their cl_mem (start-up self-test): a driver shared by several
-  // threads keeps a record of who uses a cl_mem, under locks.
+  // Kernels of devices with host_launch() or short_launch() are given the addresses of segments instead of their cl_mem (start-up self-test): a
+  // driver shared by several threads keeps a record of who uses a cl_mem, under locks.
   bool takes_addresses() const { return takes_addresses_; }
 
   CachingAllocator& allocator() const { return *allocator_; }
