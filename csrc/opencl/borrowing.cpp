@@ -14,7 +14,8 @@ constexpr int starved_launches = 2;
 // times, twice as long every further time up to the last.
 constexpr int most_failures = 3;
 constexpr std::chrono::milliseconds falls_asleep{2}, least_distrust{10}, most_distrust{1000};
-// Borrowing keeps them awake. After a time of launches without a pause they are given a rest, in which they fall asleep when nobody else uses them:
+// Borrowing keeps them awake. It ends with a pause of that time, so that a caller with few launches does not wake them for every one, while autograd's
+// thread wants the processor. After a time of launches without a pause they are given a rest, in which they fall asleep when nobody else uses them:
 // the team's own are better. A team of two runs its launches by the caller alone meanwhile, because its other thread would keep them from spinning to
 // their end. Where they have not fallen asleep after `longest_rest` the time doubles, from the first of these to the second. How they are is asked
 // for every `question_time`.
@@ -64,27 +65,24 @@ Borrowing::By Borrowing::next(unsigned members) {
 bool Borrowing::rests() {
   if (!resting_) return false;
   const auto now = Clock::now();
-  const bool paused = now - last_ > falls_asleep;
+  const bool paused = now - last_ > falls_asleep, ask = now - asked_ >= question_time;
   last_ = now;
-  if (now - asked_ >= question_time) {
-    asked_ = now;
-    if (!lender.load()->spinning()) {
-      stop({});
-      return false;
-    }
+  if (ask) asked_ = now;
+  if (paused || (ask && !lender.load()->spinning())) {
+    stop({});
+    return false;
   }
-  if (!paused && now - resting_since_ < longest_rest) return true;
+  if (now - resting_since_ < longest_rest) return true;
   resting_ = false;
   since_ = now;
-  if (!paused) period_ = std::min<Clock::duration>(2 * period_, most_period);
+  period_ = std::min<Clock::duration>(2 * period_, most_period);
   return false;
 }
 
 bool Borrowing::run(void (*body)(void*), void* context, unsigned members, const std::atomic<bool>& helped) {
   const HostThreads::Lender& from = *lender.load();
   const auto start = Clock::now();
-  const bool paused = start - last_ > falls_asleep, fresh = !paused || (from.spinning && from.spinning());
-  if (paused) since_ = start;
+  const bool fresh = start - last_ <= falls_asleep;
   const bool done = fresh && from.parallel(body, context, members);
   const auto now = last_ = Clock::now();
   if (helped) {

@@ -214,6 +214,12 @@ TEST(HostThreads, BorrowsThreadsWhileItsOwnAreKeptAway) {
   ASSERT_TRUE(run_borrowed(0));
   std::thread([&] { EXPECT_FALSE(team.borrows()) << "only the main thread's launches"; }).join();
   ASSERT_TRUE(run_borrowed(-5));
+  // A pause ends it.
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  const int regions_at_pause = regions;
+  EXPECT_EQ(Work().run(), 0);
+  EXPECT_EQ(regions, regions_at_pause);
+  EXPECT_FALSE(team.borrows());
   // Launches that follow each other for long give the other threads a rest, which ends when they are asleep.
   bool rested = false;
   for (const auto start = std::chrono::steady_clock::now(); !rested && std::chrono::steady_clock::now() - start < std::chrono::seconds(60);) {
