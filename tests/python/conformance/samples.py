@@ -13,8 +13,8 @@ FACTORIES = ("arange", "linspace", "logspace", "full", "ones", "zeros", "eye", "
 
 # Contents are not defined.
 UNINITIALIZED = ("empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided", "empty_permuted")
-# Of an empty batch the CPU returns memory that it never wrote.
-UNINITIALIZED_IF_EMPTY = ("nn.functional.multi_margin_loss", "nn.functional.multilabel_margin_loss")
+# Of an empty batch the CPU returns memory that it never wrote; resizing grows by such.
+UNINITIALIZED_IF_EMPTY = ("nn.functional.multi_margin_loss", "nn.functional.multilabel_margin_loss", "resize_", "resize_as_")
 
 
 def describe(sample):
