@@ -27,7 +27,7 @@ constexpr float piece_time = 40e3f;
 constexpr float alone_time = 6e3f;
 // Members take part as long as each has this much to do.
 constexpr float share_time = 5e3f;
-// Member 0 is not taken to be later or earlier than this.
+// Member 0 is not taken to be later than this.
 constexpr float latest = 20e3f;
 // How long a member spins for the next launch before it sleeps.
 constexpr std::chrono::microseconds spin_time{150};
@@ -110,11 +110,10 @@ struct HostThreads::State {
   std::atomic<int32_t> error{0};
   std::unique_ptr<Share[]> shares;
   std::unique_ptr<Member[]> others;  // without member 0, threads of the program
-  // How much later than the others member 0 comes to a launch: later to one that another leads, because it prepares further ones between two,
-  // earlier (negative) to one that it leads, since the others have to notice it; estimated from when they have ended.
-  float lateness[3] = {};
-  enum Lead { another, first, first_with_borrowed } lead = another;
-  std::atomic<Clock::rep> first_ended{0}, others_ended{0};  // member 0, another one its last piece of this launch, 0: it had none
+  // How much later than the others member 0 comes to a launch that another leads, because it prepares further ones between two; estimated
+  // from when it has ended.
+  float lateness = 0;
+  std::atomic<Clock::rep> first_ended{0};  // member 0 its last piece of this launch, 0: it had none
   std::atomic<bool> first_in_vain{false};  // member 0 came to this launch and found nothing left
 
   Borrowing borrowing;
@@ -136,7 +135,7 @@ struct HostThreads::State {
     }
     const auto now = Clock::now();
     unit_time.store(nanoseconds(now - start) / static_cast<float>(end - begin), std::memory_order_relaxed);
-    (member == 0 ? first_ended : others_ended).store(now.time_since_epoch().count(), std::memory_order_relaxed);
+    if (member == 0) first_ended.store(now.time_since_epoch().count(), std::memory_order_relaxed);
   }
 
   uint32_t least() const {
@@ -147,31 +146,15 @@ struct HostThreads::State {
   // Gives every member a share of its own, which all end at the same time when member 0 is as late as it was.
   void divide(uint32_t units, float expected) {
     uint32_t first = units / participants;
-    if (expected > 0) {
-      const float late = lateness[lead] / expected, others_share = (static_cast<float>(units) + late) / static_cast<float>(participants);
-      first = static_cast<uint32_t>(std::clamp(others_share - late + 0.5f, 0.0f, static_cast<float>(units)));
+    if (leader && expected > 0) {
+      const float late = lateness / expected, others_share = (static_cast<float>(units) + late) / static_cast<float>(participants);
+      first = static_cast<uint32_t>(std::max(others_share - late + 0.5f, 0.0f));
     }
     shares[0].range.store(Share::packed(0, first), std::memory_order_relaxed);
     for (unsigned i = 1; i < participants; ++i) {
       const uint64_t rest = units - first, sharers = participants - 1;
       const auto begin = first + static_cast<uint32_t>(rest * (i - 1) / sharers), end = first + static_cast<uint32_t>(rest * i / sharers);
       shares[i].range.store(Share::packed(begin, end), std::memory_order_relaxed);
-    }
-  }
-
-  // The launch has ended, its leader's part at `own_end`.
-  void note_lateness(Clock::rep own_end) {
-    const Clock::rep first_end = first_ended.load(std::memory_order_relaxed), others_end = others_ended.load(std::memory_order_relaxed);
-    float& late = lateness[lead];
-    if (lead == another) {
-      if (first_end)
-        late = std::clamp(late + nanoseconds(Clock::duration(first_end - own_end)) / 2, 0.0f, latest);
-      else if (first_in_vain.load(std::memory_order_relaxed))
-        late /= 2;  // a launch that is shorter than the lateness leaves it no share
-    } else if (first_end && others_end) {
-      late = std::clamp(late + nanoseconds(Clock::duration(first_end - others_end)) / 4, -latest, 0.0f);
-    } else if (first_end) {
-      late /= 2;
     }
   }
 
@@ -274,13 +257,9 @@ int32_t HostThreads::run(uint32_t units, std::atomic<float>& unit_time, Piece pi
   state.unit_time.store(expected, std::memory_order_relaxed);
   state.error.store(0, std::memory_order_relaxed);
   state.first_ended.store(0, std::memory_order_relaxed);
-  state.others_ended.store(0, std::memory_order_relaxed);
   state.first_in_vain.store(false, std::memory_order_relaxed);
-  const bool borrows_threads = borrows();
-  state.lead = state.leader ? State::another : borrows_threads ? State::first_with_borrowed : State::first;
   state.divide(units, expected);
-  if (borrows_threads && run_borrowed()) {
-    state.note_lateness(0);
+  if (borrows() && run_borrowed()) {
     unit_time.store(state.unit_time.load(std::memory_order_relaxed), std::memory_order_relaxed);
     return state.error.load(std::memory_order_relaxed);
   }
@@ -303,7 +282,12 @@ int32_t HostThreads::run(uint32_t units, std::atomic<float>& unit_time, Piece pi
     pause_thread();
     if (i % 256 == 0) std::this_thread::yield();
   }
-  state.note_lateness(own_end.time_since_epoch().count());
+  if (const Clock::rep ended = state.first_ended.load(std::memory_order_relaxed); ended && state.leader) {
+    const float after = nanoseconds(Clock::duration(ended) - own_end.time_since_epoch());
+    state.lateness = std::clamp(state.lateness + after / 2, 0.0f, latest);
+  } else if (state.first_in_vain.load(std::memory_order_relaxed)) {
+    state.lateness /= 2;  // a launch that is shorter than the lateness leaves it no share
+  }
   unit_time.store(state.unit_time.load(std::memory_order_relaxed), std::memory_order_relaxed);
   return state.error.load(std::memory_order_relaxed);
 }
