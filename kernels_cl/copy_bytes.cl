@@ -2,7 +2,7 @@
 #define ELEMENT uint
 #include "common/copy_run.clh"
 
-TASK_KERNEL void copy_words(TENSOR(const uint, x), TENSOR(uint, y), long words, long share) {
+TASK_CALLABLE(copy_words, (BUFFER(const uint, x), BUFFER(uint, y), PLAIN(long, words), PLAIN(long, share))) {
   OPEN(const uint, x);
   OPEN(uint, y);
   const long begin = (long)get_global_id(0) * share;

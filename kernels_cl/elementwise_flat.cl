@@ -36,7 +36,7 @@
 #define N3
 #endif
 
-TASK_KERNEL void elementwise_flat(PARAMETERS, long n, int steps, long share) {
+TASK_CALLABLE(elementwise_flat, (PARAMETERS, PLAIN(long, n), PLAIN(int, steps), PLAIN(long, share))) {
   OPEN_ALL
   K0 K1 K2 K3
 #if DEVICE_FAT

@@ -68,7 +68,7 @@ static void __attribute__((noinline)) store_first(T r, __global STORAGE(X_DTYPE)
   for (long l = 0; l < count; l++) STORE(X_DTYPE, COMPUTE, y, l, lane[l]);
 }
 
-FAT_KERNEL void elementwise_sequence(Steps steps, int count, long n, long share) {
+FAT_CALLABLE(elementwise_sequence, (PLAIN(Steps, steps), PLAIN(int, count), PLAIN(long, n), PLAIN(long, share))) {
   const long begin = get_global_id(0) * share, end = MIN_OF(n, begin + share);
   for (long part = begin; part < end; part += PART) {
     const long part_end = MIN_OF(part + PART, end);

@@ -37,8 +37,9 @@ INDEXED_SIMT(index_simt)
 
 // `checked`: all indices are below the limit, and a negative one is skipped. Steps in elements.
 #define ROWS_PARAMETERS                                                                                                                 \
-  TENSOR(ELEMENT, dst), TENSOR(const ELEMENT, src), TENSOR(const STORAGE(INDEX_DTYPE), idx), TENSOR(int, error), int code, int checked, \
-      long rows, long width, long lowest, long limit, long dst_row, long src_row, long src_step, long idx_row, long block
+  BUFFER(ELEMENT, dst), BUFFER(const ELEMENT, src), BUFFER(const STORAGE(INDEX_DTYPE), idx), BUFFER(int, error), PLAIN(int, code), PLAIN(int, checked), \
+      PLAIN(long, rows), PLAIN(long, width), PLAIN(long, lowest), PLAIN(long, limit), PLAIN(long, dst_row), PLAIN(long, src_row), PLAIN(long, src_step), \
+      PLAIN(long, idx_row), PLAIN(long, block)
 #define OPEN_ROWS OPEN(ELEMENT, dst); OPEN(const ELEMENT, src); OPEN(const STORAGE(INDEX_DTYPE), idx); OPEN(int, error);
 #define INDEX_OF_ROW(r) (checked ? (long)idx[(r) * idx_row] : checked_index((long)idx[(r) * idx_row], lowest, limit, error, code))
 
@@ -66,7 +67,7 @@ __kernel __attribute__((reqd_work_group_size(ROW_GROUP, 1, 1))) void index_rows(
   }
 }
 #elif BYTES < 16
-FAT_KERNEL void index_rows(ROWS_PARAMETERS) {
+FAT_CALLABLE(index_rows, (ROWS_PARAMETERS)) {
   OPEN_ROWS
   const long first = get_group_id(0) * block, last = MIN_OF(first + block, rows);
   for (long r = first; r < last; ++r) {

@@ -109,7 +109,8 @@ static inline void copy_block(__global const T* restrict from, __global T* restr
 }
 #endif
 
-FAT_KERNEL void permute_fat(TENSOR(const T, from), TENSOR(T, to), permute_geometry g, long block0, long block1, long batch_share, long batches) {
+FAT_CALLABLE(permute_fat, (BUFFER(const T, from), BUFFER(T, to), PLAIN(permute_geometry, g), PLAIN(long, block0), PLAIN(long, block1),
+                           PLAIN(long, batch_share), PLAIN(long, batches))) {
   OPEN_RESTRICT(const T, from); OPEN_RESTRICT(T, to);
   const long i = get_group_id(0) * block0, j = get_group_id(1) * block1, first = get_group_id(2) * batch_share;
   const int width = MIN_OF(block0, g.size0 - i), height = MIN_OF(block1, g.size1 - j);
@@ -124,7 +125,7 @@ FAT_KERNEL void permute_fat(TENSOR(const T, from), TENSOR(T, to), permute_geomet
 #define ELEMENT T
 #include "common/copy_run.clh"
 
-FAT_KERNEL void permute_rows(TENSOR(const T, from), TENSOR(T, to), permute_geometry g, long share, long rows, int reversed) {
+FAT_CALLABLE(permute_rows, (BUFFER(const T, from), BUFFER(T, to), PLAIN(permute_geometry, g), PLAIN(long, share), PLAIN(long, rows), PLAIN(int, reversed))) {
   OPEN_RESTRICT(const T, from); OPEN_RESTRICT(T, to);
   const long last = MIN_OF((get_group_id(0) + 1) * share, rows);
   for (long row = get_group_id(0) * share; row < last;) {

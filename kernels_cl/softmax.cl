@@ -20,7 +20,7 @@ static inline acc greatest_of_row(__global const X* in, long n) {
 }
 
 #if HOLDS(0)
-FAT_KERNEL void rows_forward(TENSOR(const X, x), TENSOR(Y, y), SoftmaxShape s) {
+FAT_CALLABLE(rows_forward, (BUFFER(const X, x), BUFFER(Y, y), PLAIN(SoftmaxShape, s))) {
   OPEN(const X, x);
   OPEN(Y, y);
   const long n = s.n, whole = n / LANES * LANES;
@@ -64,7 +64,7 @@ FAT_KERNEL void rows_forward(TENSOR(const X, x), TENSOR(Y, y), SoftmaxShape s) {
 static inline accv backward_of(accv g, accv y, accv sum) { return LOG ? g - exp_fast(y) * sum : y * (g - sum); }
 
 #if HOLDS(0)
-FAT_KERNEL void rows_backward(TENSOR(const Y, g), TENSOR(const Y, y), TENSOR(X, dx), SoftmaxShape s) {
+FAT_CALLABLE(rows_backward, (BUFFER(const Y, g), BUFFER(const Y, y), BUFFER(X, dx), PLAIN(SoftmaxShape, s))) {
   OPEN(const Y, g);
   OPEN(const Y, y);
   OPEN(X, dx);
@@ -101,7 +101,7 @@ FAT_KERNEL void rows_backward(TENSOR(const Y, g), TENSOR(const Y, y), TENSOR(X, 
     const long column = task % blocks * LANES, keep = s.inner - column, base = task / blocks * s.n * s.inner + column;
 
 #if HOLDS(1)
-FAT_KERNEL void columns_forward(TENSOR(const X, x), TENSOR(Y, y), SoftmaxShape s) {
+FAT_CALLABLE(columns_forward, (BUFFER(const X, x), BUFFER(Y, y), PLAIN(SoftmaxShape, s))) {
   OPEN(const X, x);
   OPEN(Y, y);
   EACH_BLOCK
@@ -124,7 +124,7 @@ FAT_KERNEL void columns_forward(TENSOR(const X, x), TENSOR(Y, y), SoftmaxShape s
   }
 }
 
-FAT_KERNEL void columns_backward(TENSOR(const Y, g), TENSOR(const Y, y), TENSOR(X, dx), SoftmaxShape s) {
+FAT_CALLABLE(columns_backward, (BUFFER(const Y, g), BUFFER(const Y, y), BUFFER(X, dx), PLAIN(SoftmaxShape, s))) {
   OPEN(const Y, g);
   OPEN(const Y, y);
   OPEN(X, dx);
@@ -147,7 +147,7 @@ FAT_KERNEL void columns_backward(TENSOR(const Y, g), TENSOR(const Y, y), TENSOR(
 static inline acc finite_or_0(acc top) { return isinf(top) ? (acc)0 : top; }
 
 #if HOLDS(2)
-FAT_KERNEL void rows_logsumexp(TENSOR(const X, x), TENSOR(Y, y), SoftmaxShape s) {
+FAT_CALLABLE(rows_logsumexp, (BUFFER(const X, x), BUFFER(Y, y), PLAIN(SoftmaxShape, s))) {
   OPEN(const X, x);
   OPEN(Y, y);
   const long n = s.n, whole = n / LANES * LANES;
@@ -162,7 +162,7 @@ FAT_KERNEL void rows_logsumexp(TENSOR(const X, x), TENSOR(Y, y), SoftmaxShape s)
   }
 }
 
-FAT_KERNEL void columns_logsumexp(TENSOR(const X, x), TENSOR(Y, y), SoftmaxShape s) {
+FAT_CALLABLE(columns_logsumexp, (BUFFER(const X, x), BUFFER(Y, y), PLAIN(SoftmaxShape, s))) {
   OPEN(const X, x);
   OPEN(Y, y);
   EACH_BLOCK

@@ -3,6 +3,7 @@
 #include "opencl/caching_allocator.h"
 #include "opencl/environment.h"
 #include "opencl/host_launch.h"
+#include "opencl/kernel_function.h"
 #include "opencl/launch.h"
 #include "opencl/platform.h"
 #include "opencl/queue.h"
@@ -316,6 +317,8 @@ Device::Device(int index, cl_platform_id platform, cl_device_id id, HostDriver h
   if (auto forced = environment::get("TORCH_OCL_KERNEL_STYLE")) style_ = *forced == "simt" ? KernelStyle::simt : KernelStyle::fat;
   capabilities_.unified_memory = environment::flag("TORCH_OCL_UNIFIED_MEMORY", true) && shares_memory(*this, false);
   takes_addresses_ = (host_launch_ || short_launch_) && capabilities_.unified_memory && shares_memory(*this, true);
+  calls_kernels_ = takes_addresses_ && fat();  // for the test, which needs the text
+  calls_kernels_ = calls_kernels_ && kernel_function::works(*this);
   // Buffers that are the host's pages have all of its memory. PoCL reports the first NUMA node's, of which a virtual machine may have plugged in
   // a part so far.
   if (capabilities_.is_cpu && capabilities_.unified_memory && !std::getenv("POCL_MEMORY_LIMIT"))

@@ -47,6 +47,9 @@ class Device {
   // driver shared by several threads keeps a record of who uses a cl_mem, under locks.
   bool takes_addresses() const { return takes_addresses_; }
 
+  // Kernels that are written for it are called as functions (kernel_function.h; start-up self-test).
+  bool calls_kernels() const { return calls_kernels_; }
+
   CachingAllocator& allocator() const { return *allocator_; }
   Queue& default_queue() const { return *default_queue_; }
   // A new in-order queue with profiling; lives until the process ends.
@@ -70,7 +73,7 @@ class Device {
   cl_context context_ = nullptr;
   Capabilities capabilities_;
   KernelStyle style_ = KernelStyle::fat;
-  bool takes_addresses_ = false;
+  bool takes_addresses_ = false, calls_kernels_ = false;
   std::unique_ptr<HostLaunch> host_launch_, short_launch_;
   std::unique_ptr<CachingAllocator> allocator_;
   Queue* default_queue_ = nullptr;

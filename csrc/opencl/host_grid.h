@@ -22,6 +22,7 @@ class HostGrid {
 
   // What the team shares out: the groups along one dimension, or along two where one has too few to be shared evenly.
   size_t units() const { return units_; }
+  const std::array<size_t, 3>& groups() const { return groups_; }
   // Whether pieces can be told where they are; if not, there is only one.
   bool divisible() const { return units_ < most_units_; }
 

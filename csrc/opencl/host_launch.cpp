@@ -125,10 +125,49 @@ void HostLaunch::run_joined(Queue& queue, const Arguments& arguments, const Rang
   kernel.group_time() = group_time / static_cast<float>(joined);
 }
 
+// For those who hold the kernel's mutex.
+KernelFunction HostLaunch::function_of(Kernel& kernel) {
+  if (!kernel.address_kernel()) return nullptr;
+  if (driver_ == HostDriver::basic) loaded_kernels().find(kernel, {1, 1, 1}, false, 1);
+  const cl_command_queue queue = queue_of(0);
+  if (!queue) throw_error(CL_OUT_OF_HOST_MEMORY, "clCreateCommandQueue");
+  kernel.function() = kernel_function::find(kernel, queue);
+  platform::touch_constants(kernel.name() + "_address.so");  // what PoCL's loaded code is called
+  return kernel.function();
+}
+
+cl_int HostLaunch::call(KernelFunction function, const void* data, size_t bytes, const Launch& launch, std::atomic<float>& group_time) {
+  kernel_function::PackedArguments arguments;
+  struct Context {
+    KernelFunction function;
+    const void* arguments;
+    const HostGrid* grid;
+  } context{function, arguments.pack(data, bytes), &launch.grid};
+  return team_.run(
+      static_cast<uint32_t>(launch.grid.units()), group_time,
+      [](void* pointer, unsigned, uint32_t begin, uint32_t end) -> int32_t {
+        const auto& [function, arguments, grid] = *static_cast<Context*>(pointer);
+        return grid->each_box(begin, end, [&](const HostGrid::Box& box) {
+          const auto& groups = grid->groups();
+          KernelBox part;
+          for (unsigned d = 0; d < 3; ++d) part.begin[d] = box.begin[d], part.end[d] = box.begin[d] + box.count[d], part.count[d] = groups[d];
+          function(nullptr, arguments, &part);
+          return CL_SUCCESS;
+        });
+      },
+      &context);
+}
+
 // Errors of the arguments are kept for the queue here, with a text of their own.
 cl_int HostLaunch::set_and_run(Queue& queue, Kernel& kernel, const void* data, size_t bytes, const Launch& launch, std::atomic<float>& group_time) {
-  std::lock_guard lock(kernel.mutex());
+  if (const KernelFunction function = kernel.function()) [[likely]]
+    return call(function, data, bytes, launch, group_time);
+  std::unique_lock lock(kernel.mutex());
   try {
+    if (const KernelFunction function = function_of(kernel)) {
+      lock.unlock();
+      return call(function, data, bytes, launch, group_time);
+    }
     kernel.handle();
   } catch (const Error& error) {  // it did not compile
     queue.fail_later(error.code(), error.what());

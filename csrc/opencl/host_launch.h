@@ -39,11 +39,14 @@ class HostLaunch {
   // (LoadedKernel in host_launch.cpp).
   bool binaries_at_end() const { return driver_ == HostDriver::basic; }
 
+  HostDriver driver() const { return driver_; }
   const char* source() const { return HostGrid::source(driver_); }
 
  private:
   struct Launch;
   Launch launch_of(const Kernel& kernel, const Range& global, const Range& local) const;
+  KernelFunction function_of(Kernel& kernel);
+  cl_int call(KernelFunction function, const void* data, size_t bytes, const Launch& launch, std::atomic<float>& group_time);
   cl_int set_and_run(Queue& queue, Kernel& kernel, const void* data, size_t bytes, const Launch& launch, std::atomic<float>& group_time);
   cl_int run(Kernel& kernel, const Launch& launch, std::atomic<float>& group_time);
   cl_command_queue queue_of(unsigned member);

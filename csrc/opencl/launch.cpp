@@ -2,6 +2,7 @@
 
 #include "opencl/environment.h"
 #include "opencl/host_launch.h"
+#include "opencl/kernel_function.h"
 
 #include <algorithm>
 #include <cstring>
@@ -94,6 +95,26 @@ cl_int Arguments::set(Kernel& kernel, const void* data, size_t bytes, unsigned& 
     std::memcpy(last.data() + at, record + at, length);
   }
   return CL_SUCCESS;
+}
+
+size_t Arguments::pack(const void* data, size_t bytes, void* to, size_t room) {
+  const char* record = static_cast<const char*>(data);
+  size_t used = 0;
+  for (size_t at = 0; at < bytes;) {
+    Head head;
+    std::memcpy(&head, record + at, sizeof head);
+    at += sizeof head;
+    const size_t slot = (head.bytes + kernel_function::argument_slot - 1) / kernel_function::argument_slot * kernel_function::argument_slot;
+    char* value = static_cast<char*>(to) + used;
+    used += slot;
+    if (head.kind == Kind::size) {  // of memory: none
+      if (used <= room) std::memset(value, 0, head.bytes);
+      continue;
+    }
+    if (used <= room) std::memcpy(value, record + at, head.bytes);
+    at += head.bytes;
+  }
+  return used;
 }
 
 std::string argument_text(const Kernel& kernel, unsigned index) { return "clSetKernelArg(" + kernel.name() + ", " + std::to_string(index) + ")"; }

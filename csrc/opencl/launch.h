@@ -60,6 +60,9 @@ class Arguments {
   // index. The caller has the kernel for itself.
   static cl_int set(Kernel& kernel, const void* data, size_t bytes, unsigned& index);
 
+  // The same as a kernel that is called takes it (kernel_function.h), as far as there is room; returns the bytes of all.
+  static size_t pack(const void* data, size_t bytes, void* to, size_t room);
+
  private:
   enum class Kind : uint32_t { value, buffer, address, size };  // size: no value follows
   struct Head {

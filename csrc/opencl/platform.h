@@ -37,6 +37,12 @@ void set_environment(const char* name, const char* value);
 // vector code has many of, takes some hundred cycles each time and brings nothing in.
 void touch_constants(const std::string& library);
 
+// Keeps the library loaded that this address belongs to, if any.
+void keep_loaded(const void* address);
+// Calls call(context) and returns true, or false when the processor refused to go on in it (a bad address or instruction); what it held then is not
+// released. For code that has not been tried; other threads' faults are theirs.
+bool survives(void (*call)(void*), void* context);
+
 // The address of a function in a loaded library, given by the beginning of its file name, or in one that it depends on; nullptr: there is none.
 void* function_of(const char* library, const char* function);
 

@@ -21,10 +21,12 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <csetjmp>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <pthread.h>
 #include <spawn.h>
 #include <string_view>
@@ -143,6 +145,38 @@ void touch_constants(const std::string& library) {
 #else
   (void)library;
 #endif
+}
+
+void keep_loaded(const void* address) {
+  Dl_info info;
+  if (dladdr(address, &info) && info.dli_fname) dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+}
+
+static constexpr int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE};
+static thread_local sigjmp_buf* way_out = nullptr;
+
+bool survives(void (*call)(void*), void* context) {
+  struct sigaction before[std::size(faults)], ours{};
+  // A fault of another thread happens again under its own handler.
+  static struct sigaction* others;
+  others = before;
+  ours.sa_sigaction = [](int signal, siginfo_t*, void*) {
+    if (way_out) siglongjmp(*way_out, 1);
+    for (size_t i = 0; i < std::size(faults); ++i)
+      if (faults[i] == signal) sigaction(signal, &others[i], nullptr);
+  };
+  ours.sa_flags = SA_SIGINFO;
+  for (size_t i = 0; i < std::size(faults); ++i) sigaction(faults[i], &ours, &before[i]);
+  sigjmp_buf here;
+  way_out = &here;
+  volatile bool survived = false;
+  if (sigsetjmp(here, 1) == 0) {
+    call(context);
+    survived = true;
+  }
+  way_out = nullptr;
+  for (size_t i = 0; i < std::size(faults); ++i) sigaction(faults[i], &before[i], nullptr);
+  return survived;
 }
 
 void* function_of(const char* library, const char* function) {

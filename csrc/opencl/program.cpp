@@ -67,9 +67,10 @@ void expand(const std::string& text, std::set<std::string>& seen, std::string& o
 }
 
 std::string build_options(const Device& device, const std::string& source) {
-  // the extension's functions belong to a later language
+  // the extension's functions, and blocks, belong to a later language
   const bool extension = source.find("#define FLOAT_ATOMICS 1\n") != std::string::npos;
-  std::string options = extension ? "-cl-std=CL3.0" : "-cl-std=CL1.2";
+  const bool blocks = device.short_launch() && source.find("\n#define CALLABLE_KERNEL") != std::string::npos;
+  std::string options = extension || blocks ? "-cl-std=CL3.0" : "-cl-std=CL1.2";
   options += " -w";  // some drivers print the number of warnings on stderr, those of their optimizer included
   // a kernel's wish; only NVIDIA's compiler has the option
   constexpr std::string_view wish = "#define MOST_REGISTERS ";
@@ -79,7 +80,11 @@ std::string build_options(const Device& device, const std::string& source) {
   return options;
 }
 
-std::string preamble(const Device& device) {
+bool has_callable(const std::string& source) {
+  return source.find("\nFAT_CALLABLE(") != std::string::npos || source.find("\nTASK_CALLABLE(") != std::string::npos;
+}
+
+std::string preamble(const Device& device, const std::string& source) {
   const Capabilities& c = device.capabilities();
   std::string text;
   text += "#define DEVICE_FP64 " + std::to_string(c.fp64) + "\n";
@@ -88,7 +93,10 @@ std::string preamble(const Device& device) {
   if (bfloat16_pairs_emulated()) text += "#define BFLOAT16_PAIRS_EMULATED\n";
   if (c.fp64) text += "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n";
   for (const HostLaunch* host : {device.host_launch(), device.short_launch()})
-    if (host) text += host->source();
+    if (host) {
+      text += host->source();
+      if (device.calls_kernels() && has_callable(source)) text += kernel_function::source(host->driver());
+    }
   return text;
 }
 
@@ -227,8 +235,9 @@ Kernel& find_or_build(Device& device, const char* file, const char* name, const 
     once = flag;
   }
   std::call_once(*once, [&] {
-    std::string source = preamble(device);
+    std::string source;
     make_source(source);
+    source = preamble(device, source) + source;
     const std::string options = build_options(device, source);
     const std::string key = program_cache::key(device, options, source);
     if (auto folder = environment::get("TORCH_OCL_DUMP_SOURCE")) dump(*folder, file, key, source);
@@ -245,22 +254,28 @@ Kernel& find_or_build(Device& device, const char* file, const char* name, const 
 
 }  // namespace
 
-static cl_kernel create_kernel(cl_program program, const std::string& name) {
-  cl_int code = CL_SUCCESS;
-  cl_kernel kernel = clCreateKernel(program, name.c_str(), &code);
-  if (code != CL_SUCCESS) throw_error(code, ("clCreateKernel(" + name + ")").c_str());
-  return kernel;
-}
-
-Kernel::Kernel(Device& device, cl_program program, std::string name) : device_(device), handle_(create_kernel(program, name)), name_(std::move(name)) {}
+Kernel::Kernel(Device& device, cl_program program, std::string name) : device_(device), name_(std::move(name)) { create(program); }
 
 Kernel::Kernel(Device& device, std::shared_ptr<BuildAhead> program, std::string name)
     : device_(device), program_(std::move(program)), name_(std::move(name)) {}
 
+void Kernel::create(cl_program program) {
+  if (device_.calls_kernels()) address_kernel_ = clCreateKernel(program, (name_ + "_address").c_str(), nullptr);
+  if (address_kernel_ && device_.host_launch()) return;  // no driver enqueues it
+  cl_int code = CL_SUCCESS;
+  handle_ = clCreateKernel(program, name_.c_str(), &code);
+  if (code != CL_SUCCESS) throw_error(code, ("clCreateKernel(" + name_ + ")").c_str());
+}
+
 cl_kernel Kernel::build() {
-  handle_ = create_kernel(program_->get(), name_);
+  if (program_) create(program_->get());
   program_.reset();
   return handle_;
+}
+
+cl_kernel Kernel::address_kernel() {
+  handle();
+  return address_kernel_;
 }
 
 // The number of the kernel's program, of those that the file is compiled as (kernels_cl/common/programs.clh), as a definition; empty: there is one.

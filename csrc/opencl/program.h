@@ -2,6 +2,7 @@
 // are printed as #define lines ahead of the source, built once per process and kept on disk (program_cache.h).
 #pragma once
 
+#include "opencl/kernel_function.h"
 #include "opencl/queue.h"
 #include "opencl/short_times.h"
 
@@ -36,6 +37,7 @@ struct LoadedKernel;
 class BuildAhead;
 
 // A cl_kernel with the lock that setting its arguments needs.
+// On devices whose kernels are called as functions (kernel_function.h) there may be a second one, or only that.
 class Kernel {
  public:
   Kernel(Device& device, cl_program program, std::string name);
@@ -43,6 +45,10 @@ class Kernel {
   Device& device() const { return device_; }
   // Waits for the program to be built where necessary. For those who hold the mutex. Errors: BuildError.
   cl_kernel handle() { return handle_ ? handle_ : build(); }
+  // The kernel that tells the address of the function, null where it has none. As handle().
+  cl_kernel address_kernel();
+  // Kept by HostLaunch. Once it has been found the kernel is not enqueued, and needs no mutex.
+  std::atomic<KernelFunction>& function() { return function_; }
   const std::string& name() const { return name_; }
   std::mutex& mutex() { return mutex_; }
   // Kept by HostLaunch: nanoseconds that a group of the last launch took; what the driver has loaded, by local range.
@@ -52,10 +58,12 @@ class Kernel {
   std::vector<char>& last_arguments() { return last_arguments_; }  // kept by Arguments::set
 
  private:
+  void create(cl_program program);
   cl_kernel build();
 
   Device& device_;
-  cl_kernel handle_ = nullptr;
+  cl_kernel handle_ = nullptr, address_kernel_ = nullptr;
+  std::atomic<KernelFunction> function_{nullptr};
   std::shared_ptr<BuildAhead> program_;
   std::string name_;
   std::mutex mutex_;

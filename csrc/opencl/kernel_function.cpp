@@ -1,0 +1,185 @@
+#include "opencl/kernel_function.h"
+
+#include "opencl/environment.h"
+#include "opencl/launch.h"
+#include "opencl/platform.h"
+
+#include <cstddef>
+#include <string>
+
+namespace ocl::kernel_function {
+
+namespace {
+
+// Lists of parameters are (type, name), (type, name), ... EACH_PARAMETER(M, list) is M(type, name) M(type, name) ..., commas between them.
+// Variadic macros are no OpenCL C; these two compilers have them.
+constexpr const char* lists = R"(
+#define LIST_COUNT(...) LIST_COUNT_(__VA_ARGS__, 40, 39, 38, 37, 36, 35, 34, 33, 32, 31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
+#define LIST_COUNT_(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17, a18, a19, a20, a21, a22, a23, a24, a25, a26, a27, a28, a29, a30, a31, a32, a33, a34, a35, a36, a37, a38, a39, a40, n, ...) n
+#define LIST_JOIN_(a, b) a##b
+#define LIST_JOIN(a, b) LIST_JOIN_(a, b)
+#define EACH_PARAMETER(M, S, ...) LIST_JOIN(LIST_, LIST_COUNT(__VA_ARGS__))(M, S, __VA_ARGS__)
+#define LIST_1(M, S, a) M a
+)";
+
+std::string numbered_lists() {
+  std::string text = lists;
+  for (int n = 2; n <= 40; ++n)
+    text += "#define LIST_" + std::to_string(n) + "(M, S, a, ...) M a S() LIST_" + std::to_string(n - 1) + "(M, S, __VA_ARGS__)\n";
+  return text;
+}
+
+// A callable kernel's code is a function of a group, NAME_group, in which get_group_id and the like mean what `host_group` says: it hides a
+// constant of that name which stands for the launch of a kernel. NAME_box calls it for the groups of a box.
+constexpr const char* functions = R"(
+typedef struct { size_t at[3], count[3]; } HostGroup;
+__constant int host_group = 0;
+size_t __attribute__((overloadable, always_inline)) host_at(int launch, uint d) { return host_group_id(d); }
+size_t __attribute__((overloadable, always_inline)) host_at(HostGroup group, uint d) { return group.at[d]; }
+size_t __attribute__((overloadable, always_inline)) host_count(int launch, uint d) { return host_num_groups(d); }
+size_t __attribute__((overloadable, always_inline)) host_count(HostGroup group, uint d) { return group.count[d]; }
+size_t __attribute__((overloadable, always_inline)) host_item(int launch, uint d) { return host_global_id(d); }
+size_t __attribute__((overloadable, always_inline)) host_item(HostGroup group, uint d) { return group.at[d]; }
+size_t __attribute__((overloadable, always_inline)) host_items(int launch, uint d) { return host_global_size(d); }
+size_t __attribute__((overloadable, always_inline)) host_items(HostGroup group, uint d) { return group.count[d]; }
+#undef get_group_id
+#undef get_num_groups
+#undef get_global_id
+#undef get_global_size
+#define get_group_id(d) host_at(host_group, d)
+#define get_num_groups(d) host_count(host_group, d)
+#define get_global_id(d) host_item(host_group, d)
+#define get_global_size(d) host_items(host_group, d)
+#define HOST_COMMA() ,
+#define HOST_NOTHING()
+#define HOST_PARAMETER(T, x) T x
+#define HOST_NAME(T, x) x
+#define HOST_VALUE(T, x) T x = *(T __private*)next; next += (sizeof(x) + 15) / 16 * 16;
+#define HOST_PARAMETERS(list) EACH_PARAMETER(HOST_PARAMETER, HOST_COMMA, HOST_LIST list)
+#define HOST_NAMES(list) EACH_PARAMETER(HOST_NAME, HOST_COMMA, HOST_LIST list)
+#define HOST_VALUES(list) EACH_PARAMETER(HOST_VALUE, HOST_NOTHING, HOST_LIST list)
+#define HOST_LIST(...) __VA_ARGS__
+#define CALLABLE_BUFFER(T, x) (__global T*, x##_buffer), (ulong, x##_offset)
+#define CALLABLE_PLAIN(T, x) (T, x)
+typedef struct { ulong begin[3], end[3], count[3]; } HostBox;
+#define HOST_FUNCTION(attributes, name, parameters, list)                                                              \
+  attributes void name##_box(parameters ulong arguments, ulong box_address) {                                          \
+    __private char* next = (__private char*)arguments;                                                                 \
+    __private const HostBox* box = (__private const HostBox*)box_address;                                              \
+    HOST_VALUES(list)                                                                                                  \
+    HostGroup group = {{0, 0, 0}, {box->count[0], box->count[1], box->count[2]}};                                      \
+    for (group.at[2] = box->begin[2]; group.at[2] < box->end[2]; group.at[2]++)                                        \
+      for (group.at[1] = box->begin[1]; group.at[1] < box->end[1]; group.at[1]++)                                      \
+        for (group.at[0] = box->begin[0]; group.at[0] < box->end[0]; group.at[0]++) name##_group(group, HOST_NAMES(list)); \
+  }
+#define HOST_GROUP_FUNCTION(name, list) static inline void name##_group(const HostGroup host_group, HOST_PARAMETERS(list))
+)";
+
+// PoCL makes one function of a kernel and all that it calls, where the rest of a program is left out: the call that never happens keeps the function
+// with it. No driver enqueues the kernel itself, so it does not exist.
+constexpr const char* by_instruction = R"(
+#define CALLABLE_KERNEL(name, list)                                                                        \
+  HOST_GROUP_FUNCTION(name, list);                                                                         \
+  HOST_FUNCTION(__attribute__((noinline, used)), name, ulong unused HOST_COMMA(), list)                    \
+  __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void name##_address(__global ulong* out) {       \
+    ulong address;                                                                                         \
+    __asm__("leaq " #name "_box(%%rip), %0" : "=r"(address));                                              \
+    if (*out == 0) name##_box(0, 0, 0);                                                                    \
+    *out = address;                                                                                        \
+  }                                                                                                        \
+  HOST_GROUP_FUNCTION(name, list)
+)";
+
+constexpr const char* by_block = R"(
+#define CALLABLE_KERNEL(name, list)                                                                        \
+  HOST_GROUP_FUNCTION(name, list);                                                                         \
+  __kernel __attribute__((reqd_work_group_size(1, 1, 1), intel_vec_len_hint(1))) void name(HOST_PARAMETERS(list)) { \
+    const HostGroup group = {{host_group_id(0), host_group_id(1), host_group_id(2)},                       \
+                             {host_num_groups(0), host_num_groups(1), host_num_groups(2)}};                \
+    name##_group(group, HOST_NAMES(list));                                                                 \
+  }                                                                                                        \
+  HOST_FUNCTION(static inline, name, , list)                                                               \
+  __kernel __attribute__((reqd_work_group_size(1, 1, 1), intel_vec_len_hint(1))) void name##_address(__global ulong* out) { \
+    void (^block)(ulong, ulong) = ^(ulong arguments, ulong box) { name##_box(arguments, box); };           \
+    *out = ((__private ulong*)(void*)block)[1];                                                            \
+  }                                                                                                        \
+  HOST_GROUP_FUNCTION(name, list)
+)";
+
+}  // namespace
+
+const char* source(HostDriver driver) {
+  static const std::string common = numbered_lists() + functions;
+  static const std::string instruction = common + by_instruction, block = common + by_block;
+  return (driver == HostDriver::basic ? instruction : block).c_str();
+}
+
+bool works(Device& device) {
+#if defined(__x86_64__) && defined(__linux__)
+  if (!environment::flag("TORCH_OCL_CALL_KERNELS", true)) return false;
+  struct Pair {
+    int32_t a;
+    float b[7];
+  };
+  constexpr int64_t n = 6 * 5 * 4 * 16;
+  alignas(64) float y[n + 16] = {};
+  struct Call {
+    KernelFunction function;
+    const void* arguments;
+  };
+  try {
+    Kernel& kernel = get_kernel(device, "selftest_function.cl", "add_groups", Defines(), BuildTime::at_once);
+    Queue queue(device, -1);
+    const KernelFunction function = find(kernel, queue.handle());
+    clReleaseCommandQueue(queue.handle());
+    Arguments arguments(kernel);
+    arguments.add_address(y);
+    arguments.add(uint64_t{64});
+    arguments.add(n);
+    arguments.add(Pair{3, {0, 0, 0, 0, 0, 0, 0.5f}});
+    arguments.add(0.25f);
+    PackedArguments packed;
+    Call call{function, packed.pack(arguments.data(), arguments.bytes())};
+    const auto body = [](void* pointer) {
+      const Call& c = *static_cast<Call*>(pointer);
+      const KernelBox whole{{0, 0, 0}, {6, 5, 4}, {6, 5, 4}};
+      c.function(nullptr, c.arguments, &whole);
+    };
+    if (!function || !call.arguments || !platform::survives(body, &call)) return false;
+  } catch (const std::exception&) {
+    return false;
+  }
+  for (int64_t i = 0; i < n + 16; ++i) {
+    const int64_t group = (i - 16) / 16;
+    if (y[i] != (i < 16 ? 0.0f : static_cast<float>(group) * 3 + 0.5f + 0.25f * static_cast<float>(i % 16))) return false;
+  }
+  return true;
+#else
+  (void)device;
+  return false;
+#endif
+}
+
+KernelFunction find(Kernel& kernel, cl_command_queue queue) {
+  const cl_kernel asks = kernel.address_kernel();
+  if (!asks) return nullptr;
+  uint64_t address = 1;
+  check(clSetKernelArgSVMPointer(asks, 0, &address), "clSetKernelArgSVMPointer");
+  constexpr size_t one[3] = {1, 1, 1};
+  check(clEnqueueNDRangeKernel(queue, asks, 3, nullptr, one, one, 0, nullptr, nullptr), "clEnqueueNDRangeKernel");
+  check(clFinish(queue), "clFinish");
+  if (address <= 1) return nullptr;
+  const auto function = reinterpret_cast<KernelFunction>(address);
+  platform::keep_loaded(reinterpret_cast<const void*>(address));
+  return function;
+}
+
+const void* PackedArguments::pack(const void* data, size_t bytes) {
+  size_t used = Arguments::pack(data, bytes, fixed_, sizeof fixed_);
+  if (used <= sizeof fixed_) return fixed_;
+  more_.resize(used / sizeof(std::max_align_t) + 1);
+  Arguments::pack(data, bytes, more_.data(), used);
+  return more_.data();
+}
+
+}  // namespace ocl::kernel_function

@@ -1,0 +1,55 @@
+// Kernels that are called as functions, on devices whose launches run on threads of this process (host_launch.h). What a driver does before a
+// kernel begins takes as long as a small kernel, and happens on every thread of the team; the compiled code is in this process and can be called
+// without the driver.
+//
+// OpenCL C has no addresses of functions. A kernel written as FAT_CALLABLE or TASK_CALLABLE (kernels_cl/common/memory.clh) comes with a second
+// one, NAME_address, which tells where the function is: by an instruction of the processor (PoCL), or from a block, whose literal holds
+// it (Intel's runtime).
+#pragma once
+
+#include "opencl/host_grid.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace ocl {
+
+class Device;
+class Kernel;
+
+// The groups [begin, end) of a launch of `count` groups; in every dimension.
+struct KernelBox {
+  uint64_t begin[3], end[3], count[3];
+};
+// `arguments`: values one behind the other, each at the next multiple of argument_slot bytes, pointers as a buffer's address and an offset.
+using KernelFunction = void (*)(const void* unused, const void* arguments, const KernelBox* box);
+
+namespace kernel_function {
+
+constexpr size_t argument_slot = 16;
+
+// What programs begin with where kernels are called.
+const char* source(HostDriver driver);
+
+// Whether the code of this device's compiler can be called (start-up self-test, in which a fault of the processor is an answer).
+// TORCH_OCL_CALL_KERNELS=0: no.
+bool works(Device& device);
+
+// The arguments of one launch as a kernel's function takes them.
+class PackedArguments {
+ public:
+  // From what Arguments::data() and bytes() are; valid as long as this object.
+  const void* pack(const void* data, size_t bytes);
+
+ private:
+  alignas(64) char fixed_[2048];
+  std::vector<std::max_align_t> more_;
+};
+
+// The function of a kernel, which stays loaded, by running NAME_address on this queue; null when the kernel has none. Errors: BuildError, ocl::Error.
+KernelFunction find(Kernel& kernel, cl_command_queue queue);
+
+}  // namespace kernel_function
+
+}  // namespace ocl
