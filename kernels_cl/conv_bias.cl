@@ -18,7 +18,7 @@ inline float sum_lanes(float16 v) {
 #define LANES ((int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15))
 
 // Channels first, one task: one channel. Sums by plane, then over images.
-FAT_KERNEL void conv_bias_planes(TENSOR(const T, dy), TENSOR(T, db), int batch, int channels, long plane) {
+FAT_CALLABLE(conv_bias_planes, (BUFFER(const T, dy), BUFFER(T, db), PLAIN(int, batch), PLAIN(int, channels), PLAIN(long, plane))) {
   OPEN_RESTRICT(const T, dy); OPEN_RESTRICT(T, db);
   float total = 0;
   for (int n = 0; n < batch; n++) {
@@ -34,7 +34,7 @@ FAT_KERNEL void conv_bias_planes(TENSOR(const T, dy), TENSOR(T, db), int batch, 
 }
 
 // Channels last, one task: 16 channels. Blocks of 256 pixels are summed on their own first.
-FAT_KERNEL void conv_bias_rows(TENSOR(const T, dy), TENSOR(T, db), int channels, long pixels) {
+FAT_CALLABLE(conv_bias_rows, (BUFFER(const T, dy), BUFFER(T, db), PLAIN(int, channels), PLAIN(long, pixels))) {
   OPEN_RESTRICT(const T, dy); OPEN_RESTRICT(T, db);
   const int c = get_group_id(0) * 16;
   float16 total = 0;

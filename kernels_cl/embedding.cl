@@ -24,12 +24,12 @@
   for (long r = get_group_id(0) * block, end_ = MIN_OF(r + block, count); r < end_; ++r)
 #define FIRST_COLUMN 0
 #define COLUMN_STEP 1
-#define EMBEDDING_KERNEL FAT_KERNEL
+#define EMBEDDING_CALLABLE(name, list) FAT_CALLABLE(name, list)
 #else
 #define FOR_ROWS(r, count) for (long r = get_group_id(0); r < count; r += get_num_groups(0))
 #define FIRST_COLUMN get_local_id(0)
 #define COLUMN_STEP get_local_size(0)
-#define EMBEDDING_KERNEL __kernel
+#define EMBEDDING_CALLABLE(name, list) __kernel void name list
 #endif
 
 // ---- backward: table row r = sum over its look-ups
@@ -52,9 +52,10 @@ static inline __global const ELEMENT* lookup(const Lookups* l, int p, V* factor)
   return l->grad + row * l->width;
 }
 
-EMBEDDING_KERNEL void embedding_backward(TENSOR(ELEMENT, out), TENSOR(const ELEMENT, grad), TENSOR(const int, starts), TENSOR(const int, order),
-                                         TENSOR(const INDEX, bag), TENSOR(const ELEMENT, weights), TENSOR(const INDEX, bag_size), long rows, long width,
-                                         long padding, int by_frequency, int has_bag, int has_weights, int has_size, long block) {
+EMBEDDING_CALLABLE(embedding_backward, (BUFFER(ELEMENT, out), BUFFER(const ELEMENT, grad), BUFFER(const int, starts), BUFFER(const int, order),
+                                        BUFFER(const INDEX, bag), BUFFER(const ELEMENT, weights), BUFFER(const INDEX, bag_size), PLAIN(long, rows),
+                                        PLAIN(long, width), PLAIN(long, padding), PLAIN(int, by_frequency), PLAIN(int, has_bag),
+                                        PLAIN(int, has_weights), PLAIN(int, has_size), PLAIN(long, block))) {
   OPEN(ELEMENT, out);
   OPEN(const ELEMENT, grad);
   OPEN(const int, starts);
@@ -155,10 +156,11 @@ static inline void bag_column(const Table* t, long from, long to, V scale, __glo
 #endif
 }
 
-EMBEDDING_KERNEL void embedding_bag(TENSOR(ELEMENT, out), TENSOR(INDEX, bag), TENSOR(INDEX, bag_size), TENSOR(INDEX, max_rows),
-                                    TENSOR(const ELEMENT, table), TENSOR(const INDEX, indices), TENSOR(const INDEX, offsets),
-                                    TENSOR(const ELEMENT, weights), TENSOR(int, error), long bags, long positions, long last_offset, long rows, long width,
-                                    long padding, int has_weights, int code, int offsets_code, long block) {
+EMBEDDING_CALLABLE(embedding_bag, (BUFFER(ELEMENT, out), BUFFER(INDEX, bag), BUFFER(INDEX, bag_size), BUFFER(INDEX, max_rows),
+                                   BUFFER(const ELEMENT, table), BUFFER(const INDEX, indices), BUFFER(const INDEX, offsets),
+                                   BUFFER(const ELEMENT, weights), BUFFER(int, error), PLAIN(long, bags), PLAIN(long, positions),
+                                   PLAIN(long, last_offset), PLAIN(long, rows), PLAIN(long, width), PLAIN(long, padding), PLAIN(int, has_weights),
+                                   PLAIN(int, code), PLAIN(int, offsets_code), PLAIN(long, block))) {
   OPEN(ELEMENT, out);
   OPEN(INDEX, bag);
   OPEN(INDEX, bag_size);

@@ -9,7 +9,7 @@
 #endif
 #define INDEX STORAGE(INDEX_DTYPE)
 
-FAT_KERNEL void group_all(TENSOR(const INDEX, indices), TENSOR(int, starts), TENSOR(int, order), long n, long rows) {
+FAT_CALLABLE(group_all, (BUFFER(const INDEX, indices), BUFFER(int, starts), BUFFER(int, order), PLAIN(long, n), PLAIN(long, rows))) {
   OPEN(const INDEX, indices);
   OPEN(int, starts);
   OPEN(int, order);

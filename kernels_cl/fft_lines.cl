@@ -214,7 +214,7 @@ static inline void tangle(V zr, V zi, V tr, V ti, V c, V s, V* re, V* im) {
 }
 #endif
 
-FAT_KERNEL void fft_lines(TENSOR(const R, x), TENSOR(R, y), TENSOR(V, scratch), Lines p, R scale) {
+FAT_CALLABLE(fft_lines, (BUFFER(const R, x), BUFFER(R, y), BUFFER(V, scratch), PLAIN(Lines, p), PLAIN(R, scale))) {
   OPEN_RESTRICT(const R, x);
   OPEN_RESTRICT(R, y);
   OPEN(V, scratch);
@@ -325,7 +325,7 @@ FAT_KERNEL void fft_lines(TENSOR(const R, x), TENSOR(R, y), TENSOR(V, scratch), 
 }
 
 #if KIND != 0
-FAT_KERNEL void fft_tangle(TENSOR(const R, x), TENSOR(R, y), long n, long points, long share, long per_row) {
+FAT_CALLABLE(fft_tangle, (BUFFER(const R, x), BUFFER(R, y), PLAIN(long, n), PLAIN(long, points), PLAIN(long, share), PLAIN(long, per_row))) {
   OPEN_RESTRICT(const R, x);
   OPEN_RESTRICT(R, y);
   const long m = n / 2, row = get_global_id(0) / per_row, begin = (get_global_id(0) - row * per_row) * share, end = MIN_OF(begin + share, m);

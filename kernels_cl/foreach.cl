@@ -24,7 +24,7 @@
 #endif
 
 #ifdef EXPRESSION
-LANES_KERNEL void foreach(MULTI_TENSOR_ARGUMENTS) {
+LANES_CALLABLE(foreach, (MULTI_TENSOR_ARGUMENTS)) {
   MULTI_TENSOR_CHUNK;
   __global STORAGE(X_DTYPE)* out = LIST(STORAGE(X_DTYPE), 0);
 #if INPUTS > 0
@@ -79,7 +79,7 @@ LANES_KERNEL void foreach(MULTI_TENSOR_ARGUMENTS) {
     }                                                                         \
     break;
 
-LANES_KERNEL void foreach_chain(MULTI_TENSOR_ARGUMENTS) {
+LANES_CALLABLE(foreach_chain, (MULTI_TENSOR_ARGUMENTS)) {
   MULTI_TENSOR_CHUNK;
   const int stages = table[15];
   __global const ulong* scalars = table + TABLE_ROWS + (long)rows * ROW_WORDS + get_num_groups(0) + (long)(chunk_word >> 32) * stages;
@@ -99,7 +99,7 @@ LANES_KERNEL void foreach_chain(MULTI_TENSOR_ARGUMENTS) {
 #endif
 
 #ifdef UNSCALE
-LANES_KERNEL void unscale(MULTI_TENSOR_ARGUMENTS) {
+LANES_CALLABLE(unscale, (MULTI_TENSOR_ARGUMENTS)) {
   MULTI_TENSOR_CHUNK;
   __global STORAGE(X_DTYPE)* x = LIST(STORAGE(X_DTYPE), 0);
   const float factor = *EXTRA(const float, 0);
@@ -145,7 +145,7 @@ static inline REALS accumulate(REALS sum, REALS v) {
 #endif
 }
 
-LANES_KERNEL void norm_chunk(MULTI_TENSOR_ARGUMENTS) {
+LANES_CALLABLE(norm_chunk, (MULTI_TENSOR_ARGUMENTS)) {
   MULTI_TENSOR_CHUNK;
   __global const STORAGE(X_DTYPE)* x = LIST(const STORAGE(X_DTYPE), 0);
   REALS sums = 0;
@@ -173,7 +173,7 @@ LANES_KERNEL void norm_chunk(MULTI_TENSOR_ARGUMENTS) {
 #endif
 }
 
-__kernel void norm_row(MULTI_TENSOR_ARGUMENTS) {
+__kernel KERNEL_OF_LIST(norm_row, (MULTI_TENSOR_ARGUMENTS)) {
   MULTI_TENSOR_ROW;
   __global const REAL* partial = EXTRA(const REAL, 3) + row[7];
   const long chunks = ((long)row[0] + CHUNK_ELEMENTS - 1) / CHUNK_ELEMENTS;

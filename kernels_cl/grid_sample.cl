@@ -24,9 +24,9 @@
 #endif
 #define V VALUE(A)
 #if DEVICE_FAT
-#define POINT_KERNEL FAT_KERNEL
+#define POINT_CALLABLE(name, list) FAT_CALLABLE(name, list)
 #else
-#define POINT_KERNEL __kernel
+#define POINT_CALLABLE(name, list) __kernel void name list
 #endif
 #define EACH_PIXEL(k) _Pragma("unroll") for (int k = 0; k < PIXELS; ++k)
 #define ELEMENT STORAGE(D)
@@ -166,7 +166,8 @@ static inline __attribute__((always_inline)) void sample_channels(const PointGro
 
 #define FOR_POINTS(i) for (long i = (long)get_global_id(0) * block, end_ = MIN_OF(i + block, s.batch * s.points); i < end_; ++i)
 
-POINT_KERNEL void grid_sample(TENSOR(ELEMENT, output), TENSOR(const ELEMENT, input), TENSOR(const ELEMENT, grid), GridShape s, long block) {
+POINT_CALLABLE(grid_sample, (BUFFER(ELEMENT, output), BUFFER(const ELEMENT, input), BUFFER(const ELEMENT, grid), PLAIN(GridShape, s),
+                             PLAIN(long, block))) {
   OPEN(ELEMENT, output);
   OPEN(const ELEMENT, input);
   OPEN(const ELEMENT, grid);
@@ -206,8 +207,8 @@ POINT_KERNEL void grid_sample(TENSOR(ELEMENT, output), TENSOR(const ELEMENT, inp
 #endif
 }
 
-POINT_KERNEL void grid_gradient(TENSOR(ELEMENT, grad_grid), TENSOR(const ELEMENT, grad_output), TENSOR(const ELEMENT, input), TENSOR(const ELEMENT, grid),
-                            GridShape s, long block) {
+POINT_CALLABLE(grid_gradient, (BUFFER(ELEMENT, grad_grid), BUFFER(const ELEMENT, grad_output), BUFFER(const ELEMENT, input),
+                               BUFFER(const ELEMENT, grid), PLAIN(GridShape, s), PLAIN(long, block))) {
   OPEN(ELEMENT, grad_grid);
   OPEN(const ELEMENT, grad_output);
   OPEN(const ELEMENT, input);
@@ -281,7 +282,8 @@ __kernel void image_gradient_points(TENSOR(ELEMENT, grad_input), TENSOR(const EL
 }
 #endif
 
-POINT_KERNEL void image_gradient_planes(TENSOR(ELEMENT, grad_input), TENSOR(const ELEMENT, grad_output), TENSOR(const ELEMENT, grid), GridShape s, long block) {
+POINT_CALLABLE(image_gradient_planes, (BUFFER(ELEMENT, grad_input), BUFFER(const ELEMENT, grad_output), BUFFER(const ELEMENT, grid),
+                                       PLAIN(GridShape, s), PLAIN(long, block))) {
   OPEN(ELEMENT, grad_input);
   OPEN(const ELEMENT, grad_output);
   OPEN(const ELEMENT, grid);

@@ -12,8 +12,8 @@
 #define BY_VALUE 0
 #endif
 
-TASK_KERNEL void histogram(TENSOR(const STORAGE(IN), x), TENSOR(const STORAGE(COUNT), weights), TENSOR(STORAGE(COUNT), partial), long n, long bins,
-                        long chunk, long copies, VALUE(PARAM) low, VALUE(PARAM) high) {
+TASK_CALLABLE(histogram, (BUFFER(const STORAGE(IN), x), BUFFER(const STORAGE(COUNT), weights), BUFFER(STORAGE(COUNT), partial), PLAIN(long, n),
+                          PLAIN(long, bins), PLAIN(long, chunk), PLAIN(long, copies), PLAIN(VALUE(PARAM), low), PLAIN(VALUE(PARAM), high))) {
   OPEN(const STORAGE(IN), x);
   OPEN(const STORAGE(COUNT), weights);
   OPEN(STORAGE(COUNT), partial);

@@ -29,7 +29,7 @@
 #include "common/indexed.clh"
 
 #if DEVICE_FAT
-INDEXED_FAT(index_fat)
+INDEXED_CALLABLE(index_fat)
 
 #else
 INDEXED_SIMT(index_simt)

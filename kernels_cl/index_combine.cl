@@ -17,9 +17,9 @@ typedef struct {
   long sizes[WALK_DIMS], strides[SLOTS][WALK_DIMS], limits[SLOTS], steps[SLOTS];
 } CombineWalk;
 
-TASK_KERNEL void combine_indices(TENSOR(long, out), TENSOR(const STORAGE(INDEX_DTYPE), i0), TENSOR(const STORAGE(INDEX_DTYPE), i1),
-                              TENSOR(const STORAGE(INDEX_DTYPE), i2), TENSOR(const STORAGE(INDEX_DTYPE), i3), TENSOR(int, error), CombineWalk walk,
-                              int code, int accumulate, long block) {
+TASK_CALLABLE(combine_indices, (BUFFER(long, out), BUFFER(const STORAGE(INDEX_DTYPE), i0), BUFFER(const STORAGE(INDEX_DTYPE), i1),
+                                BUFFER(const STORAGE(INDEX_DTYPE), i2), BUFFER(const STORAGE(INDEX_DTYPE), i3), BUFFER(int, error),
+                                PLAIN(CombineWalk, walk), PLAIN(int, code), PLAIN(int, accumulate), PLAIN(long, block))) {
   OPEN(long, out);
   OPEN(const STORAGE(INDEX_DTYPE), i0);
   OPEN(const STORAGE(INDEX_DTYPE), i1);

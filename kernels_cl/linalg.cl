@@ -48,7 +48,7 @@ __kernel void cholesky(TENSOR(S, a), Matrices m, TENSOR(int, info), int first) {
 #define LANE(v, l) (((S*)(v))[l])
 
 // The same for m.columns <= BLOCK, a task per matrix: columns in vectors, each less its products with those before it.
-FAT_KERNEL void cholesky_block(TENSOR(S, a), Matrices m, TENSOR(int, info), int first) {
+FAT_CALLABLE(cholesky_block, (BUFFER(S, a), PLAIN(Matrices, m), BUFFER(int, info), PLAIN(int, first))) {
   OPEN(S, a);
   OPEN(int, info);
   const long b = get_global_id(0);
@@ -166,7 +166,8 @@ __kernel void solve_triangular(TENSOR(const S, t), Matrices mt, TENSOR(S, x), Ma
 
 #if DEVICE_FAT
 // The same for mx.rows <= BLOCK; a task per LANES columns of B.
-FAT_KERNEL void solve_triangular_block(TENSOR(const S, t), Matrices mt, TENSOR(S, x), Matrices mx, int upper, int unit) {
+FAT_CALLABLE(solve_triangular_block, (BUFFER(const S, t), PLAIN(Matrices, mt), BUFFER(S, x), PLAIN(Matrices, mx), PLAIN(int, upper),
+                                      PLAIN(int, unit))) {
   OPEN(const S, t);
   OPEN(S, x);
   const long groups = (mx.columns + LANES - 1) / LANES, b = get_global_id(0) / groups, first = (get_global_id(0) - b * groups) * LANES;

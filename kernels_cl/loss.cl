@@ -147,8 +147,8 @@ __kernel void nll_backward(TENSOR(const X, g), TENSOR(const long, target), TENSO
 
 #if HOLDS(0)
 // Fat: planes [n, c] of a task, lanes along the inner dimension; with inner = 1 rows are cleared and one class is set.
-FAT_KERNEL void nll_backward_fat(TENSOR(const X, g), TENSOR(const long, target), TENSOR(const X, weight), TENSOR(const X, total_weight), TENSOR(X, dx),
-                                 LossShape s) {
+FAT_CALLABLE(nll_backward_fat, (BUFFER(const X, g), BUFFER(const long, target), BUFFER(const X, weight), BUFFER(const X, total_weight),
+                                BUFFER(X, dx), PLAIN(LossShape, s))) {
   OPEN(const X, g);
   OPEN(const long, target);
   OPEN(const X, weight);

@@ -13,8 +13,7 @@
 
 #if HOLDS(0)
 // Training forward, one channel per task: mean, centred squares, normalise.
-FAT_KERNEL void planes_forward(TENSOR(const X, x), TENSOR(X, y), CHANNELS_ARGUMENTS, PlaneShape shape, UpdateRule rule,
-                               int relu) {
+FAT_CALLABLE(planes_forward, (BUFFER(const X, x), BUFFER(X, y), CHANNELS_ARGUMENTS, PLAIN(PlaneShape, shape), PLAIN(UpdateRule, rule), PLAIN(int, relu))) {
   OPEN_RESTRICT(const X, x);
   OPEN_RESTRICT(X, y);
   OPEN_CHANNELS(channels);
@@ -34,7 +33,7 @@ FAT_KERNEL void planes_forward(TENSOR(const X, x), TENSOR(X, y), CHANNELS_ARGUME
 #endif
 
 #if HOLDS(1)
-FAT_KERNEL void planes_statistics(TENSOR(const X, x), TENSOR(acc, partial), PlaneShape shape, int parts) {
+FAT_CALLABLE(planes_statistics, (BUFFER(const X, x), BUFFER(acc, partial), PLAIN(PlaneShape, shape), PLAIN(int, parts))) {
   OPEN_RESTRICT(const X, x);
   OPEN_RESTRICT(acc, partial);
   const int c = get_group_id(0), part = get_group_id(1);
@@ -54,7 +53,7 @@ FAT_KERNEL void planes_statistics(TENSOR(const X, x), TENSOR(acc, partial), Plan
 }
 
 // One task normalises part of one plane: group ids (piece, plane).
-FAT_KERNEL void planes_apply(TENSOR(const X, x), TENSOR(X, y), TENSOR(const acc, coefficients), PlaneShape shape, int relu) {
+FAT_CALLABLE(planes_apply, (BUFFER(const X, x), BUFFER(X, y), BUFFER(const acc, coefficients), PLAIN(PlaneShape, shape), PLAIN(int, relu))) {
   OPEN_RESTRICT(const X, x);
   OPEN_RESTRICT(X, y);
   OPEN_RESTRICT(const acc, coefficients);
@@ -69,7 +68,7 @@ FAT_KERNEL void planes_apply(TENSOR(const X, x), TENSOR(X, y), TENSOR(const acc,
 #endif
 
 #if HOLDS(2)
-FAT_KERNEL void rows_statistics(TENSOR(const X, x), TENSOR(acc, partial), RowShape shape, int parts) {
+FAT_CALLABLE(rows_statistics, (BUFFER(const X, x), BUFFER(acc, partial), PLAIN(RowShape, shape), PLAIN(int, parts))) {
   OPEN_RESTRICT(const X, x);
   OPEN_RESTRICT(acc, partial);
   ROW_BLOCK;
@@ -102,7 +101,7 @@ FAT_KERNEL void rows_statistics(TENSOR(const X, x), TENSOR(acc, partial), RowSha
   PUT_BLOCK(partial + 2 * shape.padded, sa, sb, sc, sd)
 }
 
-FAT_KERNEL void rows_apply(TENSOR(const X, x), TENSOR(X, y), TENSOR(const acc, coefficients), RowShape shape, int relu) {
+FAT_CALLABLE(rows_apply, (BUFFER(const X, x), BUFFER(X, y), BUFFER(const acc, coefficients), PLAIN(RowShape, shape), PLAIN(int, relu))) {
   OPEN_RESTRICT(const X, x);
   OPEN_RESTRICT(X, y);
   OPEN_RESTRICT(const acc, coefficients);

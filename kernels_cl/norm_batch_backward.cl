@@ -8,8 +8,9 @@
 
 #if HOLDS(0)
 // One channel per task, two sweeps.
-FAT_KERNEL void planes_backward(TENSOR(const X, x), TENSOR(const X, g), TENSOR(X, dx), TENSOR(const W, weight), TENSOR(const acc, mean),
-                                TENSOR(const acc, invstd), TENSOR(W, grad_weight), TENSOR(W, grad_bias), PlaneShape shape, int train) {
+FAT_CALLABLE(planes_backward, (BUFFER(const X, x), BUFFER(const X, g), BUFFER(X, dx), BUFFER(const W, weight), BUFFER(const acc, mean),
+                               BUFFER(const acc, invstd), BUFFER(W, grad_weight), BUFFER(W, grad_bias), PLAIN(PlaneShape, shape),
+                               PLAIN(int, train))) {
   OPEN_RESTRICT(const X, x);
   OPEN_RESTRICT(const X, g);
   OPEN_RESTRICT(X, dx);
@@ -36,7 +37,8 @@ FAT_KERNEL void planes_backward(TENSOR(const X, x), TENSOR(const X, g), TENSOR(X
 #endif
 
 #if HOLDS(1)
-FAT_KERNEL void planes_sums(TENSOR(const X, x), TENSOR(const X, g), TENSOR(const acc, mean), TENSOR(acc, partial), PlaneShape shape, int parts) {
+FAT_CALLABLE(planes_sums, (BUFFER(const X, x), BUFFER(const X, g), BUFFER(const acc, mean), BUFFER(acc, partial), PLAIN(PlaneShape, shape),
+                           PLAIN(int, parts))) {
   OPEN_RESTRICT(const X, x);
   OPEN_RESTRICT(const X, g);
   OPEN_RESTRICT(const acc, mean);
@@ -51,8 +53,8 @@ FAT_KERNEL void planes_sums(TENSOR(const X, x), TENSOR(const X, g), TENSOR(const
   partial[(2 * (long)part + 1) * shape.padded + c] = sum_lanes(dots);
 }
 
-FAT_KERNEL void planes_gradient(TENSOR(const X, x), TENSOR(const X, g), TENSOR(X, dx), TENSOR(const acc, mean), TENSOR(const acc, coefficients),
-                                PlaneShape shape, int train) {
+FAT_CALLABLE(planes_gradient, (BUFFER(const X, x), BUFFER(const X, g), BUFFER(X, dx), BUFFER(const acc, mean), BUFFER(const acc, coefficients),
+                               PLAIN(PlaneShape, shape), PLAIN(int, train))) {
   OPEN_RESTRICT(const X, x);
   OPEN_RESTRICT(const X, g);
   OPEN_RESTRICT(X, dx);
@@ -70,7 +72,8 @@ FAT_KERNEL void planes_gradient(TENSOR(const X, x), TENSOR(const X, g), TENSOR(X
 #endif
 
 #if HOLDS(2)
-FAT_KERNEL void rows_sums(TENSOR(const X, x), TENSOR(const X, g), TENSOR(const acc, mean), TENSOR(acc, partial), RowShape shape, int parts) {
+FAT_CALLABLE(rows_sums, (BUFFER(const X, x), BUFFER(const X, g), BUFFER(const acc, mean), BUFFER(acc, partial), PLAIN(RowShape, shape),
+                         PLAIN(int, parts))) {
   OPEN_RESTRICT(const X, x);
   OPEN_RESTRICT(const X, g);
   OPEN_RESTRICT(const acc, mean);
@@ -98,8 +101,8 @@ FAT_KERNEL void rows_sums(TENSOR(const X, x), TENSOR(const X, g), TENSOR(const a
   PUT_BLOCK(partial + shape.padded, da, db, dc, dd)
 }
 
-FAT_KERNEL void rows_gradient(TENSOR(const X, x), TENSOR(const X, g), TENSOR(X, dx), TENSOR(const acc, mean), TENSOR(const acc, coefficients),
-                              RowShape shape, int train) {
+FAT_CALLABLE(rows_gradient, (BUFFER(const X, x), BUFFER(const X, g), BUFFER(X, dx), BUFFER(const acc, mean), BUFFER(const acc, coefficients),
+                             PLAIN(RowShape, shape), PLAIN(int, train))) {
   OPEN_RESTRICT(const X, x);
   OPEN_RESTRICT(const X, g);
   OPEN_RESTRICT(X, dx);

@@ -9,8 +9,9 @@
 #define EACH_ROW(rows) \
   for (long r = (rows)*get_group_id(0) / get_num_groups(0), end_ = (rows) * (get_group_id(0) + 1) / get_num_groups(0); r < end_; ++r)
 
-FAT_KERNEL void group_forward(TENSOR(const X, x), TENSOR(X, y), TENSOR(const W, weight), TENSOR(const W, bias), TENSOR(acc, mean_out),
-                              TENSOR(acc, rstd_out), long rows, long groups, long members, long inner, acc eps) {
+FAT_CALLABLE(group_forward, (BUFFER(const X, x), BUFFER(X, y), BUFFER(const W, weight), BUFFER(const W, bias), BUFFER(acc, mean_out),
+                             BUFFER(acc, rstd_out), PLAIN(long, rows), PLAIN(long, groups), PLAIN(long, members), PLAIN(long, inner),
+                             PLAIN(acc, eps))) {
   OPEN_RESTRICT(const X, x);
   OPEN_RESTRICT(X, y);
   OPEN_RESTRICT(const W, weight);
@@ -31,8 +32,9 @@ FAT_KERNEL void group_forward(TENSOR(const X, x), TENSOR(X, y), TENSOR(const W, 
   }
 }
 
-FAT_KERNEL void group_backward(TENSOR(const X, x), TENSOR(const X, g), TENSOR(X, dx), TENSOR(const W, weight), TENSOR(const acc, mean_in),
-                               TENSOR(const acc, rstd_in), TENSOR(acc, sums), TENSOR(acc, dots), long rows, long groups, long members, long inner) {
+FAT_CALLABLE(group_backward, (BUFFER(const X, x), BUFFER(const X, g), BUFFER(X, dx), BUFFER(const W, weight), BUFFER(const acc, mean_in),
+                              BUFFER(const acc, rstd_in), BUFFER(acc, sums), BUFFER(acc, dots), PLAIN(long, rows), PLAIN(long, groups),
+                              PLAIN(long, members), PLAIN(long, inner))) {
   OPEN_RESTRICT(const X, x);
   OPEN_RESTRICT(const X, g);
   OPEN_RESTRICT(X, dx);

@@ -14,8 +14,8 @@
 
 static inline accv square(accv v) { return v * v; }
 
-FAT_KERNEL void layer_forward(TENSOR(const X, x), TENSOR(X, y), TENSOR(const W, weight), TENSOR(const W, bias), TENSOR(acc, mean_out),
-                              TENSOR(acc, rstd_out), long rows, long n, acc eps) {
+FAT_CALLABLE(layer_forward, (BUFFER(const X, x), BUFFER(X, y), BUFFER(const W, weight), BUFFER(const W, bias), BUFFER(acc, mean_out),
+                             BUFFER(acc, rstd_out), PLAIN(long, rows), PLAIN(long, n), PLAIN(acc, eps))) {
   OPEN_RESTRICT(const X, x);
   OPEN_RESTRICT(X, y);
   OPEN_RESTRICT(const W, weight);
@@ -51,8 +51,8 @@ FAT_KERNEL void layer_forward(TENSOR(const X, x), TENSOR(X, y), TENSOR(const W, 
 }
 
 // Parameter gradients of the task's rows go to partial[(group * 2 + field) * padded + i], field 0 weight, 1 bias (partial may be null).
-FAT_KERNEL void layer_backward(TENSOR(const X, x), TENSOR(const X, g), TENSOR(X, dx), TENSOR(const W, weight), TENSOR(const acc, mean_in),
-                               TENSOR(const acc, rstd_in), TENSOR(acc, partial), long rows, long n, long padded) {
+FAT_CALLABLE(layer_backward, (BUFFER(const X, x), BUFFER(const X, g), BUFFER(X, dx), BUFFER(const W, weight), BUFFER(const acc, mean_in),
+                              BUFFER(const acc, rstd_in), BUFFER(acc, partial), PLAIN(long, rows), PLAIN(long, n), PLAIN(long, padded))) {
   OPEN_RESTRICT(const X, x);
   OPEN_RESTRICT(const X, g);
   OPEN_RESTRICT(X, dx);

@@ -68,7 +68,7 @@ __kernel void elements_forward(TENSOR(const X, x), TENSOR(X, y), PadShape s) {
 #include "common/copy_run.clh"
 
 // A task is a range of output rows: a copy with scalar borders.
-FAT_KERNEL void rows_forward(TENSOR(const X, x), TENSOR(X, y), PadShape s) {
+FAT_CALLABLE(rows_forward, (BUFFER(const X, x), BUFFER(X, y), PLAIN(PadShape, s))) {
   OPEN_RESTRICT(const X, x);
   OPEN_RESTRICT(X, y);
   const long rows = (long)s.out[0] * s.out[1];
@@ -101,7 +101,7 @@ __kernel void elements_backward(TENSOR(const X, g), TENSOR(X, dx), PadShape s) {
 }
 
 // A task is a range of input rows: elements inside come from one column, borders are summed one by one.
-FAT_KERNEL void rows_backward(TENSOR(const X, g), TENSOR(X, dx), PadShape s) {
+FAT_CALLABLE(rows_backward, (BUFFER(const X, g), BUFFER(X, dx), PLAIN(PadShape, s))) {
   OPEN_RESTRICT(const X, g);
   OPEN_RESTRICT(X, dx);
   const long rows = (long)s.in[0] * s.in[1];

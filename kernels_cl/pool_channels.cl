@@ -19,7 +19,7 @@ static inline void store_lanes(__global X* y, long at, accv v, long channels) {
     const long n = pixel / (plane);                                                                                            \
     const int at_ = pixel % (plane), pw = at_ % (extent)[2], ph = at_ / (extent)[2] % (extent)[1], pd = at_ / (extent)[2] / (extent)[1];
 
-FAT_KERNEL void channels_forward(TENSOR(const X, x), TENSOR(X, y), TENSOR(long, index), PoolShape s) {
+FAT_CALLABLE(channels_forward, (BUFFER(const X, x), BUFFER(X, y), BUFFER(long, index), PLAIN(PoolShape, s))) {
   OPEN_RESTRICT(const X, x);
   OPEN_RESTRICT(X, y);
   OPEN_RESTRICT(long, index);
@@ -63,7 +63,7 @@ FAT_KERNEL void channels_forward(TENSOR(const X, x), TENSOR(X, y), TENSOR(long, 
   }
 }
 
-FAT_KERNEL void channels_backward(TENSOR(const X, g), TENSOR(const long, index), TENSOR(X, dx), PoolShape s) {
+FAT_CALLABLE(channels_backward, (BUFFER(const X, g), BUFFER(const long, index), BUFFER(X, dx), PLAIN(PoolShape, s))) {
   OPEN_RESTRICT(const X, g);
   OPEN_RESTRICT(const long, index);
   OPEN_RESTRICT(X, dx);

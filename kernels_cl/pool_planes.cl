@@ -71,7 +71,7 @@ static inline accv row_windows(__global const X* in, PoolShape s, Window wd, Win
 #endif
 }
 
-FAT_KERNEL void planes_forward(TENSOR(const X, x), TENSOR(X, y), TENSOR(long, index), PoolShape s) {
+FAT_CALLABLE(planes_forward, (BUFFER(const X, x), BUFFER(X, y), BUFFER(long, index), PLAIN(PoolShape, s))) {
   OPEN_RESTRICT(const X, x);
   OPEN_RESTRICT(X, y);
   OPEN_RESTRICT(long, index);
@@ -118,7 +118,7 @@ static inline void clear(__global acc* p, long n) {
   for (; i < n; ++i) p[i] = 0;
 }
 
-FAT_KERNEL void planes_backward(TENSOR(const X, g), TENSOR(const long, index), TENSOR(X, dx), TENSOR(acc, scratch), PoolShape s) {
+FAT_CALLABLE(planes_backward, (BUFFER(const X, g), BUFFER(const long, index), BUFFER(X, dx), BUFFER(acc, scratch), PLAIN(PoolShape, s))) {
   OPEN_RESTRICT(const X, g);
   OPEN_RESTRICT(const long, index);
   OPEN_RESTRICT(X, dx);

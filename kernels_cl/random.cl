@@ -73,8 +73,8 @@ static inline void random_values(const UINT* w, REALS* z) {
 #endif
 }
 
-LANES_KERNEL void fill(TENSOR(STORAGE(X_DTYPE), y), long n, long counters, ulong seed, ulong offset, REAL p0, REAL p1,
-                 REAL p2) {
+LANES_CALLABLE(fill, (BUFFER(STORAGE(X_DTYPE), y), PLAIN(long, n), PLAIN(long, counters), PLAIN(ulong, seed), PLAIN(ulong, offset), PLAIN(REAL, p0),
+                      PLAIN(REAL, p1), PLAIN(REAL, p2))) {
   OPEN(STORAGE(X_DTYPE), y);
   FOR_COUNTERS(c) {
     UINT w[4];
@@ -90,7 +90,8 @@ LANES_KERNEL void fill(TENSOR(STORAGE(X_DTYPE), y), long n, long counters, ulong
 #endif
 
 #ifdef INTEGERS
-LANES_KERNEL void integers(TENSOR(STORAGE(X_DTYPE), y), long n, long counters, ulong seed, ulong offset, long from, ulong range) {
+LANES_CALLABLE(integers, (BUFFER(STORAGE(X_DTYPE), y), PLAIN(long, n), PLAIN(long, counters), PLAIN(ulong, seed), PLAIN(ulong, offset),
+                          PLAIN(long, from), PLAIN(ulong, range))) {
   OPEN(STORAGE(X_DTYPE), y);
   FOR_COUNTERS(c) {
     UINT w[4];
@@ -114,7 +115,8 @@ LANES_KERNEL void integers(TENSOR(STORAGE(X_DTYPE), y), long n, long counters, u
 #endif
 
 #ifdef BERNOULLI
-LANES_KERNEL void bernoulli(TENSOR(STORAGE(X_DTYPE), y), long n, long counters, ulong seed, ulong offset, uint threshold, int all) {
+LANES_CALLABLE(bernoulli, (BUFFER(STORAGE(X_DTYPE), y), PLAIN(long, n), PLAIN(long, counters), PLAIN(ulong, seed), PLAIN(ulong, offset),
+                           PLAIN(uint, threshold), PLAIN(int, all))) {
   OPEN(STORAGE(X_DTYPE), y);
   FOR_COUNTERS(c) {
     UINT w[4];
@@ -128,7 +130,8 @@ LANES_KERNEL void bernoulli(TENSOR(STORAGE(X_DTYPE), y), long n, long counters, 
 #endif
 
 #ifdef BERNOULLI_TENSOR
-LANES_KERNEL void bernoulli_tensor(TENSOR(const STORAGE(P_DTYPE), p), TENSOR(STORAGE(X_DTYPE), y), long n, long counters, ulong seed, ulong offset) {
+LANES_CALLABLE(bernoulli_tensor, (BUFFER(const STORAGE(P_DTYPE), p), BUFFER(STORAGE(X_DTYPE), y), PLAIN(long, n), PLAIN(long, counters),
+                                  PLAIN(ulong, seed), PLAIN(ulong, offset))) {
   OPEN(const STORAGE(P_DTYPE), p);
   OPEN(STORAGE(X_DTYPE), y);
   FOR_COUNTERS(c) {
@@ -144,8 +147,8 @@ LANES_KERNEL void bernoulli_tensor(TENSOR(const STORAGE(P_DTYPE), p), TENSOR(STO
 #endif
 
 #ifdef DROPOUT
-LANES_KERNEL void dropout(TENSOR(const STORAGE(X_DTYPE), x), TENSOR(STORAGE(X_DTYPE), y), TENSOR(uchar, mask), long n, long counters, ulong seed,
-                    ulong offset, uint threshold, int all, REAL scale) {
+LANES_CALLABLE(dropout, (BUFFER(const STORAGE(X_DTYPE), x), BUFFER(STORAGE(X_DTYPE), y), BUFFER(uchar, mask), PLAIN(long, n), PLAIN(long, counters),
+                         PLAIN(ulong, seed), PLAIN(ulong, offset), PLAIN(uint, threshold), PLAIN(int, all), PLAIN(REAL, scale))) {
   OPEN(const STORAGE(X_DTYPE), x);
   OPEN(STORAGE(X_DTYPE), y);
   OPEN(uchar, mask);
@@ -168,8 +171,8 @@ LANES_KERNEL void dropout(TENSOR(const STORAGE(X_DTYPE), x), TENSOR(STORAGE(X_DT
   }
 }
 
-LANES_KERNEL void dropout_backward(TENSOR(const STORAGE(X_DTYPE), dy), TENSOR(const uchar, mask), TENSOR(STORAGE(X_DTYPE), dx), long n, long counters,
-                             REAL scale) {
+LANES_CALLABLE(dropout_backward, (BUFFER(const STORAGE(X_DTYPE), dy), BUFFER(const uchar, mask), BUFFER(STORAGE(X_DTYPE), dx), PLAIN(long, n),
+                                  PLAIN(long, counters), PLAIN(REAL, scale))) {
   OPEN(const STORAGE(X_DTYPE), dy);
   OPEN(const uchar, mask);
   OPEN(STORAGE(X_DTYPE), dx);

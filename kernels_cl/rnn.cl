@@ -41,8 +41,8 @@ inline T sigmoid(T x) { return (T)1 / ((T)1 + exp_fast(-x)); }
    (biased ? READ(input_bias, (k) * hidden + j) + READ(recurrent_bias, (k) * hidden + j) : (T)0))
 #define PART(count, k) ((row * (count) + (k)) * (long)hidden)
 
-LANES_KERNEL void lstm_forward(TENSOR(const D, input), TENSOR(const D, recurrent), TENSOR(const D, input_bias), TENSOR(const D, recurrent_bias),
-                               TENSOR(const D, cx), TENSOR(D, hy), TENSOR(D, cy), TENSOR(D, workspace), int hidden, int biased) {
+LANES_CALLABLE(lstm_forward, (BUFFER(const D, input), BUFFER(const D, recurrent), BUFFER(const D, input_bias), BUFFER(const D, recurrent_bias),
+                              BUFFER(const D, cx), BUFFER(D, hy), BUFFER(D, cy), BUFFER(D, workspace), PLAIN(int, hidden), PLAIN(int, biased))) {
   OPEN(const D, input);
   OPEN(const D, recurrent);
   OPEN(const D, input_bias);
@@ -64,8 +64,9 @@ LANES_KERNEL void lstm_forward(TENSOR(const D, input), TENSOR(const D, recurrent
 }
 
 // Either gradient may be absent (flag 0).
-LANES_KERNEL void lstm_backward(TENSOR(const D, grad_hy), TENSOR(const D, grad_cy), TENSOR(const D, cx), TENSOR(const D, cy),
-                                TENSOR(const D, workspace), TENSOR(D, grad_gates), TENSOR(D, grad_cx), int hidden, int has_hy, int has_cy) {
+LANES_CALLABLE(lstm_backward, (BUFFER(const D, grad_hy), BUFFER(const D, grad_cy), BUFFER(const D, cx), BUFFER(const D, cy),
+                               BUFFER(const D, workspace), BUFFER(D, grad_gates), BUFFER(D, grad_cx), PLAIN(int, hidden), PLAIN(int, has_hy),
+                               PLAIN(int, has_cy))) {
   OPEN(const D, grad_hy);
   OPEN(const D, grad_cy);
   OPEN(const D, cx);
@@ -90,8 +91,8 @@ LANES_KERNEL void lstm_backward(TENSOR(const D, grad_hy), TENSOR(const D, grad_c
   }
 }
 
-LANES_KERNEL void gru_forward(TENSOR(const D, input), TENSOR(const D, recurrent), TENSOR(const D, input_bias), TENSOR(const D, recurrent_bias),
-                              TENSOR(const D, hx), TENSOR(D, hy), TENSOR(D, workspace), int hidden, int biased) {
+LANES_CALLABLE(gru_forward, (BUFFER(const D, input), BUFFER(const D, recurrent), BUFFER(const D, input_bias), BUFFER(const D, recurrent_bias),
+                             BUFFER(const D, hx), BUFFER(D, hy), BUFFER(D, workspace), PLAIN(int, hidden), PLAIN(int, biased))) {
   OPEN(const D, input);
   OPEN(const D, recurrent);
   OPEN(const D, input_bias);
@@ -116,8 +117,8 @@ LANES_KERNEL void gru_forward(TENSOR(const D, input), TENSOR(const D, recurrent)
   }
 }
 
-LANES_KERNEL void gru_backward(TENSOR(const D, grad_hy), TENSOR(const D, workspace), TENSOR(D, grad_input), TENSOR(D, grad_recurrent),
-                               TENSOR(D, grad_hx), int hidden) {
+LANES_CALLABLE(gru_backward, (BUFFER(const D, grad_hy), BUFFER(const D, workspace), BUFFER(D, grad_input), BUFFER(D, grad_recurrent),
+                              BUFFER(D, grad_hx), PLAIN(int, hidden))) {
   OPEN(const D, grad_hy);
   OPEN(const D, workspace);
   OPEN(D, grad_input);

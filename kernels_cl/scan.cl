@@ -72,7 +72,7 @@ DEFINE_LOG_ADD_EXP(16)
 #endif
 
 #define ARGUMENTS \
-  TENSOR(const STORAGE(IN), x), TENSOR(STORAGE(OUT), y), TENSOR(long, y_index), TENSOR(STORAGE(CARRY), carry), TENSOR(long, carry_index), Shape shape
+  BUFFER(const STORAGE(IN), x), BUFFER(STORAGE(OUT), y), BUFFER(long, y_index), BUFFER(STORAGE(CARRY), carry), BUFFER(long, carry_index), PLAIN(Shape, shape)
 #define OPEN_ARGUMENTS        \
   OPEN(const STORAGE(IN), x); \
   OPEN(STORAGE(OUT), y);      \
@@ -143,7 +143,7 @@ static inline long scan_blocks(INPUT x, __global STORAGE(OUT)* y, long begin, lo
 #endif
 
 // A task is `group` rows and one chunk.
-FAT_KERNEL void scan_rows(ARGUMENTS) {
+FAT_CALLABLE(scan_rows, (ARGUMENTS)) {
   OPEN_ARGUMENTS;
   const long task = get_global_id(0), chunk = task % shape.chunks, first = task / shape.chunks * shape.group;
   const long last = MIN_OF(first + shape.group, shape.rows);
@@ -174,7 +174,7 @@ FAT_KERNEL void scan_rows(ARGUMENTS) {
 
 // The innermost kept dimension is contiguous in x and y: 16 neighbouring rows in the lanes. Value rows of real types.
 #if VECTOR_COLUMNS
-FAT_KERNEL void scan_columns(ARGUMENTS) {
+FAT_CALLABLE(scan_columns, (ARGUMENTS)) {
   OPEN_ARGUMENTS;
   const long columns = shape.kept_size[shape.kept - 1], strips = (columns + 15) / 16;
   const long task = get_global_id(0), chunk = task % shape.chunks, first = task / shape.chunks * shape.group;

@@ -68,7 +68,7 @@ static inline void update_row(__global STORAGE(D)* d, __global const STORAGE(D)*
 #include "common/indexed.clh"
 
 #if DEVICE_FAT
-INDEXED_FAT(scatter_fat)
+INDEXED_CALLABLE(scatter_fat)
 #else
 INDEXED_SIMT(scatter_simt)
 #endif

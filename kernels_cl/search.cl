@@ -32,7 +32,7 @@ typedef struct {
 
 // First positions of boundaries[start[s] ...], m of them, that are not before v. A NaN value goes to the end, comparisons with it being false.
 static inline POSITIONS positions_of(VALUES v, __global const STORAGE(IN)* boundaries, __global const long* sorter, const long* start, long m, bool right) {
-#define PLAIN(s) READ(boundaries + start[s], LANE(middle, s))
+#define IN_ORDER(s) READ(boundaries + start[s], LANE(middle, s))
 #define BY_SORTER(s) READ(boundaries + start[s], sorter[start[s] + LANE(middle, s)])
 #define SEARCH(BOUNDARY, NOT_BEFORE)                                                                           \
   for (long left = m; left > 0;) { /* `left` positions from `at` on may be it, and the one behind them */     \
@@ -46,7 +46,7 @@ static inline POSITIONS positions_of(VALUES v, __global const STORAGE(IN)* bound
   if (sorter) {
     if (right) SEARCH(BY_SORTER, >) else SEARCH(BY_SORTER, >=)
   } else {
-    if (right) SEARCH(PLAIN, >) else SEARCH(PLAIN, >=)
+    if (right) SEARCH(IN_ORDER, >) else SEARCH(IN_ORDER, >=)
   }
   return at;
 }
@@ -57,8 +57,8 @@ static inline VALUES values_at(__global const STORAGE(IN)* values, long i, long 
   return EACH(VALUES, VALUE_AT);
 }
 
-TASK_KERNEL void search_sorted(TENSOR(const STORAGE(IN), boundaries), TENSOR(const STORAGE(IN), values), TENSOR(const long, sorter),
-                               TENSOR(STORAGE(OUT), result), Shape shape) {
+TASK_CALLABLE(search_sorted, (BUFFER(const STORAGE(IN), boundaries), BUFFER(const STORAGE(IN), values), BUFFER(const long, sorter),
+                              BUFFER(STORAGE(OUT), result), PLAIN(Shape, shape))) {
   OPEN(const STORAGE(IN), boundaries);
   OPEN(const STORAGE(IN), values);
   OPEN(const long, sorter);
@@ -72,7 +72,8 @@ TASK_KERNEL void search_sorted(TENSOR(const STORAGE(IN), boundaries), TENSOR(con
   }
 }
 
-TASK_KERNEL void is_in_sorted(TENSOR(const STORAGE(IN), boundaries), TENSOR(const STORAGE(IN), values), TENSOR(STORAGE(OUT), result), Shape shape) {
+TASK_CALLABLE(is_in_sorted, (BUFFER(const STORAGE(IN), boundaries), BUFFER(const STORAGE(IN), values), BUFFER(STORAGE(OUT), result),
+                             PLAIN(Shape, shape))) {
   OPEN(const STORAGE(IN), boundaries);
   OPEN(const STORAGE(IN), values);
   OPEN(STORAGE(OUT), result);

@@ -31,14 +31,14 @@ typedef struct {
 } ConcatenateShape;
 
 #define PIECES                                                                                                                           \
-  TENSOR(const ELEMENT, i0), TENSOR(const ELEMENT, i1), TENSOR(const ELEMENT, i2), TENSOR(const ELEMENT, i3), TENSOR(const ELEMENT, i4), \
-      TENSOR(const ELEMENT, i5), TENSOR(const ELEMENT, i6), TENSOR(const ELEMENT, i7)
+  BUFFER(const ELEMENT, i0), BUFFER(const ELEMENT, i1), BUFFER(const ELEMENT, i2), BUFFER(const ELEMENT, i3), BUFFER(const ELEMENT, i4), \
+      BUFFER(const ELEMENT, i5), BUFFER(const ELEMENT, i6), BUFFER(const ELEMENT, i7)
 #define OPEN_PIECES                                                                                             \
   OPEN(const ELEMENT, i0); OPEN(const ELEMENT, i1); OPEN(const ELEMENT, i2); OPEN(const ELEMENT, i3);           \
   OPEN(const ELEMENT, i4); OPEN(const ELEMENT, i5); OPEN(const ELEMENT, i6); OPEN(const ELEMENT, i7);
 #if DEVICE_FAT
 #define INPUT_LIST __global const ELEMENT* inputs[SLOTS] = {i0, i1, i2, i3, i4, i5, i6, i7};
-FAT_KERNEL void concatenate(TENSOR(ELEMENT, out), PIECES, ConcatenateShape shape) {
+FAT_CALLABLE(concatenate, (BUFFER(ELEMENT, out), PIECES, PLAIN(ConcatenateShape, shape))) {
   OPEN(ELEMENT, out);
   OPEN_PIECES
   INPUT_LIST
@@ -105,7 +105,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void concatenate(TEN
 #define ROWS 128
 #define JOINED(a, b, S) \
   __builtin_shufflevector(a, b, S, 16 + S, S + 1, 17 + S, S + 2, 18 + S, S + 3, 19 + S, S + 4, 20 + S, S + 5, 21 + S, S + 6, 22 + S, S + 7, 23 + S)
-FAT_KERNEL void concatenate_narrow(TENSOR(ELEMENT, out), PIECES, ConcatenateShape shape, int slots) {
+FAT_CALLABLE(concatenate_narrow, (BUFFER(ELEMENT, out), PIECES, PLAIN(ConcatenateShape, shape), PLAIN(int, slots))) {
   OPEN(ELEMENT, out);
   OPEN_PIECES
   INPUT_LIST
@@ -173,7 +173,7 @@ static inline void triangle_row(__global ELEMENT* out, __global const ELEMENT* i
 }
 
 // fat: a work-item does `block` rows; SIMT: one element
-TASK_KERNEL void triangle(TENSOR(ELEMENT, out), TENSOR(const ELEMENT, in), TriangleShape shape, long block) {
+TASK_CALLABLE(triangle, (BUFFER(ELEMENT, out), BUFFER(const ELEMENT, in), PLAIN(TriangleShape, shape), PLAIN(long, block))) {
   OPEN(ELEMENT, out);
   OPEN(const ELEMENT, in);
   const long item = get_global_id(0);
@@ -186,7 +186,8 @@ TASK_KERNEL void triangle(TENSOR(ELEMENT, out), TENSOR(const ELEMENT, in), Trian
 #endif
 }
 
-TASK_KERNEL void eye(TENSOR(ELEMENT, out), long rows, long columns, long row_stride, long column_stride, ulong low, ulong high, long block) {
+TASK_CALLABLE(eye, (BUFFER(ELEMENT, out), PLAIN(long, rows), PLAIN(long, columns), PLAIN(long, row_stride), PLAIN(long, column_stride),
+                    PLAIN(ulong, low), PLAIN(ulong, high), PLAIN(long, block))) {
   OPEN(ELEMENT, out);
   union {
     ulong bits[2];
@@ -215,7 +216,7 @@ TASK_KERNEL void eye(TENSOR(ELEMENT, out), long rows, long columns, long row_str
 #define INTEGER CAT(INTEGER_, BYTES)
 
 // out[j] = i where cumulative[i - 1] <= j < cumulative[i]; `cumulative` has INTEGER elements too
-TASK_KERNEL void repeat_indices(TENSOR(INTEGER, out), TENSOR(const INTEGER, cumulative), long count, long total, long block) {
+TASK_CALLABLE(repeat_indices, (BUFFER(INTEGER, out), BUFFER(const INTEGER, cumulative), PLAIN(long, count), PLAIN(long, total), PLAIN(long, block))) {
   OPEN(INTEGER, out);
   OPEN(const INTEGER, cumulative);
   const long from = (long)get_global_id(0) * block, to = MIN_OF(from + block, total);
@@ -240,7 +241,8 @@ static inline long triangle_start(long row, long k, long columns) {
   return (full - from) * k + (full * (full - 1) - from * (from - 1)) / 2 + (row - full) * columns;
 }
 
-TASK_KERNEL void triangle_indices(TENSOR(INTEGER, out), long rows, long columns, long diagonal, long total, int upper, long block) {
+TASK_CALLABLE(triangle_indices, (BUFFER(INTEGER, out), PLAIN(long, rows), PLAIN(long, columns), PLAIN(long, diagonal), PLAIN(long, total),
+                                 PLAIN(int, upper), PLAIN(long, block))) {
   OPEN(INTEGER, out);
   const long from = (long)get_global_id(0) * block, to = MIN_OF(from + block, rows);
   for (long r = from; r < to; ++r) {

@@ -44,7 +44,7 @@ static inline void im2col_row(__global STORAGE(D)* columns, __global const STORA
   }
 }
 
-TASK_KERNEL void im2col(TENSOR(STORAGE(D), columns), TENSOR(const STORAGE(D), image), WindowShape shape, long block) {
+TASK_CALLABLE(im2col, (BUFFER(STORAGE(D), columns), BUFFER(const STORAGE(D), image), PLAIN(WindowShape, shape), PLAIN(long, block))) {
   OPEN(STORAGE(D), columns);
   OPEN(const STORAGE(D), image);
   const long taps = shape.kernel_h * shape.kernel_w, item = get_global_id(0);
@@ -95,7 +95,7 @@ static inline void col2im_pixel(__global STORAGE(D)* image, __global const STORA
   STORE(D, D, image, row * s->height * s->width + pixel, sum);
 }
 
-TASK_KERNEL void col2im(TENSOR(STORAGE(D), image), TENSOR(const STORAGE(D), columns), WindowShape shape, long block) {
+TASK_CALLABLE(col2im, (BUFFER(STORAGE(D), image), BUFFER(const STORAGE(D), columns), PLAIN(WindowShape, shape), PLAIN(long, block))) {
   OPEN(STORAGE(D), image);
   OPEN(const STORAGE(D), columns);
   const long item = get_global_id(0), pixels = shape.height * shape.width;
@@ -116,7 +116,7 @@ typedef struct {
   long sizes[16], grad[16];  // of grad_in; strides of grad (grad[dim]: between windows)
 } UnfoldShape;
 
-TASK_KERNEL void unfold_backward(TENSOR(STORAGE(D), out), TENSOR(const STORAGE(D), grad), UnfoldShape shape, long block) {
+TASK_CALLABLE(unfold_backward, (BUFFER(STORAGE(D), out), BUFFER(const STORAGE(D), grad), PLAIN(UnfoldShape, shape), PLAIN(long, block))) {
   OPEN(STORAGE(D), out);
   OPEN(const STORAGE(D), grad);
   const long from = (long)get_global_id(0) * block, to = MIN_OF(from + block, shape.total);

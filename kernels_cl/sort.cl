@@ -88,7 +88,7 @@ static inline void insert_first(__global ELEMENT* a, INPUT x, long stride, long 
 }
 
 // A task is one block of one row; a[row][n] and b[row][n]. With keep < n there is one block, and only the first `keep` elements of a are wanted.
-FAT_KERNEL void sort_blocks(TENSOR(const STORAGE(IN), x), TENSOR(ELEMENT, a), TENSOR(ELEMENT, b), Shape shape) {
+FAT_CALLABLE(sort_blocks, (BUFFER(const STORAGE(IN), x), BUFFER(ELEMENT, a), BUFFER(ELEMENT, b), PLAIN(Shape, shape))) {
   OPEN(const STORAGE(IN), x);
   OPEN(ELEMENT, a);
   OPEN(ELEMENT, b);
@@ -182,7 +182,8 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void sort_blocks(TEN
 
 #if DEVICE_FAT
 // Merges neighbouring runs of `width` elements of every row of a into b. A work-item writes `part` elements of one pair of runs.
-FAT_KERNEL void sort_merge(TENSOR(const ELEMENT, a), TENSOR(ELEMENT, b), long n, long width, long part, long parts, long pairs, long items) {
+FAT_CALLABLE(sort_merge, (BUFFER(const ELEMENT, a), BUFFER(ELEMENT, b), PLAIN(long, n), PLAIN(long, width), PLAIN(long, part), PLAIN(long, parts),
+                          PLAIN(long, pairs), PLAIN(long, items))) {
   OPEN(const ELEMENT, a);
   OPEN(ELEMENT, b);
   const long id = get_global_id(0);
@@ -292,8 +293,8 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void sort_merge(TENS
 #endif
 
 // values[row, i] = x[row, index], indices[row, i] = index for the first `keep` sorted elements.
-TASK_KERNEL void sort_write(TENSOR(const RAW, x), TENSOR(const ELEMENT, a), TENSOR(RAW, values), TENSOR(long, indices), Shape shape,
-                         long per_item) {
+TASK_CALLABLE(sort_write, (BUFFER(const RAW, x), BUFFER(const ELEMENT, a), BUFFER(RAW, values), BUFFER(long, indices), PLAIN(Shape, shape),
+                           PLAIN(long, per_item))) {
   OPEN(const RAW, x);
   OPEN(const ELEMENT, a);
   OPEN(RAW, values);
@@ -356,15 +357,15 @@ __kernel void sort_select(TENSOR(const RAW, x), TENSOR(const ELEMENT, a), TENSOR
 }
 
 // flags[i] = 1 where v[i] differs from v[i - 1]
-TASK_KERNEL void group_flags(TENSOR(const STORAGE(IN), v), TENSOR(long, flags), long n, long per_item) {
+TASK_CALLABLE(group_flags, (BUFFER(const STORAGE(IN), v), BUFFER(long, flags), PLAIN(long, n), PLAIN(long, per_item))) {
   OPEN(const STORAGE(IN), v);
   OPEN(long, flags);
   const long begin = get_global_id(0) * per_item, end = MIN_OF(begin + per_item, n);
   for (long i = begin; i < end; ++i) flags[i] = i > 0 && READ(IN, v, i) != READ(IN, v, i - 1);
 }
 
-TASK_KERNEL void group_write(TENSOR(const RAW, v), TENSOR(const long, group), TENSOR(const long, order), TENSOR(RAW, values),
-                          TENSOR(long, inverse), TENSOR(long, starts), long n, int has_order, int has_inverse, long per_item) {
+TASK_CALLABLE(group_write, (BUFFER(const RAW, v), BUFFER(const long, group), BUFFER(const long, order), BUFFER(RAW, values), BUFFER(long, inverse),
+                            BUFFER(long, starts), PLAIN(long, n), PLAIN(int, has_order), PLAIN(int, has_inverse), PLAIN(long, per_item))) {
   OPEN(const RAW, v);
   OPEN(const long, group);
   OPEN(const long, order);

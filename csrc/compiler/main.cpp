@@ -1,6 +1,7 @@
 // A process that compiles programs into the disk cache for another one (opencl/build_ahead.h), which has started it and talks to it through standard
 // input and output. A request is five texts, each behind its length as a uint32_t: device index, file, key, options, source. The answer is one byte, 1 when the
-// program is in the cache.
+// program is in the cache. It also tries what might not survive it: whether kernels can be called as functions (opencl/kernel_function.h).
+#include "opencl/compiler_process.h"
 #include "opencl/device.h"
 #include "opencl/platform.h"
 #include "opencl/program_build.h"
@@ -28,14 +29,21 @@ static bool build(const std::string& device_index, ProgramRequest request) {
   return program_cache::read(request.key) || program_cache::write_binary(compile_program(request), request.key);
 }
 
+// The device tests that itself where it is told so.
+static bool test_functions(const std::string& device_index) {
+  platform::set_environment("TORCH_OCL_CALL_KERNELS", "only");
+  return Device::get(std::stoi(device_index)).calls_kernels();
+}
+
 int main() {
+  platform::set_environment("TORCH_OCL_CALL_KERNELS", "0");
   platform::end_with_parent();
   ProgramRequest request;
   std::string device_index;
   while (read_text(device_index) && read_text(request.file) && read_text(request.key) && read_text(request.options) && read_text(request.source)) {
     char answer = 0;
     try {
-      answer = build(device_index, request);
+      answer = request.file == CompilerProcess::test_request ? test_functions(device_index) : build(device_index, request);
     } catch (const std::exception&) {  // the other process compiles it again and reports
     }
     if (std::fwrite(&answer, 1, 1, stdout) != 1 || std::fflush(stdout) != 0) break;

@@ -1,5 +1,6 @@
 #include "opencl/build_ahead.h"
 
+#include "opencl/compiler_process.h"
 #include "opencl/environment.h"
 #include "opencl/host_launch.h"
 #include "opencl/platform.h"
@@ -8,7 +9,6 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
-#include <cstring>
 #include <deque>
 #include <exception>
 #include <mutex>
@@ -20,7 +20,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr const char* compiler_file = "torch_ocl_compiler";
 constexpr std::chrono::seconds idle_time{5};
 constexpr int most_failures = 3;  // of processes, after which there are no more
 
@@ -28,35 +27,6 @@ long process_count() {
   static const long count = std::clamp(environment::number("TORCH_OCL_BUILD_PROCESSES", std::min(platform::usable_processors() - 1, 7u)), 0L, 64L);
   return count;
 }
-
-const std::string& compiler_path() {
-  static const std::string path = platform::file_beside_library(compiler_file);
-  return path;
-}
-
-// The requests of one compiler process; csrc/compiler/main.cpp is the other side.
-class Compiler {
- public:
-  // Returns whether the program is in the disk cache now; `alive` becomes false when the process is of no more use.
-  bool build(const ProgramRequest& request, bool& alive) {
-    std::string message;
-    const auto append = [&](const std::string& text) {
-      const auto length = static_cast<uint32_t>(text.size());
-      message.append(reinterpret_cast<const char*>(&length), sizeof length).append(text);
-    };
-    append(std::to_string(request.device->index()));
-    append(request.file);
-    append(request.key);
-    append(request.options);
-    append(request.source);
-    char answer = 0;
-    alive = process_.started() && process_.write(message.data(), message.size()) && process_.read(&answer, 1);
-    return alive && answer == 1;
-  }
-
- private:
-  platform::ChildProcess process_{compiler_path()};
-};
 
 }  // namespace
 
@@ -154,7 +124,7 @@ class BuildList {
   // A thread for one compiler process.
   void serve() {
     platform::name_thread("ocl-build");
-    std::unique_ptr<Compiler> compiler;
+    std::unique_ptr<CompilerProcess> compiler;
     std::unique_lock lock(mutex_);
     for (;;) {
       Build build = failures_ < most_failures ? take() : nullptr;
@@ -171,9 +141,9 @@ class BuildList {
       BuildAhead::State& state = *build->state_;
       state.step = Step::elsewhere;
       lock.unlock();
-      if (!compiler) compiler = std::make_unique<Compiler>();
-      bool alive = true;
-      const bool built = compiler->build(state.request, alive);
+      if (!compiler) compiler = std::make_unique<CompilerProcess>();
+      compiler->build(state.request);
+      const bool built = compiler->answer(), alive = compiler->alive();
       if (!alive) compiler.reset();
       lock.lock();
       failures_ = alive ? 0 : failures_ + 1;
@@ -195,7 +165,7 @@ BuildAhead::BuildAhead(ProgramRequest request) : state_(new State{std::move(requ
 BuildAhead::~BuildAhead() = default;
 
 bool BuildAhead::available(const Device& device) {
-  static const bool works = process_count() > 0 && program_cache::enabled() && program_cache::state().writable && !compiler_path().empty();
+  static const bool works = process_count() > 0 && program_cache::enabled() && program_cache::state().writable && CompilerProcess::exists();
   return works && device.host_launch() && !platform::in_forked_child();
 }
 

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <sstream>
 
 namespace ocl {
@@ -315,10 +316,14 @@ Device::Device(int index, cl_platform_id platform, cl_device_id id, HostDriver h
   }
   style_ = capabilities_.is_cpu ? KernelStyle::fat : KernelStyle::simt;
   if (auto forced = environment::get("TORCH_OCL_KERNEL_STYLE")) style_ = *forced == "simt" ? KernelStyle::simt : KernelStyle::fat;
-  capabilities_.unified_memory = environment::flag("TORCH_OCL_UNIFIED_MEMORY", true) && shares_memory(*this, false);
-  takes_addresses_ = (host_launch_ || short_launch_) && capabilities_.unified_memory && shares_memory(*this, true);
-  calls_kernels_ = takes_addresses_ && fat();  // for the test, which needs the text
-  calls_kernels_ = calls_kernels_ && kernel_function::works(*this);
+  std::optional<kernel_function::Test> functions;
+  if (const HostLaunch* host = host_launch_ ? host_launch_.get() : short_launch_.get(); host && fat()) functions.emplace(*this, host->driver());
+  // Another process has tested the memory, and waits for the answer about functions.
+  const bool only_functions = environment::get("TORCH_OCL_CALL_KERNELS") == "only";
+  capabilities_.unified_memory = environment::flag("TORCH_OCL_UNIFIED_MEMORY", true) && (only_functions || shares_memory(*this, false));
+  takes_addresses_ = (host_launch_ || short_launch_) && capabilities_.unified_memory && (only_functions || shares_memory(*this, true));
+  calls_kernels_ = takes_addresses_ && functions;
+  calls_kernels_ = calls_kernels_ && functions->passed(*this);
   // Buffers that are the host's pages have all of its memory. PoCL reports the first NUMA node's, of which a virtual machine may have plugged in
   // a part so far.
   if (capabilities_.is_cpu && capabilities_.unified_memory && !std::getenv("POCL_MEMORY_LIMIT"))

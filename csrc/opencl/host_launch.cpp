@@ -137,6 +137,7 @@ KernelFunction HostLaunch::function_of(Kernel& kernel) {
 }
 
 cl_int HostLaunch::call(KernelFunction function, const void* data, size_t bytes, const Launch& launch, std::atomic<float>& group_time) {
+  if (launch.local != std::array<size_t, 3>{1, 1, 1}) return CL_INVALID_WORK_GROUP_SIZE;  // as its reqd_work_group_size says
   kernel_function::PackedArguments arguments;
   struct Context {
     KernelFunction function;

@@ -1,8 +1,10 @@
 #include "opencl/kernel_function.h"
 
+#include "opencl/compiler_process.h"
 #include "opencl/environment.h"
 #include "opencl/launch.h"
 #include "opencl/platform.h"
+#include "opencl/program_cache.h"
 
 #include <cstddef>
 #include <string>
@@ -72,12 +74,12 @@ typedef struct { ulong begin[3], end[3], count[3]; } HostBox;
       for (group.at[1] = box->begin[1]; group.at[1] < box->end[1]; group.at[1]++)                                      \
         for (group.at[0] = box->begin[0]; group.at[0] < box->end[0]; group.at[0]++) name##_group(group, HOST_NAMES(list)); \
   }
-#define HOST_GROUP_FUNCTION(name, list) static inline void name##_group(const HostGroup host_group, HOST_PARAMETERS(list))
 )";
 
 // PoCL makes one function of a kernel and all that it calls, where the rest of a program is left out: the call that never happens keeps the function
 // with it. No driver enqueues the kernel itself, so it does not exist.
 constexpr const char* by_instruction = R"(
+#define HOST_GROUP_FUNCTION(name, list) static inline void name##_group(const HostGroup host_group, HOST_PARAMETERS(list))
 #define CALLABLE_KERNEL(name, list)                                                                        \
   HOST_GROUP_FUNCTION(name, list);                                                                         \
   HOST_FUNCTION(__attribute__((noinline, used)), name, ulong unused HOST_COMMA(), list)                    \
@@ -91,6 +93,7 @@ constexpr const char* by_instruction = R"(
 )";
 
 constexpr const char* by_block = R"(
+#define HOST_GROUP_FUNCTION(name, list) static __attribute__((noinline)) void name##_group(const HostGroup host_group, HOST_PARAMETERS(list))
 #define CALLABLE_KERNEL(name, list)                                                                        \
   HOST_GROUP_FUNCTION(name, list);                                                                         \
   __kernel __attribute__((reqd_work_group_size(1, 1, 1), intel_vec_len_hint(1))) void name(HOST_PARAMETERS(list)) { \
@@ -114,9 +117,9 @@ const char* source(HostDriver driver) {
   return (driver == HostDriver::basic ? instruction : block).c_str();
 }
 
-bool works(Device& device) {
-#if defined(__x86_64__) && defined(__linux__)
-  if (!environment::flag("TORCH_OCL_CALL_KERNELS", true)) return false;
+namespace {
+
+bool works_here(Device& device) {
   struct Pair {
     int32_t a;
     float b[7];
@@ -154,10 +157,39 @@ bool works(Device& device) {
     if (y[i] != (i < 16 ? 0.0f : static_cast<float>(group) * 3 + 0.5f + 0.25f * static_cast<float>(i % 16))) return false;
   }
   return true;
+}
+
+}  // namespace
+
+#if defined(__x86_64__) && defined(__linux__)
+static constexpr bool possible = true;
 #else
-  (void)device;
-  return false;
+static constexpr bool possible = false;
 #endif
+
+// A driver that does not take such a program may end the process, so another process tries it first.
+Test::Test(const Device& device, HostDriver driver) {
+  const auto wish = environment::get("TORCH_OCL_CALL_KERNELS");
+  here_ = possible && (wish == "1" || wish == "only");
+  if (!possible || wish) return;
+  key_ = program_cache::key(device, "kernels as functions", source(driver) + kernel_source("selftest_function.cl"));
+  if (const auto answer = program_cache::enabled() ? program_cache::read(key_) : std::nullopt) {
+    here_ = answer->front() == 1;
+  } else if (CompilerProcess::exists()) {
+    elsewhere_ = std::make_unique<CompilerProcess>();
+    elsewhere_->test_functions(device.index());
+  }
+}
+
+Test::~Test() = default;
+
+bool Test::passed(Device& device) {
+  if (elsewhere_) {
+    here_ = elsewhere_->answer();
+    elsewhere_.reset();
+    if (program_cache::enabled()) program_cache::write(key_, {here_});
+  }
+  return here_ && works_here(device);
 }
 
 KernelFunction find(Kernel& kernel, cl_command_queue queue) {

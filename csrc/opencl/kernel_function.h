@@ -11,10 +11,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <string>
 #include <vector>
 
 namespace ocl {
 
+class CompilerProcess;
 class Device;
 class Kernel;
 
@@ -32,9 +35,21 @@ constexpr size_t argument_slot = 16;
 // What programs begin with where kernels are called.
 const char* source(HostDriver driver);
 
-// Whether the code of this device's compiler can be called (start-up self-test, in which a fault of the processor is an answer).
-// TORCH_OCL_CALL_KERNELS=0: no.
-bool works(Device& device);
+// Whether the code of this device's compiler can be called: tried by a compiler process first (compiler_process.h), from the construction of this
+// object on, whose answer is kept in the disk cache, then here, where a fault of the processor is an answer. TORCH_OCL_CALL_KERNELS=0: no; 1: tried here
+// alone.
+class Test {
+ public:
+  Test(const Device& device, HostDriver driver);
+  ~Test();
+  // The device says meanwhile that it calls kernels.
+  bool passed(Device& device);
+
+ private:
+  std::string key_;
+  bool here_ = false;  // no need of the process
+  std::unique_ptr<CompilerProcess> elsewhere_;
+};
 
 // The arguments of one launch as a kernel's function takes them.
 class PackedArguments {

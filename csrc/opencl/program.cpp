@@ -80,8 +80,14 @@ std::string build_options(const Device& device, const std::string& source) {
   return options;
 }
 
+// Whether a line begins with a macro that makes a kernel which can be called: FAT_CALLABLE and the like.
 bool has_callable(const std::string& source) {
-  return source.find("\nFAT_CALLABLE(") != std::string::npos || source.find("\nTASK_CALLABLE(") != std::string::npos;
+  constexpr std::string_view macro = "_CALLABLE(";
+  for (size_t at = source.find(macro); at != std::string::npos; at = source.find(macro, at + 1)) {
+    const char first = source[source.rfind('\n', at) + 1];
+    if (first >= 'A' && first <= 'Z') return true;
+  }
+  return false;
 }
 
 std::string preamble(const Device& device, const std::string& source) {
