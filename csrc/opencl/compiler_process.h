@@ -21,6 +21,8 @@ class CompilerProcess {
   bool answer();
   // False when the last request ended the process, or it could not be started.
   bool alive() const { return alive_; }
+  // Then: whether a fault of its own ended it.
+  bool faulted() { return process_.faulted(); }
 
   static constexpr const char* test_request = "test: kernels as functions";
 

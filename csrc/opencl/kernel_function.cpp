@@ -1,5 +1,6 @@
 #include "opencl/kernel_function.h"
 
+#include "opencl/atomic_file.h"
 #include "opencl/compiler_process.h"
 #include "opencl/environment.h"
 #include "opencl/launch.h"
@@ -7,6 +8,9 @@
 #include "opencl/program_cache.h"
 
 #include <cstddef>
+#include <filesystem>
+#include <fstream>
+#include <optional>
 #include <string>
 
 namespace ocl::kernel_function {
@@ -167,14 +171,23 @@ static constexpr bool possible = true;
 static constexpr bool possible = false;
 #endif
 
+static std::filesystem::path answer_path(const std::string& key) { return std::filesystem::path(program_cache::folder()) / "functions" / key; }
+
+static std::optional<bool> kept_answer(const std::string& key) {
+  std::ifstream file(answer_path(key));
+  char answer;
+  if (!program_cache::enabled() || !file.get(answer)) return std::nullopt;
+  return answer == '1';
+}
+
 // A driver that does not take such a program may end the process, so another process tries it first.
 Test::Test(const Device& device, HostDriver driver) {
   const auto wish = environment::get("TORCH_OCL_CALL_KERNELS");
   here_ = possible && (wish == "1" || wish == "only");
   if (!possible || wish) return;
   key_ = program_cache::key(device, "kernels as functions", source(driver) + kernel_source("selftest_function.cl"));
-  if (const auto answer = program_cache::enabled() ? program_cache::read(key_) : std::nullopt) {
-    here_ = answer->front() == 1;
+  if (const auto answer = kept_answer(key_)) {
+    here_ = *answer;
   } else if (CompilerProcess::exists()) {
     elsewhere_ = std::make_unique<CompilerProcess>();
     elsewhere_->test_functions(device.index());
@@ -186,8 +199,8 @@ Test::~Test() = default;
 bool Test::passed(Device& device) {
   if (elsewhere_) {
     here_ = elsewhere_->answer();
+    if (program_cache::enabled() && (elsewhere_->alive() || elsewhere_->faulted())) write_atomically(answer_path(key_), {here_ ? "1" : "0"});
     elsewhere_.reset();
-    if (program_cache::enabled()) program_cache::write(key_, {here_});
   }
   return here_ && works_here(device);
 }

@@ -63,6 +63,8 @@ class ChildProcess {
   // All of it; false when the process is gone. They block.
   bool write(const void* data, size_t bytes) noexcept;
   bool read(void* data, size_t bytes) noexcept;
+  // Once it is gone: whether a fault of its own ended it, not somebody else.
+  bool faulted() noexcept;
 
  private:
   int channel_ = -1;

@@ -241,7 +241,14 @@ ChildProcess::~ChildProcess() {
   if (channel_ < 0) return;
   shutdown(channel_, SHUT_RDWR);  // forked processes may have the channel, too
   close(channel_);
-  waitpid(process_, nullptr, 0);
+  if (process_) waitpid(process_, nullptr, 0);
+}
+
+bool ChildProcess::faulted() noexcept {
+  int status = 0;
+  if (!process_ || waitpid(process_, &status, 0) != process_) return false;
+  process_ = 0;
+  return WIFSIGNALED(status) && (WTERMSIG(status) == SIGABRT || std::find(std::begin(faults), std::end(faults), WTERMSIG(status)) != std::end(faults));
 }
 
 bool ChildProcess::write(const void* data, size_t bytes) noexcept {

@@ -69,7 +69,8 @@ void expand(const std::string& text, std::set<std::string>& seen, std::string& o
 std::string build_options(const Device& device, const std::string& source) {
   // the extension's functions, and blocks, belong to a later language
   const bool extension = source.find("#define FLOAT_ATOMICS 1\n") != std::string::npos;
-  const bool blocks = device.short_launch() && source.find("\n#define CALLABLE_KERNEL") != std::string::npos;
+  const HostLaunch* host = device.host_launch() ? device.host_launch() : device.short_launch();
+  const bool blocks = host && host->driver() == HostDriver::local_thread && source.find("\n#define CALLABLE_KERNEL") != std::string::npos;
   std::string options = extension || blocks ? "-cl-std=CL3.0" : "-cl-std=CL1.2";
   options += " -w";  // some drivers print the number of warnings on stderr, those of their optimizer included
   // a kernel's wish; only NVIDIA's compiler has the option

@@ -171,7 +171,7 @@ State state() {
 
 void clear() {
   std::error_code ignored;
-  fs::remove_all(fs::path(folder()) / "programs", ignored);
+  for (const char* part : {"programs", "functions"}) fs::remove_all(fs::path(folder()) / part, ignored);
 }
 
 }  // namespace ocl::program_cache

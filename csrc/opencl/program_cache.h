@@ -1,6 +1,6 @@
 // The disk cache of compiled programs.
 //
-// Folder: TORCH_OCL_CACHE_DIR, otherwise <user cache folder>/torch_ocl; programs lie in programs/<key>.bin.
+// Folder: TORCH_OCL_CACHE_DIR, otherwise <user cache folder>/torch_ocl; programs lie in programs/<key>.bin (others use it, too: functions/, tuning).
 // Key: 32 hexadecimal digits, a 128-bit FNV-1a-style hash of
 //   format number, platform name and version, device name, device version, driver version, build options, complete source text.
 // File: magic "OCLP", uint32 format, uint64 payload bytes, uint64 payload hash, then the payload (what CL_PROGRAM_BINARIES gave).

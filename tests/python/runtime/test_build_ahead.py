@@ -99,7 +99,7 @@ def test_compilers_that_die(tmp_path):
         time.sleep(0.02)
     result = answer(process)
     assert killed and all(loss == loss and loss > 0 for loss in result["losses"])
-    assert len(killed) <= 4  # they are not started for ever
+    assert len(killed) <= 5  # one that tests functions; those that compile are not started for ever
 
 
 def test_compilers_end_with_their_parent(tmp_path):
