@@ -1,0 +1,56 @@
+"""Kernels that are called as functions: another process tries first whether that works, once for a cache folder."""
+
+import json
+import os
+import platform
+import subprocess
+import sys
+
+import pytest
+import torch
+
+STEP = """
+import json, torch, torch_ocl
+x = torch.arange(60000, dtype=torch.float32, device="ocl").view(200, 300).sin()
+results = [x.sum(1), x.softmax(0), x.t().contiguous() * 2, x @ x.t()[:, :40], x.index_select(0, torch.tensor([5, 3], device="ocl"))]
+print(json.dumps([result.cpu().view(torch.int32).flatten().tolist() for result in results]))
+"""
+
+
+@pytest.fixture(autouse=True)
+def callable_here():
+    name = torch.ocl.get_device_properties().platform_name
+    if platform.machine() != "x86_64" or sys.platform != "linux" or name not in ("Portable Computing Language", "Intel(R) OpenCL"):
+        pytest.skip("kernels of this device are enqueued")
+    if any(variable in os.environ for variable in ("TORCH_OCL_HOST_THREADS", "TORCH_OCL_KERNEL_STYLE", "TORCH_OCL_CALL_KERNELS")):
+        pytest.skip("the environment says how kernels are run")
+
+
+def run(folder, **variables):
+    """The results' bits, and whether kernels were compiled as functions."""
+    sources = folder / "sources"
+    environment = os.environ | {"TORCH_OCL_CACHE_DIR": str(folder / "cache"), "TORCH_OCL_DUMP_SOURCE": str(sources)} | variables
+    process = subprocess.run([sys.executable, "-c", STEP], env=environment, capture_output=True, text=True, timeout=300)
+    assert process.returncode == 0, process.stderr
+    softmax = [file.read_text() for file in sources.glob("softmax-*.cl")]
+    for file in sources.iterdir():
+        file.unlink()
+    assert softmax
+    return json.loads(process.stdout.splitlines()[-1]), all("#define CALLABLE_KERNEL" in text for text in softmax)
+
+
+def test_same_bits_and_one_answer(tmp_path):
+    called, as_functions = run(tmp_path)
+    answers = list((tmp_path / "cache" / "functions").iterdir())
+    assert as_functions and len(answers) == 1 and answers[0].read_text() == "1"
+    enqueued, as_functions = run(tmp_path, TORCH_OCL_CALL_KERNELS="0")
+    assert not as_functions and enqueued == called
+    # what another process found is believed
+    answers[0].write_text("0")
+    refused, as_functions = run(tmp_path)
+    assert not as_functions and refused == called and answers[0].read_text() == "0"
+
+
+def test_without_a_cache(tmp_path):
+    _, as_functions = run(tmp_path, TORCH_OCL_CACHE="0")
+    assert as_functions and not (tmp_path / "cache" / "functions").exists()
