@@ -32,7 +32,7 @@ class ShortTimes {
   }
 
  private:
-  static constexpr float limit = 150e3f;
+  static constexpr float limit = 1000e3f;
   static constexpr int places = 64;  // shared by all numbers of groups
 
   std::atomic<float>& place(size_t groups) { return times_[groups * 0x9e3779b97f4a7c15u >> 58]; }
