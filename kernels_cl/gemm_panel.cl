@@ -21,7 +21,7 @@
 #if DEEP
 #define PANELS __global
 #else
-#define PANELS SCRATCH
+#define PANELS __local
 #endif
 
 // How an operand is packed: its panel direction is contiguous, or its k direction is, or neither.
@@ -146,11 +146,11 @@ inline void store_row(V v, __global storage_t* c, __global const storage_t* d, _
 }
 
 // Rows of L sums at the edge of c, or of a c with strided columns.
-inline void store_edge(SCRATCH const T* lt, int rows, int columns, int dense, __global storage_t* c, __global const storage_t* d, __global T* carry,
+inline void store_edge(__local const T* lt, int rows, int columns, int dense, __global storage_t* c, __global const storage_t* d, __global T* carry,
                        const gemm_arguments* p, long carry_row, slab_info slab) {
   for (int x = 0; x < rows; x++, c += p->c_row, d += p->d_row, carry += carry_row, lt += L) {
     if (dense && columns == L) {
-      store_row(*(SCRATCH const V*)lt, c, d, carry, p, slab);
+      store_row(*(__local const V*)lt, c, d, carry, p, slab);
       continue;
     }
     for (int y = 0; y < columns; y++) {
@@ -230,7 +230,7 @@ inline void multiply_rows(__global const packed_t* a, long pitch, int rows, PANE
 #endif
 
 // The sums of a tile; c, d and carry point to its first element, `rows` and `columns` are what is left of the task's tile.
-inline void store_tile(V acc[MR][2], int rows, int columns, __global storage_t* c, __global const storage_t* d, __global T* carry, SCRATCH T* lt,
+inline void store_tile(V acc[MR][2], int rows, int columns, __global storage_t* c, __global const storage_t* d, __global T* carry, __local T* lt,
                        const gemm_arguments* p, const panel_plan* plan, slab_info slab) {
 #pragma unroll
   for (int y = 0; y < 2; y++, columns -= L, c += L * p->c_column, d += L * p->d_column, carry += L) {
@@ -240,7 +240,7 @@ inline void store_tile(V acc[MR][2], int rows, int columns, __global storage_t* 
         store_row(acc[x][y] * slab.alpha, c + x * p->c_row, d + x * p->d_row, carry + x * plan->carry_row, p, slab);
     } else if (columns > 0) {
 #pragma unroll
-      for (int x = 0; x < MR; x++) *(SCRATCH V*)(lt + x * L) = acc[x][y] * slab.alpha;
+      for (int x = 0; x < MR; x++) *(__local V*)(lt + x * L) = acc[x][y] * slab.alpha;
       store_edge(lt, min(rows, MR), min(L, columns), plan->dense, c, d, carry, p, plan->carry_row, slab);
     }
   }
@@ -264,7 +264,7 @@ inline task_tile find_tile(__global storage_t* c, __global const storage_t* d, _
 
 // Rows i0 to i1 of a task, one slab deep: a are the panels of these rows (direct: the rows themselves, in `rows`), b those of all columns.
 inline void multiply_block(task_tile t, int i0, int i1, PANELS packed_t* a, __global const storage_t* rows, PANELS packed_t* b, int kc,
-                           SCRATCH T* lt, const gemm_arguments* p, const panel_plan* plan, slab_info slab) {
+                           __local T* lt, const gemm_arguments* p, const panel_plan* plan, slab_info slab) {
 #if DEEP
   const int piece = (NR * kc / (i1 - i0) + 15) / 16 * 16;
 #else
@@ -291,7 +291,7 @@ inline void multiply_block(task_tile t, int i0, int i1, PANELS packed_t* a, __gl
 }
 
 // All of a task; la and lb are memory for its panels. a, rows and b: of the task's first row and column.
-inline void multiply_task(__global const storage_t* a, __global const storage_t* b, task_tile tile, PANELS packed_t* la, PANELS packed_t* lb, SCRATCH T* lt,
+inline void multiply_task(__global const storage_t* a, __global const storage_t* b, task_tile tile, PANELS packed_t* la, PANELS packed_t* lb, __local T* lt,
                           const gemm_arguments* arguments, const panel_plan* shared_plan, T alpha, T beta) {
   const gemm_arguments p = *arguments;
   const panel_plan plan = *shared_plan;
@@ -323,10 +323,9 @@ inline int take_part(__global int* taken, int parts) {
 // Work-items claim one tile after another: a core that others slow down leaves them to the rest, however the runtime deals out work-groups.
 // Grid: any number of them. panels: `parts` times PART elements. counters, zero before and after: the next tile, work-items that have ended,
 // then for each part whether somebody has it.
-FAT_CALLABLE(gemm_panel, (BUFFER(const storage_t, a), BUFFER(const storage_t, b), BUFFER(storage_t, c), BUFFER(const storage_t, d), BUFFER(T, carry),
-                          PLAIN(gemm_arguments, p), PLAIN(panel_plan, plan), PLAIN(T, alpha), PLAIN(T, beta), BUFFER(packed_t, panels), PLAIN(int, parts),
-                          BUFFER(int, counters))) {
-  SCRATCH T lt[MR * L] __attribute__((aligned(64)));
+FAT_KERNEL void gemm_panel(TENSOR(const storage_t, a), TENSOR(const storage_t, b), TENSOR(storage_t, c), TENSOR(const storage_t, d),
+                           TENSOR(T, carry), gemm_arguments p, panel_plan plan, T alpha, T beta, TENSOR(packed_t, panels), int parts, TENSOR(int, counters)) {
+  __local T lt[MR * L] __attribute__((aligned(64)));
   OPEN(const storage_t, a);
   OPEN(const storage_t, b);
   OPEN(storage_t, c);
@@ -349,11 +348,11 @@ FAT_CALLABLE(gemm_panel, (BUFFER(const storage_t, a), BUFFER(const storage_t, b)
   if (atomic_inc(counters + 1) == get_num_groups(0) - 1) counters[0] = counters[1] = 0;
 }
 #else
-FAT_CALLABLE(gemm_panel, (BUFFER(const storage_t, a), BUFFER(const storage_t, b), BUFFER(storage_t, c), BUFFER(const storage_t, d), BUFFER(T, carry),
-                          PLAIN(gemm_arguments, p), PLAIN(panel_plan, plan), PLAIN(T, alpha), PLAIN(T, beta))) {
-  SCRATCH packed_t la[MC / MR * A_PANEL(DEPTH(KC))] __attribute__((aligned(64)));
-  SCRATCH packed_t lb[NC / NR * B_PANEL(DEPTH(KC))] __attribute__((aligned(64)));
-  SCRATCH T lt[MR * L] __attribute__((aligned(64)));
+FAT_KERNEL void gemm_panel(TENSOR(const storage_t, a), TENSOR(const storage_t, b), TENSOR(storage_t, c), TENSOR(const storage_t, d),
+                           TENSOR(T, carry), gemm_arguments p, panel_plan plan, T alpha, T beta) {
+  __local packed_t la[MC / MR * A_PANEL(DEPTH(KC))] __attribute__((aligned(64)));
+  __local packed_t lb[NC / NR * B_PANEL(DEPTH(KC))] __attribute__((aligned(64)));
+  __local T lt[MR * L] __attribute__((aligned(64)));
   const long batch = get_group_id(2), m0 = (long)get_group_id(0) * plan.mc, n0 = (long)get_group_id(1) * plan.nc;
   OPEN(const storage_t, a);
   OPEN(const storage_t, b);
