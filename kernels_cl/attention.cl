@@ -34,7 +34,7 @@ inline float16 load_row(__global const DATA* p, int i, int end) {
 #define TILE(c, count, vectors, a, step_a, A, b, step_b, B) REGISTER_TILE(float16, float16, c, count, vectors, a, step_a, A, b, step_b, B, FUSED_MULTIPLY_ADD)
 // b: columns e to e + 31 of `width` of the rows of x, or of their copy.
 #if PACKED
-#define PACKED_TILE(name) __local float name[BLOCK * WIDTH] __attribute__((aligned(64)));
+#define PACKED_TILE(name) LOCAL_ARRAY(float, name, BLOCK * WIDTH);
 #define ROWS_TILE(c, count, a, step_a, A, copy, x, row_stride, e, width) \
   TILE(c, count, (width) - (e) > 16 ? 2 : 1, a, step_a, A, (copy) + (e), WIDTH, LOCAL_VECTOR)
 #else
@@ -107,16 +107,18 @@ inline float16 masked_scores(float16 x, __global const DATA* bias_row, int key, 
 }
 
 #ifdef FORWARD
-FAT_KERNEL void attention_forward(TENSOR(const DATA, q), TENSOR(const DATA, k), TENSOR(const DATA, v), TENSOR(const DATA, bias), TENSOR(DATA, out),
-                                  TENSOR(float, lse), STRIDES(q), STRIDES(k), STRIDES(v), STRIDES(bias), STRIDES(out), SHAPE_ARGUMENTS) {
+FAT_CALLABLE(attention_forward, (BUFFER(const DATA, q), BUFFER(const DATA, k), BUFFER(const DATA, v), BUFFER(const DATA, bias), BUFFER(DATA, out),
+                                 BUFFER(float, lse), STRIDES(q), STRIDES(k), STRIDES(v), STRIDES(bias), STRIDES(out), SHAPE_ARGUMENTS)) {
   OPEN(const DATA, q);
   OPEN(const DATA, k);
   OPEN(const DATA, v);
   OPEN(const DATA, bias);
   OPEN(DATA, out);
   OPEN(float, lse);
-  __local float query[BLOCK * WIDTH] __attribute__((aligned(64))), columns[BLOCK * WIDTH] __attribute__((aligned(64)));
-  __local float scores[BLOCK * BLOCK] __attribute__((aligned(64))), sums[BLOCK * WIDTH] __attribute__((aligned(64)));
+  LOCAL_ARRAY(float, query, BLOCK * WIDTH);
+  LOCAL_ARRAY(float, columns, BLOCK * WIDTH);
+  LOCAL_ARRAY(float, scores, BLOCK * BLOCK);
+  LOCAL_ARRAY(float, sums, BLOCK * WIDTH);
   PACKED_TILE(value_tile)
   float largest[BLOCK], total[BLOCK];
   const int first = get_group_id(0) * BLOCK, rows = MIN_OF(BLOCK, length - first), bh = get_group_id(1);
@@ -188,8 +190,8 @@ FAT_KERNEL void attention_forward(TENSOR(const DATA, q), TENSOR(const DATA, k), 
 
 #ifdef BACKWARD
 // One row per task: delta[b, h, row].
-FAT_KERNEL void attention_delta(TENSOR(const DATA, out), TENSOR(const DATA, dout), TENSOR(float, delta), STRIDES(out), STRIDES(dout), int heads,
-                                int length, int value_width) {
+FAT_CALLABLE(attention_delta, (BUFFER(const DATA, out), BUFFER(const DATA, dout), BUFFER(float, delta), STRIDES(out), STRIDES(dout),
+                               PLAIN(int, heads), PLAIN(int, length), PLAIN(int, value_width))) {
   OPEN(const DATA, out);
   OPEN(const DATA, dout);
   OPEN(float, delta);
@@ -222,10 +224,10 @@ inline void clear_tile(__local float* tile) {
 }
 
 // dq: float32 [B, Hq, L, dq_pitch], zeroed by the caller; dq_pitch is a multiple of 32.
-FAT_KERNEL void attention_backward(TENSOR(const DATA, q), TENSOR(const DATA, k), TENSOR(const DATA, v), TENSOR(const DATA, bias),
-                                   TENSOR(const DATA, dout), TENSOR(const float, lse), TENSOR(const float, delta), TENSOR(float, dq), TENSOR(DATA, dk),
-                                   TENSOR(DATA, dv), STRIDES(q), STRIDES(k), STRIDES(v), STRIDES(bias), STRIDES(dout), STRIDES(dk), STRIDES(dv),
-                                   int dq_pitch, SHAPE_ARGUMENTS) {
+FAT_CALLABLE(attention_backward, (BUFFER(const DATA, q), BUFFER(const DATA, k), BUFFER(const DATA, v), BUFFER(const DATA, bias),
+                                  BUFFER(const DATA, dout), BUFFER(const float, lse), BUFFER(const float, delta), BUFFER(float, dq), BUFFER(DATA, dk),
+                                  BUFFER(DATA, dv), STRIDES(q), STRIDES(k), STRIDES(v), STRIDES(bias), STRIDES(dout), STRIDES(dk), STRIDES(dv),
+                                  PLAIN(int, dq_pitch), SHAPE_ARGUMENTS)) {
   OPEN(const DATA, q);
   OPEN(const DATA, k);
   OPEN(const DATA, v);
@@ -236,10 +238,13 @@ FAT_KERNEL void attention_backward(TENSOR(const DATA, q), TENSOR(const DATA, k),
   OPEN(float, dq);
   OPEN(DATA, dk);
   OPEN(DATA, dv);
-  __local float rows_tile[BLOCK * WIDTH] __attribute__((aligned(64))), key_columns[BLOCK * WIDTH] __attribute__((aligned(64)));
-  __local float value_columns[BLOCK * WIDTH] __attribute__((aligned(64))), p[BLOCK * BLOCK] __attribute__((aligned(64)));
-  __local float ds[BLOCK * BLOCK] __attribute__((aligned(64)));
-  __local float key_grad[BLOCK * WIDTH] __attribute__((aligned(64))), value_grad[BLOCK * WIDTH] __attribute__((aligned(64)));
+  LOCAL_ARRAY(float, rows_tile, BLOCK * WIDTH);
+  LOCAL_ARRAY(float, key_columns, BLOCK * WIDTH);
+  LOCAL_ARRAY(float, value_columns, BLOCK * WIDTH);
+  LOCAL_ARRAY(float, p, BLOCK * BLOCK);
+  LOCAL_ARRAY(float, ds, BLOCK * BLOCK);
+  LOCAL_ARRAY(float, key_grad, BLOCK * WIDTH);
+  LOCAL_ARRAY(float, value_grad, BLOCK * WIDTH);
   PACKED_TILE(query_tile)
   PACKED_TILE(key_tile)
   const int group = heads / key_heads, b = get_group_id(0) / key_heads, hk = get_group_id(0) % key_heads;

@@ -113,10 +113,11 @@ inline void sweep_rows(__local const float* p, const float* w, int pitch, float1
 }
 #endif
 
-FAT_KERNEL void conv_depthwise_gather(TENSOR(const T, x), TENSOR(const T, filter), TENSOR(const T, bias), TENSOR(T, y), const Sweep s, int has_bias, int flip) {
+FAT_CALLABLE(conv_depthwise_gather, (BUFFER(const T, x), BUFFER(const T, filter), BUFFER(const T, bias), BUFFER(T, y), PLAIN(const Sweep, s),
+                                     PLAIN(int, has_bias), PLAIN(int, flip))) {
   OPEN_RESTRICT(const T, x); OPEN_RESTRICT(const T, filter); OPEN_RESTRICT(const T, bias); OPEN_RESTRICT(T, y);
-  __local float image[IMAGE + S * S * BORDER] __attribute__((aligned(64)));
-  __local float line[IMAGE / (S * S) + BORDER] __attribute__((aligned(64)));
+  LOCAL_ARRAY(float, image, IMAGE + S * S * BORDER);
+  LOCAL_ARRAY(float, line, IMAGE / (S * S) + BORDER);
   const int c = get_group_id(0), pitch = s.pitch;
   float w[KH * K];
   for (int t = 0; t < KH * K; t++) w[t] = LOAD(DTYPE, float32, filter, (long)c * KH * K + (flip ? KH * K - 1 - t : t));
@@ -172,11 +173,11 @@ inline float sum_lanes(float16 v) {
     }                                                                                      \
   }
 
-FAT_KERNEL void conv_depthwise_weight(TENSOR(const T, x), TENSOR(const T, dy), TENSOR(T, filter), const Sweep s) {
+FAT_CALLABLE(conv_depthwise_weight, (BUFFER(const T, x), BUFFER(const T, dy), BUFFER(T, filter), PLAIN(const Sweep, s))) {
   OPEN_RESTRICT(const T, x); OPEN_RESTRICT(const T, dy); OPEN_RESTRICT(T, filter);
-  __local float image[IMAGE + S * S * BORDER] __attribute__((aligned(64)));
-  __local float line[IMAGE / (S * S) + BORDER] __attribute__((aligned(64)));
-  __local int inside[IMAGE / (S * S) + BORDER] __attribute__((aligned(64)));  // -1 in the columns of dy, 0 between its rows
+  LOCAL_ARRAY(float, image, IMAGE + S * S * BORDER);
+  LOCAL_ARRAY(float, line, IMAGE / (S * S) + BORDER);
+  LOCAL_ARRAY(int, inside, IMAGE / (S * S) + BORDER);  // -1 in the columns of dy, 0 between its rows
   const int c = get_group_id(0), pitch = s.pitch, narrow = s.out_w < 16;
   float16 sum[KH * K];
   _Pragma("unroll") for (int t = 0; t < KH * K; t++) sum[t] = 0;
@@ -217,10 +218,10 @@ FAT_KERNEL void conv_depthwise_weight(TENSOR(const T, x), TENSOR(const T, dy), T
 #if S == 1 && KH == K
 // Backward-data of stride 2. dx column 2 m + phase - pad takes the taps j = phase, phase + 2, ... of dy column m - j / 2; rows alike.
 // s.in_*: dy, s.out_*: dx, s.pad_*: padding of the forward pass; the image holds dy with (K - 1) / 2 zero rows and columns before it.
-FAT_KERNEL void conv_depthwise_scatter(TENSOR(const T, dy), TENSOR(const T, filter), TENSOR(T, dx), const Sweep s) {
+FAT_CALLABLE(conv_depthwise_scatter, (BUFFER(const T, dy), BUFFER(const T, filter), BUFFER(T, dx), PLAIN(const Sweep, s))) {
   OPEN_RESTRICT(const T, dy); OPEN_RESTRICT(const T, filter); OPEN_RESTRICT(T, dx);
-  __local float image[IMAGE + BORDER] __attribute__((aligned(64)));
-  __local float line[2 * IMAGE / K + 2 * BORDER] __attribute__((aligned(64)));
+  LOCAL_ARRAY(float, image, IMAGE + BORDER);
+  LOCAL_ARRAY(float, line, 2 * IMAGE / K + 2 * BORDER);
   const int c = get_group_id(0), pitch = s.pitch, border = (K - 1) / 2, pairs = (s.out_w + s.pad_w + 1) / 2;
   float w[K * K];
   for (int t = 0; t < K * K; t++) w[t] = LOAD(DTYPE, float32, filter, (long)c * K * K + t);

@@ -86,10 +86,11 @@ inline void sweep_pixels(__local const float* p, const float16* w, int pitch, fl
   vstore16(d, 3, result);
 }
 
-FAT_KERNEL void conv_depthwise_planes(TENSOR(const T, x), TENSOR(const T, filter), TENSOR(const T, bias), TENSOR(T, y), const Planes s, int has_bias, int flip) {
+FAT_CALLABLE(conv_depthwise_planes, (BUFFER(const T, x), BUFFER(const T, filter), BUFFER(const T, bias), BUFFER(T, y), PLAIN(const Planes, s),
+                                     PLAIN(int, has_bias), PLAIN(int, flip))) {
   OPEN_RESTRICT(const T, x); OPEN_RESTRICT(const T, filter); OPEN_RESTRICT(const T, bias); OPEN_RESTRICT(T, y);
-  __local float image[(PIXELS + 16) * 16] __attribute__((aligned(64)));
-  __local float result[(RESULTS + 16) * 16] __attribute__((aligned(64)));
+  LOCAL_ARRAY(float, image, (PIXELS + 16) * 16);
+  LOCAL_ARRAY(float, result, (RESULTS + 16) * 16);
   const int first = get_group_id(0) * 16, channels = MIN_OF(16, s.channels - first);
   float16 w[KH * K], offset = 0;
   load_filters(filter + (long)first * KH * K, channels, flip, w);
@@ -131,10 +132,10 @@ SCATTER_PHASE(1, 1)
 
 // in_h and in_w are those of dy, out_h and out_w those of dx; padding is that of the forward pass. The border above and left of dy has (KH - 1) / 2 rows
 // and (K - 1) / 2 columns.
-FAT_KERNEL void conv_depthwise_planes_scatter(TENSOR(const T, x), TENSOR(const T, filter), TENSOR(T, y), const Planes s) {
+FAT_CALLABLE(conv_depthwise_planes_scatter, (BUFFER(const T, x), BUFFER(const T, filter), BUFFER(T, y), PLAIN(const Planes, s))) {
   OPEN_RESTRICT(const T, x); OPEN_RESTRICT(const T, filter); OPEN_RESTRICT(T, y);
-  __local float image[(PIXELS + 16) * 16] __attribute__((aligned(64)));
-  __local float result[(RESULTS + 16) * 16] __attribute__((aligned(64)));
+  LOCAL_ARRAY(float, image, (PIXELS + 16) * 16);
+  LOCAL_ARRAY(float, result, (RESULTS + 16) * 16);
   const int first = get_group_id(0) * 16, channels = MIN_OF(16, s.channels - first), top = (KH - 1) / 2, left = (K - 1) / 2;
   float16 w[KH * K];
   load_filters(filter + (long)first * KH * K, channels, 0, w);
@@ -160,10 +161,10 @@ FAT_KERNEL void conv_depthwise_planes_scatter(TENSOR(const T, x), TENSOR(const T
 }
 #endif
 
-FAT_KERNEL void conv_depthwise_planes_weight(TENSOR(const T, x), TENSOR(const T, y), TENSOR(T, filter), const Planes s) {
+FAT_CALLABLE(conv_depthwise_planes_weight, (BUFFER(const T, x), BUFFER(const T, y), BUFFER(T, filter), PLAIN(const Planes, s))) {
   OPEN_RESTRICT(const T, x); OPEN_RESTRICT(const T, y); OPEN_RESTRICT(T, filter);
-  __local float image[(PIXELS + 16) * 16] __attribute__((aligned(64)));
-  __local float gradient[(RESULTS + 16) * 16] __attribute__((aligned(64)));
+  LOCAL_ARRAY(float, image, (PIXELS + 16) * 16);
+  LOCAL_ARRAY(float, gradient, (RESULTS + 16) * 16);
   const int first = get_group_id(0) * 16, channels = MIN_OF(16, s.channels - first);
   float16 total[KH * K];
   for (int t = 0; t < KH * K; ++t) total[t] = 0;

@@ -93,7 +93,7 @@ inline void store_rows(__local const float* from, int rows, int width, int pitch
 }
 
 // Grid: (ceil(results / 4), groups).
-FAT_KERNEL void conv_direct_pack(TENSOR(const T, w), TENSOR(float, packed), const Direct s, const WeightMap m) {
+FAT_CALLABLE(conv_direct_pack, (BUFFER(const T, w), BUFFER(float, packed), PLAIN(const Direct, s), PLAIN(const WeightMap, m))) {
   OPEN_RESTRICT(const T, w); OPEN_RESTRICT(float, packed);
   const int o = get_group_id(0) * 4, taps = s.taps_h * s.taps_w, rows = MIN_OF(4, s.results - o);
   w += get_group_id(1) * m.group + o * m.out + m.base;
@@ -158,10 +158,11 @@ inline void direct_3(int pairs, __local const float* x, __local const int* offse
 
 // channel_block: channels whose frames stand in local memory at a time. Grid: (shares of the pieces, shares of the results, groups).
 // memory: frames [channel][phase], then a line of `line` floats for each result of a share, rounded up to four.
-FAT_KERNEL void conv_direct(TENSOR(const T, x), TENSOR(const float, packed), TENSOR(const T, bias), TENSOR(T, y), const Direct s, int has_bias,
-                            int channel_block, int line, __local float* restrict memory) {
+FAT_CALLABLE(conv_direct, (BUFFER(const T, x), BUFFER(const float, packed), BUFFER(const T, bias), BUFFER(T, y), PLAIN(const Direct, s),
+                           PLAIN(int, has_bias), PLAIN(int, channel_block), PLAIN(int, line), LOCAL(float, memory))) {
+  OPEN_LOCAL(float, memory);
   OPEN_RESTRICT(const T, x); OPEN_RESTRICT(const float, packed); OPEN_RESTRICT(const T, bias); OPEN_RESTRICT(T, y);
-  __local int offsets[MOST_PAIRS];
+  LOCAL_ARRAY(int, offsets, MOST_PAIRS);
   const int group = get_group_id(2), taps = s.taps_h * s.taps_w, phases = s.stride_h * STRIDE * s.frame, blocks = (s.results + 3) / 4;
   const int begin = blocks * get_group_id(1) / get_num_groups(1), end = blocks * (get_group_id(1) + 1) / get_num_groups(1);
   const long pieces = (long)s.batch * s.bands;
@@ -261,10 +262,11 @@ inline void direct_sums(int images, int vectors, __local const float* x0, __loca
 // dw: RESULT [share][groups * results][channels][taps]. channel_block, result_block: of one task. line: floats of a line of dy.
 // Grid: (shares of the pieces, blocks of channels by blocks of results, groups). memory: frames [image][channel][phase], lines [image][result], both of a
 // block, and sums [pair][result].
-FAT_KERNEL void conv_direct_weight(TENSOR(const T, x), TENSOR(const T, dy), TENSOR(STORAGE(RESULT), dw), const Direct s, int channel_block, int result_block,
-                                   int line, __local float* restrict memory) {
+FAT_CALLABLE(conv_direct_weight, (BUFFER(const T, x), BUFFER(const T, dy), BUFFER(STORAGE(RESULT), dw), PLAIN(const Direct, s),
+                                  PLAIN(int, channel_block), PLAIN(int, result_block), PLAIN(int, line), LOCAL(float, memory))) {
+  OPEN_LOCAL(float, memory);
   OPEN_RESTRICT(const T, x); OPEN_RESTRICT(const T, dy); OPEN_RESTRICT(STORAGE(RESULT), dw);
-  __local int offsets[MOST_PAIRS];
+  LOCAL_ARRAY(int, offsets, MOST_PAIRS);
   const int group = get_group_id(2), taps = s.taps_h * s.taps_w, phases = s.stride_h * STRIDE * s.frame;
   const int result_blocks = (s.results + result_block - 1) / result_block;
   const int c0 = get_group_id(1) / result_blocks * channel_block, o0 = get_group_id(1) % result_blocks * result_block;

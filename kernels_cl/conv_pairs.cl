@@ -35,7 +35,7 @@ inline TapWalk next_tap(TapWalk t, int kd, int kh, int kw) {
 inline long tap_element(const WeightMap m, TapWalk t) { return t.channel * m.in + m.base + t.a * m.tap[0] + t.b * m.tap[1] + t.c * m.tap[2]; }
 
 // Grid: (ceil(out / 8), ceil(k / 512), groups).
-FAT_KERNEL void conv_pack_weights(TENSOR(const T, w), TENSOR(packed_t, packed), const GatherShape s, const WeightMap m) {
+FAT_CALLABLE(conv_pack_weights, (BUFFER(const T, w), BUFFER(packed_t, packed), PLAIN(const GatherShape, s), PLAIN(const WeightMap, m))) {
   OPEN_RESTRICT(const T, w); OPEN_RESTRICT(packed_t, packed);
   const int o = get_group_id(0) * 8, taps = s.kernel_size[0] * s.kernel_size[1] * s.kernel_size[2], size = s.in_channels * taps;
   __global const T* from = w + get_group_id(2) * m.group + o * m.out;
@@ -98,13 +98,14 @@ inline void store_pieces(__global T* y, __local const T* tile, int rows, long pi
 #define EACH_ROW _Pragma("unroll") for (int i = 0; i < 8; i++)
 #define B_AT(p, y) *(__local const packed16_t*)((p) + (y) * 16)
 
-FAT_KERNEL void conv_multiply(TENSOR(const T, x), TENSOR(const packed_t, packed), TENSOR(const T, bias), TENSOR(T, y), const GatherShape s, int has_bias, int channels,
-                              int pixels, int depth, __local packed_t* restrict memory) {
+FAT_CALLABLE(conv_multiply, (BUFFER(const T, x), BUFFER(const packed_t, packed), BUFFER(const T, bias), BUFFER(T, y), PLAIN(const GatherShape, s),
+                             PLAIN(int, has_bias), PLAIN(int, channels), PLAIN(int, pixels), PLAIN(int, depth), LOCAL(packed_t, memory))) {
+  OPEN_LOCAL(packed_t, memory);
   OPEN_RESTRICT(const T, x); OPEN_RESTRICT(const packed_t, packed); OPEN_RESTRICT(const T, bias); OPEN_RESTRICT(T, y);
-  __local Piece pieces[MAX_PIXELS + MAX_PIXELS / 16];
-  __local int first[MAX_PIXELS / 16 + 1];
-  __local Tap taps[MAX_DEPTH];
-  __local T edge[8 * 32] __attribute__((aligned(64)));
+  LOCAL_ARRAY(Piece, pieces, MAX_PIXELS + MAX_PIXELS / 16);
+  LOCAL_ARRAY(int, first, MAX_PIXELS / 16 + 1);
+  LOCAL_ARRAY(Tap, taps, MAX_DEPTH);
+  LOCAL_ARRAY(T, edge, 8 * 32);
   const int group = get_group_id(2), plane = s.output[0] * s.output[1] * s.output[2];
   const int size = s.in_channels * s.kernel_size[0] * s.kernel_size[1] * s.kernel_size[2];
   const long pixel0 = (long)get_group_id(0) * pixels, image = (long)s.out_channels * get_num_groups(2) * plane;

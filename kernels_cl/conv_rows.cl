@@ -24,8 +24,9 @@ typedef struct {
 inline int count_of(const int* size) { return size[0] * size[1] * size[2]; }
 
 // raw_taps: taps of w, neighbours in memory. Grid: (panels of results, blocks of sources, groups).
-FAT_KERNEL void rows_pack(TENSOR(const float, w), TENSOR(float, packed), TENSOR(float, zeros), const RowsShape s, const WeightMap m, int raw_taps) {
-  __local float lanes[256] __attribute__((aligned(64)));
+FAT_CALLABLE(rows_pack, (BUFFER(const float, w), BUFFER(float, packed), BUFFER(float, zeros), PLAIN(const RowsShape, s), PLAIN(const WeightMap, m),
+                         PLAIN(int, raw_taps))) {
+  LOCAL_ARRAY(float, lanes, 256);
   OPEN_RESTRICT(const float, w);
   OPEN_RESTRICT(float, packed);
   OPEN_RESTRICT(float, zeros);
@@ -90,9 +91,11 @@ inline void find_rows(const RowsShape* s, long first, int count, int pitch, long
 }
 
 // pixels: of a task, a multiple of 8; panels: of a task. Grid: (pixels, panels, groups). Local memory: taps x pixels, and pixels.
-FAT_KERNEL void rows_multiply(TENSOR(const float, x), TENSOR(const float, packed), TENSOR(const float, zeros), TENSOR(const float, bias),
-                              TENSOR(float, y), const RowsShape s, int has_bias, int pixels, int panels, __local long* offsets,
-                              __local long* targets) {
+FAT_CALLABLE(rows_multiply, (BUFFER(const float, x), BUFFER(const float, packed), BUFFER(const float, zeros), BUFFER(const float, bias),
+                             BUFFER(float, y), PLAIN(const RowsShape, s), PLAIN(int, has_bias), PLAIN(int, pixels), PLAIN(int, panels),
+                             LOCAL(long, offsets), LOCAL(long, targets))) {
+  OPEN_LOCAL(long, offsets);
+  OPEN_LOCAL(long, targets);
   OPEN_RESTRICT(const float, x);
   OPEN_RESTRICT(const float, packed);
   OPEN_RESTRICT(const float, zeros);

@@ -163,9 +163,10 @@ inline __attribute__((always_inline)) void accumulate_taps(Geometry g, __global 
 
 // Grid: images by bands. Local memory: line, then the planes. out_channels >= CHANNEL_BLOCK; a ragged last block repeats channels of the one
 // before.
-FAT_KERNEL void stem_forward(TENSOR(const STORAGE(DTYPE), x), TENSOR(const float, w), TENSOR(const STORAGE(DTYPE), bias), TENSOR(STORAGE(DTYPE), y),
-                             Geometry g, int out_channels, int has_bias, __local float* local_memory) {
-  __local float scratch[16] __attribute__((aligned(64)));
+FAT_CALLABLE(stem_forward, (BUFFER(const STORAGE(DTYPE), x), BUFFER(const float, w), BUFFER(const STORAGE(DTYPE), bias), BUFFER(STORAGE(DTYPE), y),
+                            PLAIN(Geometry, g), PLAIN(int, out_channels), PLAIN(int, has_bias), LOCAL(float, local_memory))) {
+  OPEN_LOCAL(float, local_memory);
+  LOCAL_ARRAY(float, scratch, 16);
   OPEN_RESTRICT(const STORAGE(DTYPE), x);
   OPEN_RESTRICT(const float, w);
   OPEN_RESTRICT(const STORAGE(DTYPE), bias);
@@ -276,10 +277,11 @@ inline void accumulate_gradient(__local const float* restrict d, int length, __l
 
 // Grid: parts by ceil(O / 32). A part is `bands_per_part` successive bands of the sequence of all images' bands. Local memory: line, planes,
 // then d[32][length] + 16.
-FAT_KERNEL void stem_weight_gradient(TENSOR(const STORAGE(DTYPE), x), TENSOR(const STORAGE(DTYPE), dy), TENSOR(float, partial), Geometry g,
-                                     int out_channels, int bands_per_part, int bands, __local float* local_memory) {
-  __local float dw[OUT_BLOCK * TAP_GROUPS * 6] __attribute__((aligned(64)));
-  __local int offsets[TAP_GROUPS * 6];
+FAT_CALLABLE(stem_weight_gradient, (BUFFER(const STORAGE(DTYPE), x), BUFFER(const STORAGE(DTYPE), dy), BUFFER(float, partial), PLAIN(Geometry, g),
+                                    PLAIN(int, out_channels), PLAIN(int, bands_per_part), PLAIN(int, bands), LOCAL(float, local_memory))) {
+  OPEN_LOCAL(float, local_memory);
+  LOCAL_ARRAY(float, dw, OUT_BLOCK * TAP_GROUPS * 6);
+  LOCAL_ARRAY(int, offsets, TAP_GROUPS * 6);
   OPEN_RESTRICT(const STORAGE(DTYPE), x);
   OPEN_RESTRICT(const STORAGE(DTYPE), dy);
   OPEN_RESTRICT(float, partial);
@@ -309,7 +311,7 @@ FAT_KERNEL void stem_weight_gradient(TENSOR(const STORAGE(DTYPE), x), TENSOR(con
 }
 
 // Grid: ceil(n / 1024).
-FAT_KERNEL void stem_sum_partials(TENSOR(const float, partial), TENSOR(STORAGE(DTYPE), w), int n, int parts) {
+FAT_CALLABLE(stem_sum_partials, (BUFFER(const float, partial), BUFFER(STORAGE(DTYPE), w), PLAIN(int, n), PLAIN(int, parts))) {
   OPEN_RESTRICT(const float, partial);
   OPEN_RESTRICT(STORAGE(DTYPE), w);
   int i = get_group_id(0) * 1024;
@@ -327,7 +329,7 @@ FAT_KERNEL void stem_sum_partials(TENSOR(const float, partial), TENSOR(STORAGE(D
 }
 
 // Grid: ceil(n / 1024).
-FAT_KERNEL void stem_widen(TENSOR(const STORAGE(DTYPE), w), TENSOR(float, wide), int n) {
+FAT_CALLABLE(stem_widen, (BUFFER(const STORAGE(DTYPE), w), BUFFER(float, wide), PLAIN(int, n))) {
   OPEN_RESTRICT(const STORAGE(DTYPE), w);
   OPEN_RESTRICT(float, wide);
   const int begin = get_group_id(0) * 1024, end = MIN_OF(n, begin + 1024);

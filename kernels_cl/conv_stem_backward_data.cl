@@ -36,7 +36,7 @@ inline long phase_offset(int phase, int out_channels) {
   return (long)taps * out_channels * CHANNELS;
 }
 
-FAT_KERNEL void stem_phase_weights(TENSOR(const STORAGE(DTYPE), w), TENSOR(float, arranged), int out_channels) {
+FAT_CALLABLE(stem_phase_weights, (BUFFER(const STORAGE(DTYPE), w), BUFFER(float, arranged), PLAIN(int, out_channels))) {
   OPEN_RESTRICT(const STORAGE(DTYPE), w);
   OPEN_RESTRICT(float, arranged);
   const int phase = get_group_id(0), ph = phase / STRIDE, pw = phase % STRIDE;
@@ -95,8 +95,9 @@ inline void add_phase(Geometry g, __local const float* rows, __global const floa
 }
 
 // Local memory: packed rows, then sums[pw][c][columns], then a row of dx with its phases together.
-FAT_KERNEL void stem_data_gradient(TENSOR(const STORAGE(DTYPE), dy), TENSOR(const float, arranged), TENSOR(STORAGE(DTYPE), dx), Geometry g, int out_channels,
-                                   __local float* local_memory) {
+FAT_CALLABLE(stem_data_gradient, (BUFFER(const STORAGE(DTYPE), dy), BUFFER(const float, arranged), BUFFER(STORAGE(DTYPE), dx), PLAIN(Geometry, g),
+                                  PLAIN(int, out_channels), LOCAL(float, local_memory))) {
+  OPEN_LOCAL(float, local_memory);
   OPEN_RESTRICT(const STORAGE(DTYPE), dy);
   OPEN_RESTRICT(const float, arranged);
   OPEN_RESTRICT(STORAGE(DTYPE), dx);

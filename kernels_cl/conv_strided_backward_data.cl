@@ -15,7 +15,7 @@
 #endif
 
 // Grid: O by images.
-FAT_KERNEL void pack_planes(TENSOR(const STORAGE(DTYPE), dy), TENSOR(float, packed), int height, int width, long plane) {
+FAT_CALLABLE(pack_planes, (BUFFER(const STORAGE(DTYPE), dy), BUFFER(float, packed), PLAIN(int, height), PLAIN(int, width), PLAIN(long, plane))) {
   OPEN_RESTRICT(const STORAGE(DTYPE), dy);
   OPEN_RESTRICT(float, packed);
   const int channel = get_group_id(0), channels = get_num_groups(0), image = get_group_id(1), pitch = width + 1;
@@ -35,7 +35,7 @@ FAT_KERNEL void pack_planes(TENSOR(const STORAGE(DTYPE), dy), TENSOR(float, pack
 }
 
 // w [O, C, 9] to W[C / 4][O][4][9]. Grid: ceil(O / 16) by C / 64, rounded up.
-FAT_KERNEL void pack_filters(TENSOR(const STORAGE(DTYPE), w), TENSOR(float, packed), int out_channels, int in_channels) {
+FAT_CALLABLE(pack_filters, (BUFFER(const STORAGE(DTYPE), w), BUFFER(float, packed), PLAIN(int, out_channels), PLAIN(int, in_channels))) {
   OPEN_RESTRICT(const STORAGE(DTYPE), w);
   OPEN_RESTRICT(float, packed);
   const int k0 = get_group_id(0) * 16, k1 = MIN_OF(out_channels, k0 + 16), c0 = get_group_id(1) * 64, c1 = MIN_OF(in_channels, c0 + 64);
@@ -53,8 +53,8 @@ FAT_KERNEL void pack_filters(TENSOR(const STORAGE(DTYPE), w), TENSOR(float, pack
 #define VIEW_PITCH (STRIP + 32)
 
 // Grid: O by ceil(positions / STRIP).
-FAT_KERNEL void pack_panels(TENSOR(const STORAGE(DTYPE), dy), TENSOR(float, packed), int height, int width, int positions) {
-  __local float views[4 * VIEW_PITCH] __attribute__((aligned(64)));
+FAT_CALLABLE(pack_panels, (BUFFER(const STORAGE(DTYPE), dy), BUFFER(float, packed), PLAIN(int, height), PLAIN(int, width), PLAIN(int, positions))) {
+  LOCAL_ARRAY(float, views, 4 * VIEW_PITCH);
   OPEN_RESTRICT(const STORAGE(DTYPE), dy);
   OPEN_RESTRICT(float, packed);
   const int channel = get_group_id(0), channels = get_num_groups(0), begin = get_group_id(1) * STRIP, end = MIN_OF(positions, begin + STRIP);
@@ -206,10 +206,13 @@ __attribute__((noinline)) void multiply_panel(__global const float* restrict p, 
 
 // Grid: ceil(panels / panels_per_task) by groups of `channels_per_task` (a multiple of 4) input channels.
 // Local memory: 16 pieces and their number per panel.
-FAT_KERNEL void multiply_parities(TENSOR(const float, packed), TENSOR(const float, filters), TENSOR(STORAGE(DTYPE), dx), Layout layout, int images,
-                                  int rows, int pitch, int height, int width, int in_height, int in_width, int in_channels, int out_channels,
-                                  int panels, int panels_per_task, int channels_per_task, __local Piece* pieces, __local int* counts) {
-  __local float scratch[64] __attribute__((aligned(64)));
+FAT_CALLABLE(multiply_parities, (BUFFER(const float, packed), BUFFER(const float, filters), BUFFER(STORAGE(DTYPE), dx), PLAIN(Layout, layout),
+                                 PLAIN(int, images), PLAIN(int, rows), PLAIN(int, pitch), PLAIN(int, height), PLAIN(int, width),
+                                 PLAIN(int, in_height), PLAIN(int, in_width), PLAIN(int, in_channels), PLAIN(int, out_channels), PLAIN(int, panels),
+                                 PLAIN(int, panels_per_task), PLAIN(int, channels_per_task), LOCAL(Piece, pieces), LOCAL(int, counts))) {
+  OPEN_LOCAL(Piece, pieces);
+  OPEN_LOCAL(int, counts);
+  LOCAL_ARRAY(float, scratch, 64);
   OPEN_RESTRICT(const float, packed);
   OPEN_RESTRICT(const float, filters);
   OPEN_RESTRICT(STORAGE(DTYPE), dx);

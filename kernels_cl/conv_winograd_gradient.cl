@@ -101,9 +101,10 @@ inline void store_filters(float* scratch, int n, int first, int last, __global f
   }
 }
 
-FAT_KERNEL void weight_gradient(TENSOR(const float, d), TENSOR(const float, v), TENSOR(STORAGE(DTYPE), w), TENSOR(float, partial),
-                                int out_channels, int in_channels, int tiles, int v_tiles, int out_block, int in_block, int first, int last) {
-  __local float du[PLANES * PLANE_PITCH(MOST_FILTERS)] __attribute__((aligned(64)));
+FAT_CALLABLE(weight_gradient, (BUFFER(const float, d), BUFFER(const float, v), BUFFER(STORAGE(DTYPE), w), BUFFER(float, partial),
+                               PLAIN(int, out_channels), PLAIN(int, in_channels), PLAIN(int, tiles), PLAIN(int, v_tiles), PLAIN(int, out_block),
+                               PLAIN(int, in_block), PLAIN(int, first), PLAIN(int, last))) {
+  LOCAL_ARRAY(float, du, PLANES * PLANE_PITCH(MOST_FILTERS));
   OPEN_RESTRICT(const float, d);
   OPEN_RESTRICT(const float, v);
   OPEN_RESTRICT(STORAGE(DTYPE), w);

@@ -185,19 +185,20 @@ inline void restore_tiles(__local const float* m, int tile, int count, int o, in
 
 // weight: U of transform_weight, or w itself with TRANSFORM_WEIGHT. height, width and strides: of y. tiles: images * tiles_h * tiles_w; v_tiles: those
 // that V has.
-FAT_KERNEL void multiply(TENSOR(const float, v), TENSOR(const void, weight), TENSOR(const STORAGE(DTYPE), bias), TENSOR(STORAGE(DTYPE), y),
-                         int in_channels, int out_channels, int height, int width, int tiles_h, int tiles_w, int tiles, int flip, int has_bias,
-                         int channels_last, long image_stride, long channel_stride, int v_tiles, int depth_taps, int tap_tiles, long weight_pitch,
-                         int first_image, int dilation) {
-  __local float m[PLANES * PLANE_PITCH(TILE_BLOCK * 32)] __attribute__((aligned(64)));
+FAT_CALLABLE(multiply, (BUFFER(const float, v), BUFFER(const void, weight), BUFFER(const STORAGE(DTYPE), bias), BUFFER(STORAGE(DTYPE), y),
+                        PLAIN(int, in_channels), PLAIN(int, out_channels), PLAIN(int, height), PLAIN(int, width), PLAIN(int, tiles_h),
+                        PLAIN(int, tiles_w), PLAIN(int, tiles), PLAIN(int, flip), PLAIN(int, has_bias), PLAIN(int, channels_last),
+                        PLAIN(long, image_stride), PLAIN(long, channel_stride), PLAIN(int, v_tiles), PLAIN(int, depth_taps), PLAIN(int, tap_tiles),
+                        PLAIN(long, weight_pitch), PLAIN(int, first_image), PLAIN(int, dilation))) {
+  LOCAL_ARRAY(float, m, PLANES * PLANE_PITCH(TILE_BLOCK * 32));
   OPEN_RESTRICT(const float, v);
   OPEN_RESTRICT(STORAGE(DTYPE), y);
   const int tile = get_group_id(0) * TILE_BLOCK, count = MIN_OF(TILE_BLOCK, tiles - tile), o = get_group_id(1) * 32;
   const int blocks = (in_channels + 15) / 16;
   const long stride = (long)v_tiles * 16, plane = PLANE_PITCH(blocks * stride);
 #if TRANSFORM_WEIGHT
-  __local float u[PLANES * PLANE_PITCH(SLAB * 32)] __attribute__((aligned(64)));
-  __local float staged[16 * FILTER_TAPS * 16] __attribute__((aligned(64)));
+  LOCAL_ARRAY(float, u, PLANES * PLANE_PITCH(SLAB * 32));
+  LOCAL_ARRAY(float, staged, 16 * FILTER_TAPS * 16);
   OPEN_RESTRICT(const STORAGE(DTYPE), weight);
   const long weight_plane = PLANE_PITCH(SLAB * 32);
 #else

@@ -102,28 +102,32 @@ inline void transform_image(const int span, __global const STORAGE(DTYPE)* x, __
   }
 }
 
-FAT_KERNEL void transform_input(TENSOR(const STORAGE(DTYPE), x), TENSOR(float, v), int images, int first_image, int existing, int channels, int height,
-                                int width, int tiles_h, int tiles_w, int pad_h, int pad_w, int dilation, int channels_last, long image_stride, long channel_stride) {
-  __local float ring[POINTS * PITCH * 16] __attribute__((aligned(64)));
-  __local float columns[POINTS * PITCH * 16] __attribute__((aligned(64)));
+FAT_CALLABLE(transform_input, (BUFFER(const STORAGE(DTYPE), x), BUFFER(float, v), PLAIN(int, images), PLAIN(int, first_image), PLAIN(int, existing),
+                               PLAIN(int, channels), PLAIN(int, height), PLAIN(int, width), PLAIN(int, tiles_h), PLAIN(int, tiles_w),
+                               PLAIN(int, pad_h), PLAIN(int, pad_w), PLAIN(int, dilation), PLAIN(int, channels_last), PLAIN(long, image_stride),
+                               PLAIN(long, channel_stride))) {
+  LOCAL_ARRAY(float, ring, POINTS * PITCH * 16);
+  LOCAL_ARRAY(float, columns, POINTS * PITCH * 16);
   OPEN_RESTRICT(const STORAGE(DTYPE), x);
   OPEN_RESTRICT(float, v);
   transform_image(POINTS, x, v, images, first_image, existing, channels, height, width, tiles_h, tiles_w, pad_h, pad_w, dilation, channels_last,
                   image_stride, channel_stride, ring, columns);
 }
 
-FAT_KERNEL void transform_gradient(TENSOR(const STORAGE(DTYPE), x), TENSOR(float, v), int images, int first_image, int channels, int height, int width,
-                                   int tiles_h, int tiles_w, int dilation, int channels_last, long image_stride, long channel_stride) {
-  __local float ring[TILE * PITCH * 16] __attribute__((aligned(64)));
-  __local float columns[POINTS * PITCH * 16] __attribute__((aligned(64)));
+FAT_CALLABLE(transform_gradient, (BUFFER(const STORAGE(DTYPE), x), BUFFER(float, v), PLAIN(int, images), PLAIN(int, first_image),
+                                  PLAIN(int, channels), PLAIN(int, height), PLAIN(int, width), PLAIN(int, tiles_h), PLAIN(int, tiles_w),
+                                  PLAIN(int, dilation), PLAIN(int, channels_last), PLAIN(long, image_stride), PLAIN(long, channel_stride))) {
+  LOCAL_ARRAY(float, ring, TILE * PITCH * 16);
+  LOCAL_ARRAY(float, columns, POINTS * PITCH * 16);
   OPEN_RESTRICT(const STORAGE(DTYPE), x);
   OPEN_RESTRICT(float, v);
   transform_image(TILE, x, v, images, first_image, first_image + images, channels, height, width, tiles_h, tiles_w, 0, 0, dilation, channels_last,
                   image_stride, channel_stride, ring, columns);
 }
 
-FAT_KERNEL void transform_weight(TENSOR(const STORAGE(DTYPE), w), TENSOR(float, u), int out_channels, int in_channels, int flip) {
-  __local float staged[16 * FILTER_TAPS * 16] __attribute__((aligned(64)));
+FAT_CALLABLE(transform_weight, (BUFFER(const STORAGE(DTYPE), w), BUFFER(float, u), PLAIN(int, out_channels), PLAIN(int, in_channels),
+                                PLAIN(int, flip))) {
+  LOCAL_ARRAY(float, staged, 16 * FILTER_TAPS * 16);
   OPEN_RESTRICT(const STORAGE(DTYPE), w);
   OPEN_RESTRICT(float, u);
   const int o = get_group_id(0) * 16, c = get_group_id(1) * 16, rows = (in_channels + 15) / 16 * 16;

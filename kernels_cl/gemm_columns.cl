@@ -16,7 +16,7 @@
 #define CHAIN 512           // steps of k that are summed one after the other, a multiple of DEPTH
 #define PACK_DEPTH 256
 
-FAT_KERNEL void gemm_columns_pack(TENSOR(const storage_t, a), TENSOR(float, packed), gemm_arguments p) {
+FAT_CALLABLE(gemm_columns_pack, (BUFFER(const storage_t, a), BUFFER(float, packed), PLAIN(gemm_arguments, p))) {
   OPEN(const storage_t, a);
   OPEN(float, packed);
   a += get_group_id(1) * p.a_batch;
@@ -34,8 +34,8 @@ FAT_KERNEL void gemm_columns_pack(TENSOR(const storage_t, a), TENSOR(float, pack
     }
 }
 
-FAT_KERNEL void gemm_columns(TENSOR(const float, packed), TENSOR(const storage_t, b), TENSOR(storage_t, c), TENSOR(const storage_t, d), gemm_arguments p,
-                             float alpha, float beta) {
+FAT_CALLABLE(gemm_columns, (BUFFER(const float, packed), BUFFER(const storage_t, b), BUFFER(storage_t, c), BUFFER(const storage_t, d),
+                            PLAIN(gemm_arguments, p), PLAIN(float, alpha), PLAIN(float, beta))) {
   OPEN(const float, packed);
   OPEN(const storage_t, b);
   OPEN(storage_t, c);
@@ -46,7 +46,7 @@ FAT_KERNEL void gemm_columns(TENSOR(const float, packed), TENSOR(const storage_t
   b += batch * p.b_batch + n0 * p.b_column;
   c += batch * p.c_batch + n0 * p.c_column;
   d += batch * p.d_batch + n0 * p.d_column;
-  __local float block[COLUMNS * PITCH] __attribute__((aligned(64)));
+  LOCAL_ARRAY(float, block, COLUMNS * PITCH);
   float16 total[VECTORS * COLUMNS];
   for (int i = 0; i < VECTORS * COLUMNS; i++) total[i] = (float16)0;
   for (long start = 0; start < p.k; start += CHAIN) {

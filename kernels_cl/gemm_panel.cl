@@ -323,9 +323,10 @@ inline int take_part(__global int* taken, int parts) {
 // Work-items claim one tile after another: a core that others slow down leaves them to the rest, however the runtime deals out work-groups.
 // Grid: any number of them. panels: `parts` times PART elements. counters, zero before and after: the next tile, work-items that have ended,
 // then for each part whether somebody has it.
-FAT_KERNEL void gemm_panel(TENSOR(const storage_t, a), TENSOR(const storage_t, b), TENSOR(storage_t, c), TENSOR(const storage_t, d),
-                           TENSOR(T, carry), gemm_arguments p, panel_plan plan, T alpha, T beta, TENSOR(packed_t, panels), int parts, TENSOR(int, counters)) {
-  __local T lt[MR * L] __attribute__((aligned(64)));
+FAT_CALLABLE(gemm_panel, (BUFFER(const storage_t, a), BUFFER(const storage_t, b), BUFFER(storage_t, c), BUFFER(const storage_t, d), BUFFER(T, carry),
+                          PLAIN(gemm_arguments, p), PLAIN(panel_plan, plan), PLAIN(T, alpha), PLAIN(T, beta), BUFFER(packed_t, panels),
+                          PLAIN(int, parts), BUFFER(int, counters))) {
+  LOCAL_ARRAY(T, lt, MR * L);
   OPEN(const storage_t, a);
   OPEN(const storage_t, b);
   OPEN(storage_t, c);
@@ -348,11 +349,11 @@ FAT_KERNEL void gemm_panel(TENSOR(const storage_t, a), TENSOR(const storage_t, b
   if (atomic_inc(counters + 1) == get_num_groups(0) - 1) counters[0] = counters[1] = 0;
 }
 #else
-FAT_KERNEL void gemm_panel(TENSOR(const storage_t, a), TENSOR(const storage_t, b), TENSOR(storage_t, c), TENSOR(const storage_t, d),
-                           TENSOR(T, carry), gemm_arguments p, panel_plan plan, T alpha, T beta) {
-  __local packed_t la[MC / MR * A_PANEL(DEPTH(KC))] __attribute__((aligned(64)));
-  __local packed_t lb[NC / NR * B_PANEL(DEPTH(KC))] __attribute__((aligned(64)));
-  __local T lt[MR * L] __attribute__((aligned(64)));
+FAT_CALLABLE(gemm_panel, (BUFFER(const storage_t, a), BUFFER(const storage_t, b), BUFFER(storage_t, c), BUFFER(const storage_t, d), BUFFER(T, carry),
+                          PLAIN(gemm_arguments, p), PLAIN(panel_plan, plan), PLAIN(T, alpha), PLAIN(T, beta))) {
+  LOCAL_ARRAY(packed_t, la, MC / MR * A_PANEL(DEPTH(KC)));
+  LOCAL_ARRAY(packed_t, lb, NC / NR * B_PANEL(DEPTH(KC)));
+  LOCAL_ARRAY(T, lt, MR * L);
   const long batch = get_group_id(2), m0 = (long)get_group_id(0) * plan.mc, n0 = (long)get_group_id(1) * plan.nc;
   OPEN(const storage_t, a);
   OPEN(const storage_t, b);

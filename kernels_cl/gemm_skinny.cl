@@ -239,13 +239,13 @@ FAT_CALLABLE(gemm_dot, (ARGUMENTS)) {
 
 // `rows` rows of sums, `pitch` apart, by TILE_VECTORS vectors: += factors (MAX_SMALL for every step) times `steps` rows of b. first: sums begin at 0.
 // 16 registers take 6 rows, which keep the multiply-adds busy where 4 do not quite.
-inline __attribute__((always_inline)) void add_rows(const int rows, SCRATCH const T* factors, __global const storage_t* b, long b_row, int steps,
-                                                    SCRATCH T* sums, int pitch, int first) {
+inline __attribute__((always_inline)) void add_rows(const int rows, __local const T* factors, __global const storage_t* b, long b_row, int steps,
+                                                    __local T* sums, int pitch, int first) {
   V sum[6][TILE_VECTORS];
 #pragma unroll
   for (int i = 0; i < rows; i++)
 #pragma unroll
-    for (int j = 0; j < TILE_VECTORS; j++) sum[i][j] = first ? (V)0 : *(SCRATCH V*)(sums + i * pitch + j * L);
+    for (int j = 0; j < TILE_VECTORS; j++) sum[i][j] = first ? (V)0 : *(__local V*)(sums + i * pitch + j * L);
   for (int k = 0; k < steps; k++) {
     V w[TILE_VECTORS];
 #pragma unroll
@@ -260,14 +260,14 @@ inline __attribute__((always_inline)) void add_rows(const int rows, SCRATCH cons
 #pragma unroll
   for (int i = 0; i < rows; i++)
 #pragma unroll
-    for (int j = 0; j < TILE_VECTORS; j++) *(SCRATCH V*)(sums + i * pitch + j * L) = sum[i][j];
+    for (int j = 0; j < TILE_VECTORS; j++) *(__local V*)(sums + i * pitch + j * L) = sum[i][j];
 }
 
 #if HOLDS(0)
 FAT_CALLABLE(gemm_rows, (ARGUMENTS)) {
   OPEN_ALL;
-  SCRATCH T tile[ROWS_TILE] __attribute__((aligned(64)));
-  SCRATCH T factors[BLOCK_K * MAX_SMALL];
+  LOCAL_ARRAY(T, tile, ROWS_TILE);
+  LOCAL_ARRAY(T, factors, BLOCK_K * MAX_SMALL);
   const long n0 = (long)get_group_id(0) * plan.columns;
   const int columns = min((long)plan.columns, p.n - n0), m = p.m, pitch = plan.columns;
   const long start = get_group_id(1) * plan.slice, end = min(start + plan.slice, p.k);
@@ -287,7 +287,7 @@ FAT_CALLABLE(gemm_rows, (ARGUMENTS)) {
     for (int x = 0; x < columns; x += TILE_VECTORS * L) {
       const int padded = (m + 3) / 4 * 4;
       for (int q = 0; q < padded;) {
-        SCRATCH T *sums = tile + q * pitch + x, *row_factors = factors + q;
+        __local T *sums = tile + q * pitch + x, *row_factors = factors + q;
         if (NARROW_REGISTERS && (padded - q >= 12 || padded - q == 6)) {
           add_rows(6, row_factors, b + k0 * p.b_row + x, p.b_row, steps, sums, pitch, k0 == start);
           q += 6;
@@ -301,9 +301,9 @@ FAT_CALLABLE(gemm_rows, (ARGUMENTS)) {
   } while (k0 < end);
   for (int q = 0; q < m; q++)
     for (int x = 0; x < columns; x += L) {
-      SCRATCH const T* sums = tile + q * pitch + x;
+      __local const T* sums = tile + q * pitch + x;
       if (x + L <= columns && (plan.slices > 1 || p.c_column == 1)) {
-        V v = *(SCRATCH const V*)sums;
+        V v = *(__local const V*)sums;
         if (plan.slices > 1) {
           CAT(vstore, L)(v, 0, partial + q * p.n + x);
           continue;
@@ -324,7 +324,7 @@ FAT_CALLABLE(gemm_rows, (ARGUMENTS)) {
 #if HOLDS(1)
 FAT_CALLABLE(gemm_outer, (ARGUMENTS)) {
   OPEN_ALL;
-  SCRATCH T factors[MAX_SMALL * OUTER_ROWS];
+  LOCAL_ARRAY(T, factors, MAX_SMALL * OUTER_ROWS);
   const long m0 = (long)get_group_id(0) * OUTER_ROWS, n0 = (long)get_group_id(1) * plan.columns;
   const int rows = min((long)OUTER_ROWS, p.m - m0), columns = min((long)plan.columns, p.n - n0), steps = p.k;
   a += m0 * p.a_row;

@@ -5,8 +5,9 @@
 #include "common/recurrent.clh"
 
 // gates holds the products with the input, biases included, and receives the activated gates. Grid: ceil(rows / ROWS).
-FAT_KERNEL void lstm_sequence(TENSOR(const float, packed), TENSOR(const float, h0), TENSOR(const float, c0), TENSOR(float, gates), TENSOR(float, output),
-                              TENSOR(float, cells), int steps, int rows, int hidden, int reverse) {
+FAT_CALLABLE(lstm_sequence, (BUFFER(const float, packed), BUFFER(const float, h0), BUFFER(const float, c0), BUFFER(float, gates),
+                             BUFFER(float, output), BUFFER(float, cells), PLAIN(int, steps), PLAIN(int, rows), PLAIN(int, hidden),
+                             PLAIN(int, reverse))) {
   OPEN(const float, packed); OPEN(const float, h0); OPEN(const float, c0); OPEN(float, gates); OPEN(float, output); OPEN(float, cells);
   const int row0 = get_group_id(0) * ROWS, count = MIN_OF(ROWS, rows - row0);
   const long state = (long)rows * hidden;
@@ -41,10 +42,12 @@ FAT_KERNEL void lstm_sequence(TENSOR(const float, packed), TENSOR(const float, h
 
 // Gradients of the output and of the last states (absent: flag 0) to those of the gates before activation and of the first states.
 // memory: 2 ROWS rows of round_up(hidden, 64) floats.
-FAT_KERNEL void lstm_sequence_backward(TENSOR(const float, packed), TENSOR(const float, gates), TENSOR(const float, cells), TENSOR(const float, c0),
-                                       TENSOR(const float, grad_output), TENSOR(const float, grad_hn), TENSOR(const float, grad_cn), TENSOR(float, grad_gates),
-                                       TENSOR(float, grad_h0), TENSOR(float, grad_c0), int steps, int rows, int hidden, int reverse, int has_output,
-                                       int has_hn, int has_cn, __local float* memory) {
+FAT_CALLABLE(lstm_sequence_backward, (BUFFER(const float, packed), BUFFER(const float, gates), BUFFER(const float, cells), BUFFER(const float, c0),
+                                      BUFFER(const float, grad_output), BUFFER(const float, grad_hn), BUFFER(const float, grad_cn),
+                                      BUFFER(float, grad_gates), BUFFER(float, grad_h0), BUFFER(float, grad_c0), PLAIN(int, steps), PLAIN(int, rows),
+                                      PLAIN(int, hidden), PLAIN(int, reverse), PLAIN(int, has_output), PLAIN(int, has_hn), PLAIN(int, has_cn),
+                                      LOCAL(float, memory))) {
+  OPEN_LOCAL(float, memory);
   OPEN(const float, packed); OPEN(const float, gates); OPEN(const float, cells); OPEN(const float, c0); OPEN(const float, grad_output);
   OPEN(const float, grad_hn); OPEN(const float, grad_cn); OPEN(float, grad_gates); OPEN(float, grad_h0); OPEN(float, grad_c0);
   const int row0 = get_group_id(0) * ROWS, count = MIN_OF(ROWS, rows - row0), width = (hidden + 63) / 64 * 64;

@@ -7,8 +7,9 @@
 
 // gates holds the products with the input and the biases that are simply added, and receives the activated gates. bias [hidden]: n's recurrent
 // one (absent: flag 0). Grid: ceil(rows / ROWS).
-FAT_KERNEL void gru_sequence(TENSOR(const float, packed), TENSOR(const float, h0), TENSOR(const float, bias), TENSOR(float, gates),
-                             TENSOR(float, recurrent), TENSOR(float, output), int steps, int rows, int hidden, int reverse, int biased) {
+FAT_CALLABLE(gru_sequence, (BUFFER(const float, packed), BUFFER(const float, h0), BUFFER(const float, bias), BUFFER(float, gates),
+                            BUFFER(float, recurrent), BUFFER(float, output), PLAIN(int, steps), PLAIN(int, rows), PLAIN(int, hidden),
+                            PLAIN(int, reverse), PLAIN(int, biased))) {
   OPEN(const float, packed); OPEN(const float, h0); OPEN(const float, bias); OPEN(float, gates); OPEN(float, recurrent); OPEN(float, output);
   const int row0 = get_group_id(0) * ROWS, count = MIN_OF(ROWS, rows - row0);
   const long state = (long)rows * hidden;
@@ -44,10 +45,12 @@ FAT_KERNEL void gru_sequence(TENSOR(const float, packed), TENSOR(const float, h0
 
 // Gradients of the output and of the last state (absent: flag 0) to those of the gates' two sums, of which only n's differ, and of the first
 // state. memory: ROWS rows of round_up(hidden, 64) floats.
-FAT_KERNEL void gru_sequence_backward(TENSOR(const float, packed), TENSOR(const float, gates), TENSOR(const float, recurrent),
-                                      TENSOR(const float, output), TENSOR(const float, h0), TENSOR(const float, grad_output), TENSOR(const float, grad_hn),
-                                      TENSOR(float, grad_gates), TENSOR(float, grad_recurrent), TENSOR(float, grad_h0), int steps, int rows, int hidden,
-                                      int reverse, int has_output, int has_hn, __local float* memory) {
+FAT_CALLABLE(gru_sequence_backward, (BUFFER(const float, packed), BUFFER(const float, gates), BUFFER(const float, recurrent),
+                                     BUFFER(const float, output), BUFFER(const float, h0), BUFFER(const float, grad_output),
+                                     BUFFER(const float, grad_hn), BUFFER(float, grad_gates), BUFFER(float, grad_recurrent), BUFFER(float, grad_h0),
+                                     PLAIN(int, steps), PLAIN(int, rows), PLAIN(int, hidden), PLAIN(int, reverse), PLAIN(int, has_output),
+                                     PLAIN(int, has_hn), LOCAL(float, memory))) {
+  OPEN_LOCAL(float, memory);
   OPEN(const float, packed); OPEN(const float, gates); OPEN(const float, recurrent); OPEN(const float, output); OPEN(const float, h0);
   OPEN(const float, grad_output); OPEN(const float, grad_hn); OPEN(float, grad_gates); OPEN(float, grad_recurrent); OPEN(float, grad_h0);
   const int row0 = get_group_id(0) * ROWS, count = MIN_OF(ROWS, rows - row0), width = (hidden + 63) / 64 * 64;

@@ -5,7 +5,8 @@
 #define EACH(total, i) \
   for (long i = (total)*get_group_id(0) / get_num_groups(0), end_ = (total) * (get_group_id(0) + 1) / get_num_groups(0); i < end_; ++i)
 
-FAT_KERNEL void planes_forward(TENSOR(const X, x), TENSOR(X, y), TABLE_ARGUMENTS, UpsampleShape s, __local acc* line) {
+FAT_CALLABLE(planes_forward, (BUFFER(const X, x), BUFFER(X, y), TABLE_ARGUMENTS, PLAIN(UpsampleShape, s), LOCAL(acc, line))) {
+  OPEN_LOCAL(acc, line);
   OPEN_RESTRICT(const X, x);
   OPEN_RESTRICT(X, y);
   OPEN_TABLES;
@@ -46,7 +47,8 @@ FAT_KERNEL void planes_forward(TENSOR(const X, x), TENSOR(X, y), TABLE_ARGUMENTS
 }
 
 // A task owns whole planes of dx (float32 and float64: sums are kept there).
-FAT_KERNEL void planes_backward(TENSOR(const X, g), TENSOR(X, dx), TABLE_ARGUMENTS, UpsampleShape s, __local acc* line) {
+FAT_CALLABLE(planes_backward, (BUFFER(const X, g), BUFFER(X, dx), TABLE_ARGUMENTS, PLAIN(UpsampleShape, s), LOCAL(acc, line))) {
+  OPEN_LOCAL(acc, line);
   OPEN_RESTRICT(const X, g);
   OPEN_RESTRICT(X, dx);
   OPEN_TABLES;
@@ -89,7 +91,7 @@ static inline void store_lanes(__global X* y, long at, accv v, long channels) {
   const int pw = (at) % (extent)[2], ph = (at) / (extent)[2] % (extent)[1], pd = (at) / (extent)[2] / (extent)[1];
 #define EACH_BLOCK(c) for (long c0_ = 0, c = 0; c = MAX_OF(0, MIN_OF(c0_, s.channels - LANES)), c0_ < s.channels; c0_ += LANES)
 
-FAT_KERNEL void channels_forward(TENSOR(const X, x), TENSOR(X, y), TABLE_ARGUMENTS, UpsampleShape s) {
+FAT_CALLABLE(channels_forward, (BUFFER(const X, x), BUFFER(X, y), TABLE_ARGUMENTS, PLAIN(UpsampleShape, s))) {
   OPEN_RESTRICT(const X, x);
   OPEN_RESTRICT(X, y);
   OPEN_TABLES;
@@ -110,7 +112,7 @@ FAT_KERNEL void channels_forward(TENSOR(const X, x), TENSOR(X, y), TABLE_ARGUMEN
   }
 }
 
-FAT_KERNEL void channels_backward(TENSOR(const X, g), TENSOR(X, dx), TABLE_ARGUMENTS, UpsampleShape s) {
+FAT_CALLABLE(channels_backward, (BUFFER(const X, g), BUFFER(X, dx), TABLE_ARGUMENTS, PLAIN(UpsampleShape, s))) {
   OPEN_RESTRICT(const X, g);
   OPEN_RESTRICT(X, dx);
   OPEN_TABLES;

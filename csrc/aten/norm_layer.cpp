@@ -2,6 +2,8 @@
 #include "aten/dense_output.h"
 #include "ops/norm/layer_norm.h"
 
+#include <algorithm>
+
 namespace ocl::aten {
 namespace {
 

@@ -14,6 +14,8 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/sort.h>
 
+#include <algorithm>
+
 namespace ocl::aten {
 
 namespace {

@@ -202,7 +202,7 @@ size_t CachingAllocator::free(void* address) noexcept {
   }
   try {
     Deferred deferred{block, {}};
-    for (Queue* queue : block->other_queues) deferred.events.push_back(queue->mark());
+    for (Queue* queue : block->other_queues) deferred.events.push_back(queue->record());
     block->other_queues.clear();
     deferred_.push_back(std::move(deferred));
   } catch (const std::exception& error) {

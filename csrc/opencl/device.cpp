@@ -169,8 +169,7 @@ struct DriverVariables {
 
 HostDriver host_driver(const DriverVariables& variables, const std::string& platform, cl_device_id id, bool gpu) {
   if (variables.without_threads(platform, device_string(id, CL_DEVICE_NAME))) return HostDriver::basic;
-  // Only where the user asks for it: docs/architecture.md.
-  const bool local_thread = !gpu && environment::get("TORCH_OCL_HOST_THREADS") && host_threads_wanted() && (" " + device_string(id, CL_DEVICE_EXTENSIONS) + " ").find(" cl_intel_exec_by_local_thread ") != std::string::npos;
+  const bool local_thread = !gpu && host_threads_wanted() && (" " + device_string(id, CL_DEVICE_EXTENSIONS) + " ").find(" cl_intel_exec_by_local_thread ") != std::string::npos;
   return local_thread ? HostDriver::local_thread : HostDriver::none;
 }
 
@@ -311,17 +310,15 @@ Device::Device(int index, cl_platform_id platform, cl_device_id id, HostDriver h
   if (host_driver != HostDriver::none) {
     host_launch_ = std::make_unique<HostLaunch>(host_driver, context_, id_);
     capabilities_.compute_units = HostThreads::instance().members();
-  } else if (capabilities_.is_cpu && HostThreads::wanted() > 0 && capabilities_.has_extension("cl_intel_exec_by_local_thread")) {
-    short_launch_ = std::make_unique<HostLaunch>(HostDriver::local_thread, context_, id_);
   }
   style_ = capabilities_.is_cpu ? KernelStyle::fat : KernelStyle::simt;
   if (auto forced = environment::get("TORCH_OCL_KERNEL_STYLE")) style_ = *forced == "simt" ? KernelStyle::simt : KernelStyle::fat;
   std::optional<kernel_function::Test> functions;
-  if (const HostLaunch* host = host_launch_ ? host_launch_.get() : short_launch_.get(); host && fat()) functions.emplace(*this, host->driver());
+  if (host_launch_ && fat()) functions.emplace(*this, host_launch_->driver());
   // Another process has tested the memory, and waits for the answer about functions.
   const bool only_functions = environment::get("TORCH_OCL_CALL_KERNELS") == "only";
   capabilities_.unified_memory = environment::flag("TORCH_OCL_UNIFIED_MEMORY", true) && (only_functions || shares_memory(*this, false));
-  takes_addresses_ = (host_launch_ || short_launch_) && capabilities_.unified_memory && (only_functions || shares_memory(*this, true));
+  takes_addresses_ = host_launch_ && capabilities_.unified_memory && (only_functions || shares_memory(*this, true));
   calls_kernels_ = takes_addresses_ && functions;
   calls_kernels_ = calls_kernels_ && functions->passed(*this);
   // Buffers that are the host's pages have all of its memory. PoCL reports the first NUMA node's, of which a virtual machine may have plugged in

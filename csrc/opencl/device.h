@@ -39,11 +39,7 @@ class Device {
   // (host_backlog.h). Null for all others.
   HostLaunch* host_launch() const { return host_launch_.get(); }
 
-  // For other devices that also have queues which execute a command on the thread that enqueues it (cl_intel_exec_by_local_thread): short
-  // launches run on the team, when nothing is pending on the driver's own threads (Queue::hold_for_host). Null for all others.
-  HostLaunch* short_launch() const { return short_launch_.get(); }
-
-  // Kernels of devices with host_launch() or short_launch() are given the addresses of segments instead of their cl_mem (start-up self-test): a
+  // Kernels of devices with host_launch() are given the addresses of segments instead of their cl_mem (start-up self-test): a
   // driver shared by several threads keeps a record of who uses a cl_mem, under locks.
   bool takes_addresses() const { return takes_addresses_; }
 
@@ -74,7 +70,7 @@ class Device {
   Capabilities capabilities_;
   KernelStyle style_ = KernelStyle::fat;
   bool takes_addresses_ = false, calls_kernels_ = false;
-  std::unique_ptr<HostLaunch> host_launch_, short_launch_;
+  std::unique_ptr<HostLaunch> host_launch_;
   std::unique_ptr<CachingAllocator> allocator_;
   Queue* default_queue_ = nullptr;
   std::mutex queues_mutex_;

@@ -76,8 +76,15 @@ struct HostLaunch::Launch {
 // which depends on the size of a piece.
 static std::array<size_t, 3> chosen_local(const Range& global) { return {std::gcd(global.size[0], size_t{64}), 1, 1}; }
 
+// What kernels may ask for, and room for the beginnings of arrays.
+static size_t local_memory(cl_device_id device) {
+  cl_ulong bytes = 0;
+  check(clGetDeviceInfo(device, CL_DEVICE_LOCAL_MEM_SIZE, sizeof bytes, &bytes, nullptr), "clGetDeviceInfo");
+  return bytes + (4 << 10);
+}
+
 HostLaunch::HostLaunch(HostDriver driver, cl_context context, cl_device_id device)
-    : driver_(driver), context_(context), device_(device), team_(HostThreads::instance()), queues_(new std::atomic<cl_command_queue>[team_.members() + 1]()) {}
+    : driver_(driver), context_(context), device_(device), team_(HostThreads::instance()), memory_bytes_(local_memory(device)), queues_(new std::atomic<cl_command_queue>[team_.members() + 1]()) {}
 
 cl_command_queue HostLaunch::queue_of(unsigned member) {
   cl_command_queue queue = queues_[member].load(std::memory_order_acquire);
@@ -107,11 +114,8 @@ void HostLaunch::issue(Queue& queue, const Arguments& arguments, const Range& gl
   const Launch launch = launch_of(kernel, global, local);
   queue.host_command(
       {Command::Kind::kernel, kernel.name().c_str()}, "clEnqueueNDRangeKernel", kernel.group_time() * static_cast<float>(launch.grid.units()),
-      [this, &queue, &kernel, launch, groups = group_count(global, local), bytes = arguments.bytes()](const void* data) -> cl_int {
-        const uint64_t begin = host_time();
-        const cl_int code = set_and_run(queue, kernel, data, bytes, launch, kernel.group_time());
-        kernel.short_times().took(groups, static_cast<float>(host_time() - begin));
-        return code;
+      [this, &queue, &kernel, launch, bytes = arguments.bytes()](const void* data) -> cl_int {
+        return set_and_run(queue, kernel, data, bytes, launch, kernel.group_time());
       },
       arguments.data(), arguments.bytes(), joint);
 }
@@ -143,14 +147,17 @@ cl_int HostLaunch::call(KernelFunction function, const void* data, size_t bytes,
     KernelFunction function;
     const void* arguments;
     const HostGrid* grid;
-  } context{function, arguments.pack(data, bytes), &launch.grid};
+    size_t memory;
+  } context{function, arguments.pack(data, bytes), &launch.grid, memory_bytes_};
   return team_.run(
       static_cast<uint32_t>(launch.grid.units()), group_time,
       [](void* pointer, unsigned, uint32_t begin, uint32_t end) -> int32_t {
-        const auto& [function, arguments, grid] = *static_cast<Context*>(pointer);
+        const auto& [function, arguments, grid, memory_bytes] = *static_cast<Context*>(pointer);
+        KernelBox part;
+        part.memory = kernel_function::thread_memory(memory_bytes);
+        if (!part.memory) return CL_OUT_OF_HOST_MEMORY;
         return grid->each_box(begin, end, [&](const HostGrid::Box& box) {
           const auto& groups = grid->groups();
-          KernelBox part;
           for (unsigned d = 0; d < 3; ++d) part.begin[d] = box.begin[d], part.end[d] = box.begin[d] + box.count[d], part.count[d] = groups[d];
           function(nullptr, arguments, &part);
           return CL_SUCCESS;

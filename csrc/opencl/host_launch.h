@@ -55,6 +55,7 @@ class HostLaunch {
   cl_context context_;
   cl_device_id device_;
   HostThreads& team_;
+  size_t memory_bytes_;  // of kernels that are called, for each thread
   std::unique_ptr<std::atomic<cl_command_queue>[]> queues_;  // one per member and for callers without the team, made at first use
   std::atomic<float> copy_time_{0}, fill_time_{0};           // of a block, in nanoseconds
 };

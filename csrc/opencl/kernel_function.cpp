@@ -20,8 +20,8 @@ namespace {
 // Lists of parameters are (type, name), (type, name), ... EACH_PARAMETER(M, list) is M(type, name) M(type, name) ..., commas between them.
 // Variadic macros are no OpenCL C; these two compilers have them.
 constexpr const char* lists = R"(
-#define LIST_COUNT(...) LIST_COUNT_(__VA_ARGS__, 40, 39, 38, 37, 36, 35, 34, 33, 32, 31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
-#define LIST_COUNT_(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17, a18, a19, a20, a21, a22, a23, a24, a25, a26, a27, a28, a29, a30, a31, a32, a33, a34, a35, a36, a37, a38, a39, a40, n, ...) n
+#define LIST_COUNT(...) LIST_COUNT_(__VA_ARGS__, 64, 63, 62, 61, 60, 59, 58, 57, 56, 55, 54, 53, 52, 51, 50, 49, 48, 47, 46, 45, 44, 43, 42, 41, 40, 39, 38, 37, 36, 35, 34, 33, 32, 31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
+#define LIST_COUNT_(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17, a18, a19, a20, a21, a22, a23, a24, a25, a26, a27, a28, a29, a30, a31, a32, a33, a34, a35, a36, a37, a38, a39, a40, a41, a42, a43, a44, a45, a46, a47, a48, a49, a50, a51, a52, a53, a54, a55, a56, a57, a58, a59, a60, a61, a62, a63, a64, n, ...) n
 #define LIST_JOIN_(a, b) a##b
 #define LIST_JOIN(a, b) LIST_JOIN_(a, b)
 #define EACH_PARAMETER(M, S, ...) LIST_JOIN(LIST_, LIST_COUNT(__VA_ARGS__))(M, S, __VA_ARGS__)
@@ -30,7 +30,7 @@ constexpr const char* lists = R"(
 
 std::string numbered_lists() {
   std::string text = lists;
-  for (int n = 2; n <= 40; ++n)
+  for (int n = 2; n <= 64; ++n)
     text += "#define LIST_" + std::to_string(n) + "(M, S, a, ...) M a S() LIST_" + std::to_string(n - 1) + "(M, S, __VA_ARGS__)\n";
   return text;
 }
@@ -38,7 +38,7 @@ std::string numbered_lists() {
 // A callable kernel's code is a function of a group, NAME_group, in which get_group_id and the like mean what `host_group` says: it hides a
 // constant of that name which stands for the launch of a kernel. NAME_box calls it for the groups of a box.
 constexpr const char* functions = R"(
-typedef struct { size_t at[3], count[3]; } HostGroup;
+typedef struct { size_t at[3], count[3], memory; } HostGroup;
 __constant int host_group = 0;
 size_t __attribute__((overloadable, always_inline)) host_at(int launch, uint d) { return host_group_id(d); }
 size_t __attribute__((overloadable, always_inline)) host_at(HostGroup group, uint d) { return group.at[d]; }
@@ -67,23 +67,30 @@ size_t __attribute__((overloadable, always_inline)) host_items(HostGroup group, 
 #define HOST_LIST(...) __VA_ARGS__
 #define CALLABLE_BUFFER(T, x) (__global T*, x##_buffer), (ulong, x##_offset)
 #define CALLABLE_PLAIN(T, x) (T, x)
-typedef struct { ulong begin[3], end[3], count[3]; } HostBox;
+#define CALLABLE_LOCAL(T, x) (ulong, x##_bytes)
+size_t __attribute__((always_inline)) host_take(HostGroup* group, size_t bytes) {
+  const size_t begin = group->memory;
+  group->memory = begin + (bytes + 63) / 64 * 64;
+  return begin;
+}
+#define CALLABLE_MEMORY(T, bytes) ((__local T*)host_take(&host_group, bytes))
+typedef struct { ulong begin[3], end[3], count[3], memory; } HostBox;
 #define HOST_FUNCTION(attributes, name, parameters, list)                                                              \
   attributes void name##_box(parameters ulong arguments, ulong box_address) {                                          \
     __private char* next = (__private char*)arguments;                                                                 \
     __private const HostBox* box = (__private const HostBox*)box_address;                                              \
     HOST_VALUES(list)                                                                                                  \
-    HostGroup group = {{0, 0, 0}, {box->count[0], box->count[1], box->count[2]}};                                      \
+    HostGroup group = {{0, 0, 0}, {box->count[0], box->count[1], box->count[2]}, box->memory};                                      \
     for (group.at[2] = box->begin[2]; group.at[2] < box->end[2]; group.at[2]++)                                        \
       for (group.at[1] = box->begin[1]; group.at[1] < box->end[1]; group.at[1]++)                                      \
         for (group.at[0] = box->begin[0]; group.at[0] < box->end[0]; group.at[0]++) name##_group(group, HOST_NAMES(list)); \
   }
 )";
 
-// PoCL makes one function of a kernel and all that it calls, where the rest of a program is left out: the call that never happens keeps the function
-// with it. No driver enqueues the kernel itself, so it does not exist.
+// No driver enqueues the kernel itself, so it does not exist. PoCL makes one function of a kernel and all that it calls, where the rest of a program is
+// left out: the call that never happens keeps the function with it.
 constexpr const char* by_instruction = R"(
-#define HOST_GROUP_FUNCTION(name, list) static inline void name##_group(const HostGroup host_group, HOST_PARAMETERS(list))
+#define HOST_GROUP_FUNCTION(name, list) static inline void name##_group(HostGroup host_group, HOST_PARAMETERS(list))
 #define CALLABLE_KERNEL(name, list)                                                                        \
   HOST_GROUP_FUNCTION(name, list);                                                                         \
   HOST_FUNCTION(__attribute__((noinline, used)), name, ulong unused HOST_COMMA(), list)                    \
@@ -97,14 +104,9 @@ constexpr const char* by_instruction = R"(
 )";
 
 constexpr const char* by_block = R"(
-#define HOST_GROUP_FUNCTION(name, list) static __attribute__((noinline)) void name##_group(const HostGroup host_group, HOST_PARAMETERS(list))
+#define HOST_GROUP_FUNCTION(name, list) static inline void name##_group(HostGroup host_group, HOST_PARAMETERS(list))
 #define CALLABLE_KERNEL(name, list)                                                                        \
   HOST_GROUP_FUNCTION(name, list);                                                                         \
-  __kernel __attribute__((reqd_work_group_size(1, 1, 1), intel_vec_len_hint(1))) void name(HOST_PARAMETERS(list)) { \
-    const HostGroup group = {{host_group_id(0), host_group_id(1), host_group_id(2)},                       \
-                             {host_num_groups(0), host_num_groups(1), host_num_groups(2)}};                \
-    name##_group(group, HOST_NAMES(list));                                                                 \
-  }                                                                                                        \
   HOST_FUNCTION(static inline, name, , list)                                                               \
   __kernel __attribute__((reqd_work_group_size(1, 1, 1), intel_vec_len_hint(1))) void name##_address(__global ulong* out) { \
     void (^block)(ulong, ulong) = ^(ulong arguments, ulong box) { name##_box(arguments, box); };           \
@@ -145,11 +147,12 @@ bool works_here(Device& device) {
     arguments.add(n);
     arguments.add(Pair{3, {0, 0, 0, 0, 0, 0, 0.5f}});
     arguments.add(0.25f);
+    arguments.add(LocalMemory{sizeof(float) * 16});
     PackedArguments packed;
     Call call{function, packed.pack(arguments.data(), arguments.bytes())};
     const auto body = [](void* pointer) {
       const Call& c = *static_cast<Call*>(pointer);
-      const KernelBox whole{{0, 0, 0}, {6, 5, 4}, {6, 5, 4}};
+      const KernelBox whole{{0, 0, 0}, {6, 5, 4}, {6, 5, 4}, thread_memory(1 << 16)};
       c.function(nullptr, c.arguments, &whole);
     };
     if (!function || !call.arguments || !platform::survives(body, &call)) return false;
@@ -203,6 +206,30 @@ bool Test::passed(Device& device) {
     elsewhere_.reset();
   }
   return here_ && works_here(device);
+}
+
+namespace {
+
+struct ThreadMemory {
+  void* pages = nullptr;
+  size_t bytes = 0;
+  ~ThreadMemory() { release(); }
+  void release() {
+    if (pages) platform::unmap(pages, bytes);
+    pages = nullptr, bytes = 0;
+  }
+};
+
+}  // namespace
+
+void* thread_memory(size_t bytes) {
+  thread_local ThreadMemory memory;
+  if (memory.bytes < bytes) [[unlikely]] {
+    memory.release();
+    memory.pages = platform::map_pages(bytes);
+    memory.bytes = memory.pages ? bytes : 0;
+  }
+  return memory.pages;
 }
 
 KernelFunction find(Kernel& kernel, cl_command_queue queue) {

@@ -21,9 +21,10 @@ class CompilerProcess;
 class Device;
 class Kernel;
 
-// The groups [begin, end) of a launch of `count` groups; in every dimension.
+// The groups [begin, end) of a launch of `count` groups; in every dimension. `memory` stands for __local memory (thread_memory).
 struct KernelBox {
   uint64_t begin[3], end[3], count[3];
+  void* memory;
 };
 // `arguments`: values one behind the other, each at the next multiple of argument_slot bytes, pointers as a buffer's address and an offset.
 using KernelFunction = void (*)(const void* unused, const void* arguments, const KernelBox* box);
@@ -61,6 +62,9 @@ class PackedArguments {
   alignas(64) char fixed_[2048];
   std::vector<std::max_align_t> more_;
 };
+
+// At least so many bytes, at a page's beginning, that kernels may use which the calling thread runs; it has them until it ends. nullptr on failure.
+void* thread_memory(size_t bytes);
 
 // The function of a kernel, which stays loaded, by running NAME_address on this queue; null when the kernel has none. Errors: BuildError, ocl::Error.
 KernelFunction find(Kernel& kernel, cl_command_queue queue);

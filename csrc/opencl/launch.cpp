@@ -64,7 +64,7 @@ void Arguments::add_memory(const void* address) {
   if (location.buffer && kernel_.device().takes_addresses())
     add_address(static_cast<const char*>(address) - location.offset);
   else
-    add(location.buffer ? Kind::buffer : Kind::size, location.buffer ? &location.buffer : nullptr, sizeof(cl_mem));
+    add(location.buffer ? Kind::buffer : Kind::nothing, location.buffer ? &location.buffer : nullptr, sizeof(cl_mem));
   add(static_cast<cl_ulong>(location.offset));
 }
 
@@ -77,7 +77,7 @@ cl_int Arguments::set(Kernel& kernel, const void* data, size_t bytes, unsigned& 
     Head head;
     std::memcpy(&head, record + at, sizeof head);
     const char* value = record + at + sizeof head;
-    length = sizeof head + (head.kind == Kind::size ? 0 : head.bytes);
+    length = sizeof head + (head.kind >= Kind::nothing ? 0 : head.bytes);
     // The handle of another buffer may be that of one which is no more.
     if (head.kind != Kind::buffer && std::memcmp(last.data() + at, record + at, length) == 0) continue;
     cl_int code;
@@ -86,7 +86,7 @@ cl_int Arguments::set(Kernel& kernel, const void* data, size_t bytes, unsigned& 
       std::memcpy(&address, value, sizeof address);
       code = clSetKernelArgSVMPointer(kernel.handle(), index, address);
     } else {
-      code = clSetKernelArg(kernel.handle(), index, head.bytes, head.kind == Kind::size ? nullptr : value);
+      code = clSetKernelArg(kernel.handle(), index, head.bytes, head.kind >= Kind::nothing ? nullptr : value);
     }
     if (code != CL_SUCCESS) [[unlikely]] {
       last.clear();
@@ -104,34 +104,17 @@ size_t Arguments::pack(const void* data, size_t bytes, void* to, size_t room) {
     Head head;
     std::memcpy(&head, record + at, sizeof head);
     at += sizeof head;
-    const size_t slot = (head.bytes + kernel_function::argument_slot - 1) / kernel_function::argument_slot * kernel_function::argument_slot;
-    char* value = static_cast<char*>(to) + used;
-    used += slot;
-    if (head.kind == Kind::size) {  // of memory: none
-      if (used <= room) std::memset(value, 0, head.bytes);
-      continue;
-    }
-    if (used <= room) std::memcpy(value, record + at, head.bytes);
-    at += head.bytes;
+    const uint64_t local_bytes = head.kind == Kind::local ? head.bytes : 0;
+    const void* from = head.kind >= Kind::nothing ? static_cast<const void*>(&local_bytes) : record + at;
+    const size_t length = head.kind >= Kind::nothing ? sizeof local_bytes : head.bytes;
+    if (used + length <= room) std::memcpy(static_cast<char*>(to) + used, from, length);
+    used += (length + kernel_function::argument_slot - 1) / kernel_function::argument_slot * kernel_function::argument_slot;
+    if (head.kind < Kind::nothing) at += length;
   }
   return used;
 }
 
 std::string argument_text(const Kernel& kernel, unsigned index) { return "clSetKernelArg(" + kernel.name() + ", " + std::to_string(index) + ")"; }
-
-size_t group_count(const Range& global, const Range& local) {
-  size_t groups = 1;
-  for (unsigned d = 0; d < global.dimensions; ++d) groups *= global.size[d] / std::max<size_t>(1, local.dimensions ? local.size[d] : 64);
-  return std::max<size_t>(1, groups);
-}
-
-// The lock under which this launch is issued to the team's threads; empty: it goes to the driver's.
-static std::unique_lock<std::mutex> hold_for_short(Queue& queue, Kernel& kernel, size_t groups) {
-  if (!queue.device().short_launch()) return {};
-  std::unique_lock ordered = queue.hold_for_host();
-  if (ordered && !kernel.short_times().expects(groups)) return {};
-  return ordered;
-}
 
 void enqueue(Queue& queue, const Arguments& arguments, const Range& global, const Range& local, const HostBacklog::Joint& joint) {
   static const bool synchronous = environment::flag("TORCH_OCL_SYNC");
@@ -139,8 +122,6 @@ void enqueue(Queue& queue, const Arguments& arguments, const Range& global, cons
   Kernel& kernel = arguments.kernel();
   if (HostLaunch* host = queue.device().host_launch()) {
     host->issue(queue, arguments, global, local, joint);
-  } else if (const auto ordered = hold_for_short(queue, kernel, group_count(global, local))) {
-    queue.device().short_launch()->issue(queue, arguments, global, local, joint);
   } else {
     queue.command({Command::Kind::kernel, kernel.name().c_str()}, "clEnqueueNDRangeKernel", [&](cl_event* event) {
       std::lock_guard lock(kernel.mutex());

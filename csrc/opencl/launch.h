@@ -20,9 +20,6 @@ struct Range {
   constexpr Range(size_t x, size_t y, size_t z) : size{x, y, z}, dimensions(3) {}
 };
 
-// Work-groups of a launch; about as many where the driver chooses the group.
-size_t group_count(const Range& global, const Range& local);
-
 // __local memory of this many bytes as an argument.
 struct LocalMemory {
   size_t bytes;
@@ -44,7 +41,7 @@ class Arguments {
     if constexpr (std::is_pointer_v<T>) {
       add_memory(argument);
     } else if constexpr (std::is_same_v<T, LocalMemory>) {
-      add(Kind::size, nullptr, argument.bytes);
+      add(Kind::local, nullptr, argument.bytes);
     } else {
       static_assert(std::is_trivially_copyable_v<T> && !std::is_same_v<T, bool>, "pass int, long, float, double or a plain struct");
       add_value(&argument, sizeof(T));
@@ -64,7 +61,7 @@ class Arguments {
   static size_t pack(const void* data, size_t bytes, void* to, size_t room);
 
  private:
-  enum class Kind : uint32_t { value, buffer, address, size };  // size: no value follows
+  enum class Kind : uint32_t { value, buffer, address, nothing, local };  // no value follows the last two: no buffer, and local memory
   struct Head {
     Kind kind;
     uint32_t bytes;

@@ -69,7 +69,7 @@ void expand(const std::string& text, std::set<std::string>& seen, std::string& o
 std::string build_options(const Device& device, const std::string& source) {
   // the extension's functions, and blocks, belong to a later language
   const bool extension = source.find("#define FLOAT_ATOMICS 1\n") != std::string::npos;
-  const HostLaunch* host = device.host_launch() ? device.host_launch() : device.short_launch();
+  const HostLaunch* host = device.host_launch();
   const bool blocks = host && host->driver() == HostDriver::local_thread && source.find("\n#define CALLABLE_KERNEL") != std::string::npos;
   std::string options = extension || blocks ? "-cl-std=CL3.0" : "-cl-std=CL1.2";
   options += " -w";  // some drivers print the number of warnings on stderr, those of their optimizer included
@@ -99,11 +99,10 @@ std::string preamble(const Device& device, const std::string& source) {
   text += "#define NARROW_REGISTERS " + std::to_string(c.vector_floats < 16) + "\n";
   if (bfloat16_pairs_emulated()) text += "#define BFLOAT16_PAIRS_EMULATED\n";
   if (c.fp64) text += "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n";
-  for (const HostLaunch* host : {device.host_launch(), device.short_launch()})
-    if (host) {
-      text += host->source();
-      if (device.calls_kernels() && has_callable(source)) text += kernel_function::source(host->driver());
-    }
+  if (const HostLaunch* host = device.host_launch()) {
+    text += host->source();
+    if (device.calls_kernels() && has_callable(source)) text += kernel_function::source(host->driver());
+  }
   return text;
 }
 
@@ -268,7 +267,7 @@ Kernel::Kernel(Device& device, std::shared_ptr<BuildAhead> program, std::string 
 
 void Kernel::create(cl_program program) {
   if (device_.calls_kernels()) address_kernel_ = clCreateKernel(program, (name_ + "_address").c_str(), nullptr);
-  if (address_kernel_ && device_.host_launch()) return;  // no driver enqueues it
+  if (address_kernel_) return;  // no driver enqueues it
   cl_int code = CL_SUCCESS;
   handle_ = clCreateKernel(program, name_.c_str(), &code);
   if (code != CL_SUCCESS) throw_error(code, ("clCreateKernel(" + name_ + ")").c_str());

@@ -4,7 +4,6 @@
 
 #include "opencl/kernel_function.h"
 #include "opencl/queue.h"
-#include "opencl/short_times.h"
 
 #include <atomic>
 #include <cstdint>
@@ -54,7 +53,6 @@ class Kernel {
   // Kept by HostLaunch: nanoseconds that a group of the last launch took; what the driver has loaded, by local range.
   std::atomic<float>& group_time() { return group_time_; }
   LoadedKernel*& loaded() { return loaded_; }
-  ShortTimes& short_times() { return short_times_; }  // kept by enqueue() and HostLaunch
   std::vector<char>& last_arguments() { return last_arguments_; }  // kept by Arguments::set
 
  private:
@@ -69,7 +67,6 @@ class Kernel {
   std::mutex mutex_;
   std::atomic<float> group_time_{0};
   LoadedKernel* loaded_ = nullptr;
-  ShortTimes short_times_;
   std::vector<char> last_arguments_;
 };
 

@@ -67,8 +67,8 @@ void Queue::finish() {
   const uint64_t issued = issued_.load(std::memory_order_relaxed);
   const uint64_t finished = finished_.load(std::memory_order_relaxed);
   if (finished >= issued) return;  // nothing since the last time
-  if (uses_backlog()) finish_on_host();
-  if (finished < driven_.load(std::memory_order_relaxed) || shared_.load()) check(clFinish(handle_), "clFinish");
+  if (device_.host_launch()) finish_on_host();
+  if (!device_.host_launch() || shared_.load()) check(clFinish(handle_), "clFinish");
   raise_to(flushed_, issued);
   raise_to(finished_, issued);
 }
@@ -98,27 +98,12 @@ void Queue::fail_later(cl_int code, const std::string& what) {
 
 cl_command_queue Queue::share_handle() {
   issue_held_back();
-  if (!shared_.exchange(true) && uses_backlog()) HostBacklog::instance().wait(ticket_.load());
+  if (!shared_.exchange(true) && device_.host_launch()) HostBacklog::instance().wait(ticket_.load());
   return handle_;
 }
 
-std::unique_lock<std::mutex> Queue::hold_for_host() {
-  if (!device_.short_launch()) return {};
-  std::unique_lock lock(order_mutex_);
-  const bool pending = finished_.load(std::memory_order_relaxed) < driven_.load(std::memory_order_relaxed);
-  if (pending || observer_.load(std::memory_order_relaxed) || shared_.load(std::memory_order_relaxed)) return {};
-  return lock;
-}
-
-// For enqueuing a command of the driver's, after what this queue has in the backlog.
-std::unique_lock<std::mutex> Queue::hold_for_driver() {
-  std::unique_lock lock(order_mutex_);
-  if (device_.short_launch()) HostBacklog::instance().wait(ticket_.load(std::memory_order_relaxed));
-  return lock;
-}
-
 void Queue::flush() {
-  if (uses_backlog()) HostBacklog::instance().start();
+  if (device_.host_launch()) HostBacklog::instance().start();
   raise_to(flushed_, issued_.load(std::memory_order_relaxed));
   check(clFlush(handle_), "clFlush");
 }
@@ -126,7 +111,6 @@ void Queue::flush() {
 void Queue::issued() {
   // Drivers that batch until a flush (Intel's CPU runtime, GPUs) start working while the host prepares further launches.
   const uint64_t issued = issued_.fetch_add(1, std::memory_order_relaxed) + 1;
-  raise_to(driven_, issued);
   if (device_.host_launch()) return;  // nothing to flush
   if (issued - flushed_.load(std::memory_order_relaxed) >= 8) flush();
 }
@@ -141,31 +125,20 @@ void Queue::failed(cl_int code, const std::string& what) {
   throw_error(code, what.c_str());
 }
 
-Event Queue::mark_backlog() {
-  auto* times = new HostTimes;
-  const HostBacklog::Ticket ticket = HostBacklog::instance().issue(1, [times](const void*) {
-    times->begin();
-    times->end();
-    times->release();
-  });
-  raise_to(ticket_, ticket);
-  return Event(ticket, times);
-}
-
-Event Queue::mark() {
-  issue_held_back();
-  if (const auto lock = hold_for_host()) return mark_backlog();
-  return record();
-}
-
 Event Queue::record() {
   issue_held_back();
-  if (device_.host_launch()) return mark_backlog();
-  cl_event event = nullptr;
-  {
-    const auto lock = hold_for_driver();
-    check(clEnqueueMarkerWithWaitList(handle_, 0, nullptr, &event), "clEnqueueMarkerWithWaitList");
+  if (device_.host_launch()) {
+    auto* times = new HostTimes;
+    const HostBacklog::Ticket ticket = HostBacklog::instance().issue(1, [times](const void*) {
+      times->begin();
+      times->end();
+      times->release();
+    });
+    raise_to(ticket_, ticket);
+    return Event(ticket, times);
   }
+  cl_event event = nullptr;
+  check(clEnqueueMarkerWithWaitList(handle_, 0, nullptr, &event), "clEnqueueMarkerWithWaitList");
   flush();
   return Event(event);
 }
@@ -174,8 +147,7 @@ bool Queue::idle() {
   issue_held_back();
   const uint64_t issued = issued_.load(std::memory_order_relaxed);
   if (finished_.load(std::memory_order_relaxed) >= issued) return true;
-  const bool driven = finished_.load(std::memory_order_relaxed) < driven_.load(std::memory_order_relaxed);
-  if (uses_backlog() && !driven) return HostBacklog::instance().complete(ticket_.load(std::memory_order_relaxed));
+  if (device_.host_launch()) return HostBacklog::instance().complete(ticket_.load(std::memory_order_relaxed));
   std::lock_guard lock(probe_mutex_);
   if (!probe_ || probed_ < issued) {
     probe_ = record();
@@ -190,31 +162,24 @@ void Queue::wait(const Event& event) {
   issue_held_back();
   if (!event) return;
   cl_event handle = event.handle();
-  if (!handle) {
-    if (device_.host_launch()) return issued_on_host(event.ticket());  // the backlog keeps commands of all queues in order
-    return event.wait();
+  if (!device_.host_launch() && handle) {
+    check(clEnqueueBarrierWithWaitList(handle_, 1, &handle, nullptr), "clEnqueueBarrierWithWaitList");
+    issued_.fetch_add(1, std::memory_order_relaxed);
+  } else if (device_.host_launch() && !handle) {
+    issued_on_host(event.ticket());  // the backlog keeps commands of all queues in order
+  } else {
+    event.wait();
   }
-  const auto lock = hold_for_driver();
-  check(clEnqueueBarrierWithWaitList(handle_, 1, &handle, nullptr), "clEnqueueBarrierWithWaitList");
-  raise_to(driven_, issued_.fetch_add(1, std::memory_order_relaxed) + 1);
-}
-
-// The lock under which so little is moved by a command of the backlog, as short launches are.
-std::unique_lock<std::mutex> Queue::hold_for_few(size_t bytes) {
-  constexpr size_t few_bytes = size_t{1} << 20;
-  if (bytes > few_bytes || !device_.capabilities().unified_memory) return {};
-  return hold_for_host();
 }
 
 // One of the four transfers: by memcpy where commands run on threads of this process and addresses are the device's, otherwise by the driver.
 template <class Direct, class Enqueue>
 void Queue::transfer(const Command& what, const char* call, const Direct& direct, const Enqueue& enqueue, const void* data, size_t bytes) {
   issue_held_back();
-  const auto few = hold_for_few(what.bytes);
-  HostLaunch* host = few ? device_.short_launch() : device_.host_launch();
+  HostLaunch* host = device_.host_launch();
   if (!host) return command(what, call, enqueue);
   const float expected = host->copy_time(what.bytes);
-  if (few || device_.takes_addresses())
+  if (device_.takes_addresses())
     host_command(what, call, expected, [=](const void* kept) { return direct(*host, kept), CL_SUCCESS; }, data, bytes);
   else
     host_command(what, call, expected, [=](const void*) -> cl_int { return enqueue(nullptr); });

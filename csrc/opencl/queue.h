@@ -93,12 +93,7 @@ class Queue {
   void flush();
   // Whether all work issued so far has ended.
   bool idle();
-  // On devices with short_launch(), a lock for issuing a command to the backlog: held while all that was issued to the driver is known to have
-  // ended, without asking it, and nobody enqueues further commands. Empty where something is pending, where somebody watches commands or enqueues
-  // some of his own, and on other devices.
-  std::unique_lock<std::mutex> hold_for_host();
   Event record();           // marker behind all work issued so far, flushed
-  Event mark();             // the same for waiting only: its time may be of another clock
   void wait(const Event&);  // later work of this queue waits for the event
 
   // Bytes between addresses of this device's memory (overlap allowed only on unified memory) or host memory. Host-side
@@ -141,13 +136,10 @@ class Queue {
     const CommandObserver observer = observer_.load(std::memory_order_relaxed);
     const int64_t before = observer ? epoch_time() : 0;
     cl_event event = nullptr;
-    {
-      const auto lock = hold_for_driver();
-      const cl_int code = enqueue(observer ? &event : nullptr);
-      if (code != CL_SUCCESS) [[unlikely]]
-        failed(code, command_text(call, command));
-      issued();
-    }
+    const cl_int code = enqueue(observer ? &event : nullptr);
+    if (code != CL_SUCCESS) [[unlikely]]
+      failed(code, command_text(call, command));
+    issued();
     if (observer) observer(*this, command, before, Event(event));
   }
 
@@ -187,10 +179,6 @@ class Queue {
   static std::string command_text(const char* call, const Command& command);
   template <class Direct, class Enqueue>
   void transfer(const Command& what, const char* call, const Direct& direct, const Enqueue& enqueue, const void* data = nullptr, size_t bytes = 0);
-  bool uses_backlog() const { return device_.host_launch() || device_.short_launch(); }
-  std::unique_lock<std::mutex> hold_for_driver();
-  std::unique_lock<std::mutex> hold_for_few(size_t bytes);
-  Event mark_backlog();
   void issued_on_host(HostBacklog::Ticket ticket);
   void finish_on_host();
 
@@ -202,13 +190,11 @@ class Queue {
   Device& device_;
   int id_;
   cl_command_queue handle_ = nullptr;
-  // Commands issued, flushed to the driver and known to have ended; the last one that was the driver's. Where both the driver and the backlog are
-  // given commands, those of one are waited for before the other has its turn.
-  std::atomic<uint64_t> issued_{0}, flushed_{0}, finished_{0}, driven_{0};
+  // Commands issued, flushed to the driver and known to have ended.
+  std::atomic<uint64_t> issued_{0}, flushed_{0}, finished_{0};
   std::atomic<HostBacklog::Ticket> ticket_{0};  // the last in the backlog
   std::atomic<bool> shared_{false}, failed_{false};
   std::atomic<void (*)(Queue&)> held_back_{nullptr};
-  std::mutex order_mutex_;  // of enqueuing
   std::mutex counters_mutex_;
   std::atomic<void*> counters_{nullptr};
   std::mutex failure_mutex_;

@@ -8,6 +8,8 @@
 #include <torch/csrc/utils/device_lazy_init.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include <algorithm>
+
 namespace py = pybind11;
 using namespace ocl;
 

@@ -15,7 +15,7 @@ struct HostAllocator final : at::CachingHostAllocatorImpl<c10::Stream, SharedEve
   void allocate_host_memory(size_t size, void** pointer) override { *pointer = size ? allocate_pinned(device(), size) : nullptr; }
   void free_block(at::HostBlock<c10::Stream>* block) override { free_pinned(block->ptr_); }
   void record_stream(std::optional<std::vector<SharedEvent>>& events, c10::Stream stream) override {
-    events->push_back(std::make_shared<Event>(queue_of(stream).mark()));
+    events->push_back(std::make_shared<Event>(queue_of(stream).record()));
   }
   bool query_event(SharedEvent& event) override { return event->complete(); }
   c10::Stream get_current_stream() const override { return current_stream(); }

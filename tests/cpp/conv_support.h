@@ -5,6 +5,8 @@
 
 #include "ops/conv/conv.h"
 
+#include <algorithm>
+
 namespace ocl::testing {
 
 using namespace ocl::ops;

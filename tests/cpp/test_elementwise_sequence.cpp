@@ -56,7 +56,7 @@ class Held {
 };
 
 bool device_joins() {
-  return device().fat() && (device().host_launch() || device().short_launch()) && device().capabilities().unified_memory && HostThreads::instance().members() > 1;
+  return device().fat() && device().host_launch() && device().capabilities().unified_memory && HostThreads::instance().members() > 1;
 }
 
 }  // namespace

@@ -302,7 +302,7 @@ TEST(ForeachChain, OtherCommandsComeAfterIt) {
     expected = expected * 2 + 2;
     if (i % 4 == 0) queue().copy(copy.data(), x.data(), n * sizeof(float));
     if (i % 4 == 1) {
-      other.wait(queue().mark());
+      other.wait(queue().record());
       other.copy(copy.data(), x.data(), n * sizeof(float));
       queue().wait(other.record());
     }

@@ -1,6 +1,7 @@
 // Launches in pieces on threads of the process (opencl/host_launch.h). The kernels run on every device: there the same must hold without pieces.
 #include "support.h"
 
+#include <algorithm>
 
 namespace ocl::testing {
 namespace {

@@ -4,6 +4,7 @@
 #include "opencl/host_backlog.h"
 #include "opencl/host_threads.h"
 
+#include <algorithm>
 #include <thread>
 
 namespace ocl::testing {

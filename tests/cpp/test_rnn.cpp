@@ -3,6 +3,8 @@
 #include "ops/rnn/rnn.h"
 #include "ops/rnn/sequence.h"
 
+#include <algorithm>
+
 using namespace ocl;
 using namespace ocl::ops;
 using namespace ocl::testing;

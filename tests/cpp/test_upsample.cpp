@@ -1,6 +1,8 @@
 #include "ops/upsample/bytes.h"
 #include "support.h"
 
+#include <algorithm>
+
 using namespace ocl;
 using namespace ocl::ops;
 using namespace ocl::testing;

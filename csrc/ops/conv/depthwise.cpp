@@ -1,5 +1,7 @@
 #include "ops/conv/depthwise.h"
 
+#include <algorithm>
+
 namespace ocl::ops {
 namespace {
 

@@ -91,11 +91,9 @@ class Program {
   std::atomic<bool> asked_{false};
 };
 
-HostLaunch* launch_of(const Device& device) { return device.host_launch() ? device.host_launch() : device.short_launch(); }
-
 bool device_joins(const Device& device) {
   static const bool wanted = environment::flag("TORCH_OCL_JOIN", true) && !environment::flag("TORCH_OCL_SYNC");
-  return wanted && static_cast<size_t>(device.index()) < Program::most_devices && device.fat() && launch_of(device) && device.capabilities().unified_memory;
+  return wanted && static_cast<size_t>(device.index()) < Program::most_devices && device.fat() && device.host_launch() && device.capabilities().unified_memory;
 }
 
 // Addresses that steps touch.
@@ -125,7 +123,7 @@ size_t run_joined(const void* const* data, size_t count) {
   arguments.add(static_cast<int32_t>(count));
   arguments.add(n);
   arguments.add(round_up(ceil_div(n, tasks), 64));
-  launch_of(device)->run_joined(queue, arguments, Range(static_cast<size_t>(tasks)), Range(1), count);
+  device.host_launch()->run_joined(queue, arguments, Range(static_cast<size_t>(tasks)), Range(1), count);
   calls_joined.fetch_add(count, std::memory_order_relaxed);
   return count;
 }

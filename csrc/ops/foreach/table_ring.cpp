@@ -46,7 +46,7 @@ void TableRing::with(const std::vector<uint64_t>& table, const std::function<voi
     queue_.write(slot.memory, slot.staging.data(), bytes, false);
   }
   use(slot.memory);
-  slot.used = queue_.mark();
+  slot.used = queue_.record();
 }
 
 }  // namespace ocl::ops

@@ -3,6 +3,8 @@
 #include "ops/core/device_errors.h"
 #include "ops/core/lanes.h"
 
+#include <algorithm>
+
 namespace ocl::ops {
 namespace {
 

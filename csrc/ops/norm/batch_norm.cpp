@@ -3,6 +3,8 @@
 #include "opencl/bfloat16_pairs.h"
 #include "ops/core/lanes.h"
 
+#include <algorithm>
+
 namespace ocl::ops {
 namespace {
 

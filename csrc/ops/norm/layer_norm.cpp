@@ -2,6 +2,8 @@
 
 #include "ops/core/lanes.h"
 
+#include <algorithm>
+
 namespace ocl::ops {
 namespace {
 

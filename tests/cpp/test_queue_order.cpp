@@ -1,8 +1,5 @@
-// Devices with threads of their own that also execute short launches on the team (Device::short_launch): commands keep their order whichever way they
-// go. On other devices the same must hold without that.
+// Short and long commands of several threads and queues keep their order.
 #include "support.h"
-
-#include "opencl/short_times.h"
 
 #include <thread>
 
@@ -44,7 +41,7 @@ struct Follower {
 };
 
 // Short and long launches of one kernel with the same number of groups, copies and fills of little and of much, with waits here and there.
-TEST(ShortLaunch, CommandsKeepTheirOrder) {
+TEST(QueueOrder, CommandsKeepTheirOrder) {
   Follower follower(queue());
   Array<uint32_t> beside(1 << 20);
   for (uint32_t i = 0; i < 300; ++i) {
@@ -64,7 +61,7 @@ TEST(ShortLaunch, CommandsKeepTheirOrder) {
   EXPECT_TRUE(queue().idle());
 }
 
-TEST(ShortLaunch, SeveralThreadsWithOneKernel) {
+TEST(QueueOrder, SeveralThreadsWithOneKernel) {
   Queue& other = device().new_queue();
   std::atomic<int> wrong{0};
   std::vector<std::thread> threads;
@@ -82,19 +79,19 @@ TEST(ShortLaunch, SeveralThreadsWithOneKernel) {
 }
 
 // Two queues take turns with one array, by events.
-TEST(ShortLaunch, QueuesWaitForEachOther) {
+TEST(QueueOrder, QueuesWaitForEachOther) {
   Queue& other = device().new_queue();
   Follower follower(queue());
   Kernel& kernel = get_kernel_from_source(device(), "follow", source);
   for (uint32_t i = 0; i < 100; ++i) {
     const int rounds = i % 5 == 4 ? 2000 : 3;
     follower.step(i, rounds);
-    const Event ready = i % 2 ? queue().record() : queue().mark();
+    const Event ready = queue().record();
     other.wait(ready);
     launch(other, kernel, Range(numel), Range(1), follower.y.data(), i + 1, int32_t{3});
     for (uint32_t& v : follower.expected)
       for (int k = 0; k < 3; ++k) v = v * 1664525u + i + 1;
-    const Event done = i % 3 ? other.record() : other.mark();
+    const Event done = other.record();
     queue().wait(done);
     if (i % 20 == 7) {
       queue().finish();
@@ -104,7 +101,7 @@ TEST(ShortLaunch, QueuesWaitForEachOther) {
   EXPECT_EQ(follower.wrong(), 0);
 }
 
-TEST(ShortLaunch, TimesOfEventsAreOfOneClock) {
+TEST(QueueOrder, TimesOfEventsAreOfOneClock) {
   Follower follower(queue());
   follower.step(1, 3);
   queue().finish();
@@ -118,26 +115,6 @@ TEST(ShortLaunch, TimesOfEventsAreOfOneClock) {
   EXPECT_LT(middle.end_time(), end.end_time());
   EXPECT_LT(end.end_time() - begin.end_time(), uint64_t{60'000'000'000});
   EXPECT_EQ(follower.wrong(), 0);
-}
-
-TEST(ShortTimes, LearnsByNumberOfGroups) {
-  ShortTimes times;
-  EXPECT_TRUE(times.expects(1000));
-  times.took(1000, 20e3f);
-  EXPECT_TRUE(times.expects(1000));
-  for (int i = 0; i < 5; ++i) times.took(2, 5e6f);  // may have been what the driver does once
-  EXPECT_TRUE(times.expects(2));
-  times.took(2, 5e6f);
-  EXPECT_FALSE(times.expects(2));
-  EXPECT_TRUE(times.expects(1000));
-  int refused = 1;
-  while (!times.expects(2)) ASSERT_LT(++refused, 200);  // tried again some time
-  EXPECT_GT(refused, 50);
-  times.took(2, 10e3f);
-  EXPECT_TRUE(times.expects(2));
-  // One launch in which something else ran does not exclude a short one for long.
-  times.took(1000, 1e6f);
-  EXPECT_TRUE(times.expects(1000));
 }
 
 }  // namespace
