@@ -74,13 +74,13 @@ inline void transform_row(const int span, __local const float* ring, int top, __
     }
 }
 
-// span: rows and columns of a tile in the image, P (overlapping) or M (disjoint).
-inline void transform_image(const int span, __global const STORAGE(DTYPE)* x, __global float* v, int images, int first_image, int existing, int channels,
-                            int full_height, int full_width, int tiles_h, int tiles_w, int pad_h, int pad_w, int dilation, int channels_last,
-                            long image_stride, long channel_stride, __local float* ring, __local float* columns) {
-  const int image = get_group_id(0) % images, block = get_group_id(0) / images;
+// span: rows and columns of a tile in the image, P (overlapping) or M (disjoint). column, row: of the group.
+inline void transform_image(const int span, int column, int row, __global const STORAGE(DTYPE)* x, __global float* v, int images, int first_image,
+                            int existing, int channels, int full_height, int full_width, int tiles_h, int tiles_w, int pad_h, int pad_w, int dilation,
+                            int channels_last, long image_stride, long channel_stride, __local float* ring, __local float* columns) {
+  const int image = column % images, block = column / images;
   const int number = first_image + image, exists = number >= 0 && number < existing;
-  const int ty_begin = get_group_id(1) * TILE_ROWS, ty_end = MIN_OF(tiles_h, ty_begin + TILE_ROWS);
+  const int ty_begin = row * TILE_ROWS, ty_end = MIN_OF(tiles_h, ty_begin + TILE_ROWS);
   const long tiles = (long)images * tiles_h * tiles_w, plane = PLANE_PITCH((channels + 15) / 16 * 16 * tiles);
   const long pixel_stride = channels_last ? channels : 1;
   const int phases = dilation * dilation, sample = exists ? number / phases : 0, phase_y = number % phases / dilation, phase_x = number % dilation;
@@ -110,8 +110,8 @@ FAT_CALLABLE(transform_input, (BUFFER(const STORAGE(DTYPE), x), BUFFER(float, v)
   LOCAL_ARRAY(float, columns, POINTS * PITCH * 16);
   OPEN_RESTRICT(const STORAGE(DTYPE), x);
   OPEN_RESTRICT(float, v);
-  transform_image(POINTS, x, v, images, first_image, existing, channels, height, width, tiles_h, tiles_w, pad_h, pad_w, dilation, channels_last,
-                  image_stride, channel_stride, ring, columns);
+  transform_image(POINTS, get_group_id(0), get_group_id(1), x, v, images, first_image, existing, channels, height, width, tiles_h, tiles_w, pad_h,
+                  pad_w, dilation, channels_last, image_stride, channel_stride, ring, columns);
 }
 
 FAT_CALLABLE(transform_gradient, (BUFFER(const STORAGE(DTYPE), x), BUFFER(float, v), PLAIN(int, images), PLAIN(int, first_image),
@@ -121,8 +121,8 @@ FAT_CALLABLE(transform_gradient, (BUFFER(const STORAGE(DTYPE), x), BUFFER(float,
   LOCAL_ARRAY(float, columns, POINTS * PITCH * 16);
   OPEN_RESTRICT(const STORAGE(DTYPE), x);
   OPEN_RESTRICT(float, v);
-  transform_image(TILE, x, v, images, first_image, first_image + images, channels, height, width, tiles_h, tiles_w, 0, 0, dilation, channels_last,
-                  image_stride, channel_stride, ring, columns);
+  transform_image(TILE, get_group_id(0), get_group_id(1), x, v, images, first_image, first_image + images, channels, height, width, tiles_h,
+                  tiles_w, 0, 0, dilation, channels_last, image_stride, channel_stride, ring, columns);
 }
 
 FAT_CALLABLE(transform_weight, (BUFFER(const STORAGE(DTYPE), w), BUFFER(float, u), PLAIN(int, out_channels), PLAIN(int, in_channels),

@@ -1,5 +1,6 @@
 """Checks the include rule of the layers: opencl <- ops <- runtime <- aten <- python, and that only opencl/ makes OpenCL calls,
-and that kernels have no macros of any number of arguments, which are no OpenCL C (NVIDIA's compiler refuses them, others do not).
+that kernels have no macros of any number of arguments, which are no OpenCL C (NVIDIA's compiler refuses them, others do not),
+and that only the kernel itself asks which group it is, because where it is called (csrc/opencl/kernel_function.h) nobody else knows.
 
 `python tests/check_layers.py` prints every violation and exits with 1 when there is one.
 """
@@ -25,6 +26,8 @@ TORCH_HEADER = re.compile(r"^(ATen|c10|torch|pybind11|Python\.h)\b")
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
 OPENCL_CALL = re.compile(r"(?<![\w.>:])cl(?:[A-Z][a-z]+)+[A-Za-z]*\s*\(")
 VARIADIC = re.compile(r"^\s*#\s*define\s+\w+\([^)]*\.\.\.\s*\)", re.MULTILINE)
+HELPER = re.compile(r"^(?:static )?inline [^;{]*\{(?:[^\n]*\}$|.*?^\})", re.MULTILINE | re.DOTALL)
+ASKS_GROUP = re.compile(r"\bget_(?:group_id|num_groups|global_id|global_size)\b")
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"", re.DOTALL)
 
 
@@ -47,8 +50,13 @@ def violations():
 
 def kernel_violations():
     for file in sorted(KERNELS.rglob("*.cl*")):
-        for macro in VARIADIC.findall(file.read_text()):
-            yield f"{file.relative_to(KERNELS.parent)}: a macro of any number of arguments:{macro.split('define')[1]}"
+        text, where = file.read_text(), file.relative_to(KERNELS.parent)
+        for macro in VARIADIC.findall(text):
+            yield f"{where}: a macro of any number of arguments:{macro.split('define')[1]}"
+        if file.suffix == ".clh" or re.search(r"^\w*_CALLABLE\(", text, re.MULTILINE):
+            for helper in HELPER.findall(text):
+                if ASKS_GROUP.search(COMMENT.sub("", helper)):
+                    yield f"{where}: a function asks which group it is: {helper.splitlines()[0]}"
 
 
 if __name__ == "__main__":
