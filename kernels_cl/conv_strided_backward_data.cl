@@ -148,21 +148,33 @@ typedef struct {
 #define ADD_TAP(tap, parity, v)                                  \
   _Pragma("unroll") for (int i = 0; i < 4; ++i) s[i * 4 + parity] = fma((float16)(w[i * 9 + tap]), v, s[i * 4 + parity]);
 
-// sum[4 input channels][parity] (+)= two taps of it, over all output channels: what 16 registers of 32 bytes hold at once. One tap where the
-// second is below 0.
-inline void add_taps(__global const float* restrict view0, __global const float* restrict view1, long channel, __global const float* restrict w, int tap0,
-                     int tap1, int channels, int first, float16* sum) {
+// sum[4 input channels][parity] (+)= one tap of it, or two, over `channels` output channels, whose views are `channel` floats apart: what 16 registers of
+// 32 bytes hold at once. w0, w1: the taps in [output channel][4][9]. Not inlined: Intel's compiler would keep some of the sums in memory.
+__attribute__((noinline)) void add_tap(__global const float* restrict view, long channel, __global const float* restrict w, int channels, int first,
+                                       float16* sum) {
   float16 s[4];
 #pragma unroll
   for (int i = 0; i < 4; ++i) s[i] = first ? (float16)0.0f : sum[i * 4];
-  for (int k = 0; k < channels; ++k, view0 += channel, view1 += channel, w += 36) {
+  for (int k = 0; k < channels; ++k, view += channel, w += 36) {
+    const float16 v = vload16(0, view);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) s[i] = fma((float16)(w[i * 9]), v, s[i]);
+  }
+#pragma unroll
+  for (int i = 0; i < 4; ++i) sum[i * 4] = s[i];
+}
+__attribute__((noinline)) void add_taps(__global const float* restrict view0, __global const float* restrict view1, long channel,
+                                        __global const float* restrict w0, __global const float* restrict w1, int channels, int first, float16* sum) {
+  float16 s[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) s[i] = first ? (float16)0.0f : sum[i * 4];
+  for (int k = 0; k < channels; ++k, view0 += channel, view1 += channel, w0 += 36, w1 += 36) {
     const float16 v0 = vload16(0, view0);
 #pragma unroll
-    for (int i = 0; i < 4; ++i) s[i] = fma((float16)(w[i * 9 + tap0]), v0, s[i]);
-    if (tap1 < 0) continue;
+    for (int i = 0; i < 4; ++i) s[i] = fma((float16)(w0[i * 9]), v0, s[i]);
     const float16 v1 = vload16(0, view1);
 #pragma unroll
-    for (int i = 0; i < 4; ++i) s[i] = fma((float16)(w[i * 9 + tap1]), v1, s[i]);
+    for (int i = 0; i < 4; ++i) s[i] = fma((float16)(w1[i * 9]), v1, s[i]);
   }
 #pragma unroll
   for (int i = 0; i < 4; ++i) sum[i * 4] = s[i];
@@ -178,11 +190,11 @@ __attribute__((noinline)) void multiply_panel(__global const float* restrict p, 
     const int count = MIN_OF(32, channels - begin), first = begin == 0;
     for (int k = 0; k < count; ++k, later += step)
       for (int i = 0; i < step; i += 16) PREFETCH_SECOND(later + i);
-    add_taps(p, p + layout.view01, layout.channel, w, 8, 6, count, first, sum + 3);
-    add_taps(p + layout.view10, p + layout.view11, layout.channel, w, 2, 0, count, 0, sum + 3);
-    add_taps(p, p + layout.view01, layout.channel, w, 5, 3, count, first, sum + 1);
-    add_taps(p, p + layout.view10, layout.channel, w, 7, 1, count, first, sum + 2);
-    add_taps(p, p, layout.channel, w, 4, -1, count, first, sum);
+    add_taps(p, p + layout.view01, layout.channel, w + 8, w + 6, count, first, sum + 3);
+    add_taps(p + layout.view10, p + layout.view11, layout.channel, w + 2, w, count, 0, sum + 3);
+    add_taps(p, p + layout.view01, layout.channel, w + 5, w + 3, count, first, sum + 1);
+    add_taps(p, p + layout.view10, layout.channel, w + 7, w + 1, count, first, sum + 2);
+    add_tap(p, layout.channel, w + 4, count, first, sum);
   }
 #else
   float16 s[16];  // in registers, whatever becomes of sum
