@@ -145,9 +145,7 @@ typedef struct {
   int view01, view10, view11;
 } Layout;
 
-#define ADD_TAP(tap, parity, v)                                  \
-  _Pragma("unroll") for (int i = 0; i < 4; ++i) s[i * 4 + parity] = fma((float16)(w[i * 9 + tap]), v, s[i * 4 + parity]);
-
+#if NARROW_REGISTERS
 // sum[4 input channels][parity] (+)= one tap of it, or two, over `channels` output channels, whose views are `channel` floats apart: what 16 registers of
 // 32 bytes hold at once. w0, w1: the taps in [output channel][4][9]. Not inlined: Intel's compiler would keep some of the sums in memory.
 __attribute__((noinline)) void add_tap(__global const float* restrict view, long channel, __global const float* restrict w, int channels, int first,
@@ -179,6 +177,10 @@ __attribute__((noinline)) void add_taps(__global const float* restrict view0, __
 #pragma unroll
   for (int i = 0; i < 4; ++i) sum[i * 4] = s[i];
 }
+#else
+#define ADD_TAP(tap, parity, v)                                  \
+  _Pragma("unroll") for (int i = 0; i < 4; ++i) s[i * 4 + parity] = fma((float16)(w[i * 9 + tap]), v, s[i * 4 + parity]);
+#endif
 
 // sum[4 input channels][4 parities] over all output channels; w[output channel][4][9]. Meanwhile `step` floats per output channel of what
 // is multiplied later are brought to the second-level cache. Not inlined: Intel's compiler would keep some of the sums in memory.

@@ -26,7 +26,7 @@ TORCH_HEADER = re.compile(r"^(ATen|c10|torch|pybind11|Python\.h)\b")
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
 OPENCL_CALL = re.compile(r"(?<![\w.>:])cl(?:[A-Z][a-z]+)+[A-Za-z]*\s*\(")
 VARIADIC = re.compile(r"^\s*#\s*define\s+\w+\([^)]*\.\.\.\s*\)", re.MULTILINE)
-HELPER = re.compile(r"^(?:static )?inline [^;{]*\{(?:[^\n]*\}$|.*?^\})", re.MULTILINE | re.DOTALL)
+HELPER = re.compile(r"^(?:static |inline |__attribute__\(\(\w+\)\) )+[^;{]*\{(?:[^\n]*\}$|.*?^\})", re.MULTILINE | re.DOTALL)
 ASKS_GROUP = re.compile(r"\bget_(?:group_id|num_groups|global_id|global_size)\b")
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"", re.DOTALL)
 

@@ -169,8 +169,9 @@ struct DriverVariables {
 
 HostDriver host_driver(const DriverVariables& variables, const std::string& platform, cl_device_id id, bool gpu) {
   if (variables.without_threads(platform, device_string(id, CL_DEVICE_NAME))) return HostDriver::basic;
-  const bool local_thread = !gpu && host_threads_wanted() && (" " + device_string(id, CL_DEVICE_EXTENSIONS) + " ").find(" cl_intel_exec_by_local_thread ") != std::string::npos;
-  return local_thread ? HostDriver::local_thread : HostDriver::none;
+  const std::string extensions = " " + device_string(id, CL_DEVICE_EXTENSIONS) + " ";
+  const bool local_thread = !gpu && extensions.find(" cl_intel_exec_by_local_thread ") != std::string::npos;
+  return local_thread && host_threads_wanted() ? HostDriver::local_thread : HostDriver::none;
 }
 
 struct Registry {

@@ -18,7 +18,7 @@ static constexpr Variable variables[] = {
     {"TORCH_OCL_UNIFIED_MEMORY", "by self-test", "0 treats every device as one that does not share memory with the host"},
     {"TORCH_OCL_DUMP_SOURCE", "", "folder into which the final source of every built program is written"},
     {"TORCH_OCL_BUILD_LOG", "0", "1 prints a line for every program that is compiled, with its time, for every kernel at its first use and for every choice that was measured"},
-    {"TORCH_OCL_BUILD_PROCESSES", "one fewer than processors", "processes that compile programs for PoCL beside this one (at most 7 unless set), which meanwhile issues what needs them; 0: none"},
+    {"TORCH_OCL_BUILD_PROCESSES", "one fewer than processors", "processes that compile programs for CPU devices beside this one (at most 7 unless set), which meanwhile issues what needs them; 0: none"},
     {"TORCH_OCL_HOST_THREADS", "the processors of the process", "threads that run kernels on PoCL and on Intel's CPU runtime, the calling one among them (docs/architecture.md); 0 leaves all to the drivers' own threads"},
     {"TORCH_OCL_CALL_KERNELS", "by self-test", "0 has the driver launch every kernel, also those whose compiled code could be called as a function on CPU devices (docs/architecture.md); 1 tests that in the process itself"},
     {"TORCH_OCL_JOIN", "1", "0 runs every elementwise operator by itself, also where several wait one behind another (CPU devices, docs/architecture.md)"},

@@ -1,4 +1,4 @@
-// A team of threads for OpenCL devices that execute every command on the thread that enqueues it (PoCL's "basic" or "cpu-minimal" driver).
+// A team of threads for OpenCL devices that execute every command on the thread that enqueues it (HostDriver in host_grid.h).
 //
 // A driver with threads of its own has to wake them for every kernel and the host when they have ended: tens of microseconds, longer
 // than most kernels of a small network run. Here the thread that runs a launch is one of the team: it takes groups of the launch like the

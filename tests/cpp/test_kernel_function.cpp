@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <numeric>
+#include <thread>
 #include <vector>
 
 using namespace ocl;
@@ -78,6 +79,21 @@ TEST(KernelFunction, GroupsAreOfOneWorkItem) {
   device.default_queue().finish();
 }
 
+TEST(KernelFunction, MemoryOfAThread) {
+  char* memory = static_cast<char*>(kernel_function::thread_memory(1000));
+  ASSERT_NE(memory, nullptr);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(memory) % 64, 0u);
+  EXPECT_EQ(kernel_function::thread_memory(1000), memory);
+  void* other = memory;
+  std::thread([&] { other = kernel_function::thread_memory(1000); }).join();
+  EXPECT_NE(other, memory);
+  const size_t more = size_t{8} << 20;
+  memory = static_cast<char*>(kernel_function::thread_memory(more));
+  ASSERT_NE(memory, nullptr);
+  memory[0] = memory[more - 1] = 1;
+  EXPECT_EQ(kernel_function::thread_memory(1000), memory);
+}
+
 TEST(KernelFunction, FaultsOfCodeThatIsTriedAreSurvived) {
   struct sigaction before, after;
   sigaction(SIGSEGV, nullptr, &before);
@@ -99,11 +115,19 @@ TEST(KernelFunction, ArgumentsBehindEachOther) {
   large[0].fill('x');
   arguments.add(large[0]);
   arguments.add(int64_t{9});
+  arguments.add(LocalMemory{100'000});
+  arguments.add(static_cast<const void*>(nullptr));  // no buffer, at offset 0
+  arguments.add(int32_t{5});
   kernel_function::PackedArguments packed;
   const char* at = static_cast<const char*>(packed.pack(arguments.data(), arguments.bytes()));
   EXPECT_EQ(*reinterpret_cast<const int32_t*>(at), 7);
   EXPECT_EQ(reinterpret_cast<const Pair*>(at + 16)->b[0], 2);
   EXPECT_EQ(*reinterpret_cast<const double*>(at + 48), 3);
   EXPECT_EQ(at[64 + 2999], 'x');
-  EXPECT_EQ(*reinterpret_cast<const int64_t*>(at + 64 + 3008), 9);
+  at += 64 + 3008;
+  EXPECT_EQ(*reinterpret_cast<const int64_t*>(at), 9);
+  EXPECT_EQ(*reinterpret_cast<const uint64_t*>(at + 16), uint64_t{100'000});
+  EXPECT_EQ(*reinterpret_cast<const uint64_t*>(at + 32), uint64_t{0});
+  EXPECT_EQ(*reinterpret_cast<const uint64_t*>(at + 48), uint64_t{0});
+  EXPECT_EQ(*reinterpret_cast<const int32_t*>(at + 64), 5);
 }
