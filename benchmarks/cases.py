@@ -57,20 +57,21 @@ def function_case(name, group, function, *operands, **facts):
 # ---- networks
 
 
-def network_case(name, training, batch_size=None, autocast=None, size=None, optimized=False):
-    """A training step or an evaluation; `autocast`: the dtype of mixed precision, on every device alike; `optimized`: an evaluation in which
-    the model on `ocl` went through torch_ocl.optimize."""
+def network_case(name, training, batch_size=None, autocast=None, size=None, optimized=False, memory_format=torch.contiguous_format):
+    """A training step or an evaluation; `autocast` and `memory_format`: the dtype of mixed precision and the layout of weights and images, on every
+    device alike; `optimized`: an evaluation in which the model on `ocl` went through torch_ocl.optimize."""
     network = NETWORKS[name]
 
     def make(device, dtype=torch.float32):
         torch.manual_seed(0)
-        model = without_dropout(network.build()).to(device, dtype).train(training)
+        model = without_dropout(network.build()).to(device, dtype, memory_format=memory_format).train(training)
         if optimized and device.type == "ocl":
             import torch_ocl
 
             model = torch_ocl.optimize(model)
         batch = network.batch(batch_size or network.batch_size, size or network.size, 0)
         batch = [part.to(device, dtype if part.is_floating_point() else part.dtype) for part in batch]
+        batch = [part.contiguous(memory_format=memory_format) if part.dim() == 4 else part for part in batch]
 
         def loss_of_batch():
             with torch.autocast(device.type, dtype=autocast, enabled=autocast is not None and dtype == torch.float32):
@@ -100,6 +101,8 @@ def network_case(name, training, batch_size=None, autocast=None, size=None, opti
     kind = "train" if training else "eval, optimized" if optimized else "eval"
     if autocast is not None:
         kind += f" autocast {str(autocast).split('.')[1]}"
+    if memory_format != torch.contiguous_format:
+        kind += f" {str(memory_format).split('.')[1]}"
     tolerance = 1e-2 if autocast is None else 1e-1
     return Case(f"{name} {kind}", "networks", make, tolerance=tolerance, reference=lambda: make(torch.device("cpu"), torch.float64).outputs())
 
@@ -257,12 +260,15 @@ def all_cases():
             yield network_case(name, training)
     for name in IMAGE_NETWORKS:
         yield network_case(name, False, optimized=True)
+    for name in IMAGE_NETWORKS:
+        yield network_case(name, True, memory_format=torch.channels_last)
     for name in ("resnet18", "resnet50"):
         yield network_case(name, True, autocast=torch.bfloat16)
     for size in (256, 512, 1024, 2048):
         yield gemm_case(size, size, size)
-    for layout in ("NT", "TN"):
-        yield gemm_case(1024, 1024, 1024, layout)
+    for size in (512, 1024, 2048):
+        for layout in ("NT", "TN"):
+            yield gemm_case(size, size, size, layout)
     for shape in ((16, 4096, 9216), (16, 4096, 4096), (1000, 8, 512)):
         yield gemm_case(*shape, "NT")
     yield gemm_case(1024, 1024, 1024, dtype=torch.bfloat16)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 WARM_SECONDS = 0.015
 SAMPLE_SECONDS = 0.030
+FIRST_CALLS = 4  # of every function before all rounds: some programs are built once a sequence of operators has come back
 # Of all cores, above which a round is dirty. Half a core taken by others doubles the time of kernels whose threads sleep in between, because the
 # scheduler then puts two of them on one core; OpenMP's threads, which spin, suffer less.
 FOREIGN_SHARE = 0.08
@@ -106,7 +107,8 @@ def one_round(functions):
 def interleaved(functions, rounds=7, patience=2.0):
     """{name: Timing}. `functions` do their work and wait for it. Dirty rounds are repeated until `patience` x `rounds` were tried."""
     for function in functions.values():
-        function()
+        for _ in range(FIRST_CALLS):
+            function()
     clean, dirty = [], []
     for _ in range(int(rounds * patience)):
         with ForeignLoad() as load:

@@ -13,6 +13,7 @@
 #include <exception>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 namespace ocl {
 
@@ -33,6 +34,7 @@ long process_count() {
 struct BuildAhead::State {
   enum class Step { waiting, here, elsewhere, compiled_elsewhere, done };
   ProgramRequest request;
+  bool beside;
   Step step = Step::waiting;
   bool alone = false;  // the other process failed
   cl_program program = nullptr;
@@ -73,6 +75,11 @@ class BuildList {
     return state.program;
   }
 
+  bool ready(const BuildAhead::State& state) {
+    std::lock_guard lock(mutex_);
+    return state.step == Step::compiled_elsewhere || (state.step == Step::done && state.program);
+  }
+
  private:
   void step_towards(BuildAhead& wanted, std::unique_lock<std::mutex>& lock) {
     BuildAhead::State& state = *wanted.state_;
@@ -80,9 +87,7 @@ class BuildList {
       const auto at = std::find_if(waiting_.begin(), waiting_.end(), [&](const Build& build) { return build.get() == &wanted; });
       if (at != waiting_.end()) waiting_.erase(at);
       build_here(state, lock);
-    } else if (state.step == Step::elsewhere && !waiting_.empty()) {
-      const Build other = waiting_.front();
-      waiting_.pop_front();
+    } else if (const Build other = state.step == Step::elsewhere ? take([](const auto& each) { return !each.beside; }) : nullptr) {
       build_here(*other->state_, lock);
     } else {
       changed_.wait(lock);
@@ -110,15 +115,21 @@ class BuildList {
     changed_.notify_all();
   }
 
-  // What another process may take: all but the one that somebody in this process will compile next.
-  Build take() {
-    for (size_t i = here_ > 0 ? 0 : 1; i < waiting_.size(); ++i) {
-      Build build = waiting_[i];
-      if (build->state_->alone) continue;
-      waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
-      return build;
-    }
-    return nullptr;
+  // Removes the first that fits.
+  template <class Fits>
+  Build take(Fits&& fits) {
+    const auto at = std::find_if(waiting_.begin(), waiting_.end(), [&](const Build& build) { return fits(*build->state_); });
+    if (at == waiting_.end()) return nullptr;
+    const Build build = *at;
+    waiting_.erase(at);
+    return build;
+  }
+
+  // What another process may take: all but the one that somebody in this process will compile next; last, what nobody waits for.
+  Build take_for_process() {
+    bool skip = here_ == 0;
+    const Build build = take([&](const BuildAhead::State& state) { return !state.beside && !std::exchange(skip, false) && !state.alone; });
+    return build ? build : take([](const BuildAhead::State& state) { return state.beside && !state.alone; });
   }
 
   // A thread for one compiler process.
@@ -127,7 +138,7 @@ class BuildList {
     std::unique_ptr<CompilerProcess> compiler;
     std::unique_lock lock(mutex_);
     for (;;) {
-      Build build = failures_ < most_failures ? take() : nullptr;
+      Build build = failures_ < most_failures ? take_for_process() : nullptr;
       if (!build) {
         if (!compiler) {
           changed_.wait(lock);
@@ -161,7 +172,7 @@ class BuildList {
   int here_ = 0, failures_ = 0;
 };
 
-BuildAhead::BuildAhead(ProgramRequest request) : state_(new State{std::move(request)}) {}
+BuildAhead::BuildAhead(ProgramRequest request, bool beside) : state_(new State{std::move(request), beside}) {}
 BuildAhead::~BuildAhead() = default;
 
 bool BuildAhead::available(const Device& device) {
@@ -169,12 +180,14 @@ bool BuildAhead::available(const Device& device) {
   return works && device.host_launch() && !platform::in_forked_child();
 }
 
-std::shared_ptr<BuildAhead> BuildAhead::start(ProgramRequest request) {
-  auto build = std::make_shared<BuildAhead>(std::move(request));
+std::shared_ptr<BuildAhead> BuildAhead::start(ProgramRequest request, bool beside) {
+  auto build = std::make_shared<BuildAhead>(std::move(request), beside);
   BuildList::instance().add(build);
   return build;
 }
 
 cl_program BuildAhead::get() { return BuildList::instance().get(*this); }
+
+bool BuildAhead::ready() const { return BuildList::instance().ready(*state_); }
 
 }  // namespace ocl

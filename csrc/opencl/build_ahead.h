@@ -20,12 +20,15 @@ class BuildAhead {
  public:
   // Whether programs of this device may be built so. False where the compiler's program does not lie beside this library.
   static bool available(const Device& device);
-  static std::shared_ptr<BuildAhead> start(ProgramRequest request);
+  // Beside: no launch waits for it, another process compiles it after those that are waited for.
+  static std::shared_ptr<BuildAhead> start(ProgramRequest request, bool beside = false);
 
   // The program, when it is built. Errors: BuildError, every time.
   cl_program get();
+  // Whether it has been compiled and get() at most loads it.
+  bool ready() const;
 
-  explicit BuildAhead(ProgramRequest request);
+  BuildAhead(ProgramRequest request, bool beside);
   ~BuildAhead();
 
  private:

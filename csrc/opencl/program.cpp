@@ -217,8 +217,8 @@ void find_program(Program& program, ProgramRequest request, BuildTime when) {
     return;
   }
   ++programs().built;
-  if (when == BuildTime::ahead && BuildAhead::available(*request.device)) {
-    program.ahead = BuildAhead::start(std::move(request));
+  if (when != BuildTime::at_once && BuildAhead::available(*request.device)) {
+    program.ahead = BuildAhead::start(std::move(request), when == BuildTime::beside);
     return;
   }
   const auto start = std::chrono::steady_clock::now();
@@ -277,6 +277,14 @@ cl_kernel Kernel::build() {
   if (program_) create(program_->get());
   program_.reset();
   return handle_;
+}
+
+bool Kernel::ready() {
+  if (ready_.load(std::memory_order_relaxed)) [[likely]] return true;
+  std::lock_guard lock(mutex_);
+  const bool ready = !program_ || program_->ready();
+  ready_.store(ready, std::memory_order_relaxed);
+  return ready;
 }
 
 cl_kernel Kernel::address_kernel() {

@@ -46,6 +46,8 @@ class Kernel {
   cl_kernel handle() { return handle_ ? handle_ : build(); }
   // The kernel that tells the address of the function, null where it has none. As handle().
   cl_kernel address_kernel();
+  // Whether nobody would wait long: its program has been compiled. Stays false when another process failed to compile it.
+  bool ready();
   // Kept by HostLaunch. Once it has been found the kernel is not enqueued, and needs no mutex.
   std::atomic<KernelFunction>& function() { return function_; }
   const std::string& name() const { return name_; }
@@ -65,6 +67,7 @@ class Kernel {
   std::shared_ptr<BuildAhead> program_;
   std::string name_;
   std::mutex mutex_;
+  std::atomic<bool> ready_{false};
   std::atomic<float> group_time_{0};
   LoadedKernel* loaded_ = nullptr;
   std::vector<char> last_arguments_;
@@ -72,8 +75,9 @@ class Kernel {
 
 // The kernel `name` of kernels_cl/`file`.cl specialised by `defines`. Slow (text look-up, possibly a build): launch sites keep
 // the reference, which stays valid for ever. Errors: BuildError with the log and the path of the dumped source; where programs are
-// compiled ahead (build_ahead.h), Queue::finish() raises it after the first launch, unless they are to be built at once.
-enum class BuildTime { ahead, at_once };
+// compiled ahead (build_ahead.h), Queue::finish() raises it after the first launch, unless they are to be built at once. Beside: another
+// process compiles it, when it has nothing more urgent to do, while the launches that the kernel would replace go on until it is ready().
+enum class BuildTime { ahead, at_once, beside };
 Kernel& get_kernel(Device& device, const char* file, const char* name, const Defines& defines, BuildTime when = BuildTime::ahead);
 
 // The same for a whole program given as text, which may include files of kernels_cl.

@@ -53,7 +53,7 @@ class Program {
   }
 
   Kernel* find(const Device& device, DType dtype) {
-    if (Kernel* kernel = site().find(device.index(), Variant().add(dtype))) return kernel;
+    if (Kernel* kernel = site().find(device.index(), Variant().add(dtype))) return kernel->ready() ? kernel : nullptr;
     seen_.fetch_add(1, std::memory_order_relaxed);
     return nullptr;
   }
@@ -83,7 +83,7 @@ class Program {
     return all;
   }
   static KernelSite& site() {
-    static KernelSite kernel("elementwise_sequence.cl", "elementwise_sequence", BuildTime::at_once);
+    static KernelSite kernel("elementwise_sequence.cl", "elementwise_sequence", BuildTime::beside);
     return kernel;
   }
 

@@ -1,5 +1,7 @@
 #include "ops/foreach/chain.h"
 
+#include "opencl/build_ahead.h"
+
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -8,7 +10,8 @@ namespace ocl::ops {
 
 namespace {
 
-// So many chains are issued stage by stage before the program for joined ones is built: a few steps of an optimizer do not pay for it.
+// So many chains are issued stage by stage before the program for joined ones is built where no other process does that: a few steps of an optimizer
+// do not pay for it.
 constexpr int chains_before_program = 2;
 
 std::mutex chains_mutex;
@@ -120,14 +123,15 @@ bool ForeachChain::separate(const std::vector<Stage>& stages) const {
 void ForeachChain::issue() {
   const Queue::Undisturbed undisturbed;
   const std::vector<Stage> stages = std::exchange(stages_, {});
-  if (stages.size() > 1 && separate(stages) && ++long_chains_ > chains_before_program)
-    issue_joined(stages);
-  else
+  const bool joined = stages.size() > 1 && separate(stages) && worthwhile() && issue_joined(stages);
+  if (!joined)
     for (const Stage& stage : stages) single_(queue_, stage);
   queue_.before_next(nullptr);
 }
 
-void ForeachChain::issue_joined(const std::vector<Stage>& stages) {
+bool ForeachChain::worthwhile() { return ++long_chains_ > chains_before_program || BuildAhead::available(queue_.device()); }
+
+bool ForeachChain::issue_joined(const std::vector<Stage>& stages) {
   std::vector<MultiTensorRow> rows(rows_.size());
   std::vector<double> scalars(rows.size() * stages.size());
   for (size_t i = 0; i < rows.size(); ++i) {
@@ -141,7 +145,7 @@ void ForeachChain::issue_joined(const std::vector<Stage>& stages) {
   work.stages = words_;
   work.scalars = scalars;
   std::copy(extras_.begin(), extras_.end(), work.extras.begin());
-  joined_(queue_, stages.front().dtype, work);
+  return joined_(queue_, stages.front().dtype, work);
 }
 
 }  // namespace ocl::ops

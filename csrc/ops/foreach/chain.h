@@ -18,9 +18,9 @@ class ForeachChain {
     std::vector<MultiTensorRow> rows;
     const void* scalar_address;
   };
-  // Issues a stage by itself, or several at once as foreach_chain of kernels_cl/foreach.cl.
+  // Issues a stage by itself, or several at once as foreach_chain of kernels_cl/foreach.cl; false, and nothing is issued, while that is being compiled.
   using Single = void (*)(Queue& queue, const Stage& stage);
-  using Joined = void (*)(Queue& queue, DType dtype, const MultiTensor& work);
+  using Joined = bool (*)(Queue& queue, DType dtype, const MultiTensor& work);
 
   // The chain of a queue, made at first use and kept for ever.
   static ForeachChain& of(Queue& queue, Single single, Joined joined);
@@ -43,7 +43,8 @@ class ForeachChain {
   bool append(const Stage& stage);
   bool separate(const std::vector<Stage>& stages) const;
   void issue();
-  void issue_joined(const std::vector<Stage>& stages);
+  bool worthwhile();
+  bool issue_joined(const std::vector<Stage>& stages);
 
   static constexpr size_t most_stages = 15, most_extras = 4;
 

@@ -99,15 +99,17 @@ void run_single(Queue& queue, const ForeachChain::Stage& stage) {
   launch_multi_tensor(queue, work, kernel);
 }
 
-void run_joined(Queue& queue, DType dtype, const MultiTensor& work) {
-  static KernelSite site("foreach.cl", "foreach_chain");
+bool run_joined(Queue& queue, DType dtype, const MultiTensor& work) {
+  static KernelSite site("foreach.cl", "foreach_chain", BuildTime::beside);
   Kernel& kernel = site.get(queue.device(), Variant().add(dtype), [&] {
     std::string operators;
     for (const Row& row : rows_table)
       if (joins(row.op)) operators += "EACH(" + std::to_string(static_cast<int>(row.op)) + ", " + std::to_string(row.inputs) + ", " + row.expression + ") ";
     return types(dtype).add("OPERATORS", operators);
   });
+  if (!kernel.ready()) return false;
   launch_multi_tensor(queue, work, kernel);
+  return true;
 }
 
 }  // namespace
