@@ -23,7 +23,33 @@ typedef struct {
 
 inline int count_of(const int* size) { return size[0] * size[1] * size[2]; }
 
-// raw_taps: taps of w, neighbours in memory. Grid: (panels of results, blocks of sources, groups).
+inline int tap_of(int t, const RowsShape* s, const WeightMap* m) {
+  const int c = t % s->taps[2], b = t / s->taps[2] % s->taps[1], a = t / (s->taps[2] * s->taps[1]);
+  return m->base + a * m->tap[0] + b * m->tap[1] + c * m->tap[2];
+}
+
+// A panel of packed weights for the sources [begin, end), whose neighbours in w are the sources or the results. Lanes of results that do not exist
+// hold anything.
+inline void pack_channels(__global const float* w, __global float* packed, const RowsShape* s, const WeightMap* m, int result, int begin, int end, int taps) {
+  for (int h = 0; h < PANEL; h += 16)
+    for (int t = 0; t < taps; ++t) {
+      __global const float* from = w + tap_of(t, s, m);
+      __global float* to = packed + (long)t * s->sources * PANEL + h;
+      if (m->out == 1) {
+        for (int k = begin; k < end; ++k) vstore16(vload16(0, from + MIN_OF(result + h, s->results - 1) + k * m->in), 0, to + k * PANEL);
+        continue;
+      }
+      float16 r[16];
+#pragma unroll
+      for (int l = 0; l < 16; ++l) r[l] = vload16(0, from + MIN_OF(result + h + l, s->results - 1) * m->out + begin);
+      TRANSPOSE16(float16, r);
+#pragma unroll
+      for (int l = 0; l < 16; ++l)
+        if (begin + l < end) vstore16(r[l], 0, to + (begin + l) * PANEL);
+    }
+}
+
+// raw_taps: taps of w, neighbours in memory unless channels are (m.in or m.out is 1). Grid: (panels of results, blocks of sources, groups).
 FAT_CALLABLE(rows_pack, (BUFFER(const float, w), BUFFER(float, packed), BUFFER(float, zeros), PLAIN(const RowsShape, s), PLAIN(const WeightMap, m),
                          PLAIN(int, raw_taps))) {
   LOCAL_ARRAY(float, lanes, 256);
@@ -35,18 +61,19 @@ FAT_CALLABLE(rows_pack, (BUFFER(const float, w), BUFFER(float, packed), BUFFER(f
   if (panel == 0 && group == 0)
     for (int i = begin; i < begin + SOURCE_BLOCK; ++i) zeros[i] = 0;
   packed += ((long)group * get_num_groups(0) + panel) * taps * s.sources * PANEL;
+  w += group * m.group;
+  if (m.in == 1 || m.out == 1) return pack_channels(w, packed, &s, &m, panel * PANEL, begin, end, taps);
   for (int h = 0; h < PANEL; h += 16)
     for (int k = begin; k < end; ++k)
       for (int raw = 0; raw < raw_taps; raw += 16) {
         float16 r[16];  // taps of 16 results; the last result stands for those that do not exist
 #pragma unroll
-        for (int l = 0; l < 16; ++l) r[l] = vload16(0, w + group * m.group + MIN_OF(panel * PANEL + h + l, s.results - 1) * m.out + k * m.in + raw);
+        for (int l = 0; l < 16; ++l) r[l] = vload16(0, w + MIN_OF(panel * PANEL + h + l, s.results - 1) * m.out + k * m.in + raw);
         TRANSPOSE16(float16, r);
 #pragma unroll
         for (int l = 0; l < 16; ++l) vstore16(r[l], l, lanes);
         for (int t = 0; t < taps; ++t) {
-          const int c = t % s.taps[2], b = t / s.taps[2] % s.taps[1], a = t / (s.taps[2] * s.taps[1]);
-          const int from = m.base + a * m.tap[0] + b * m.tap[1] + c * m.tap[2] - raw;
+          const int from = tap_of(t, &s, &m) - raw;
           if (from >= 0 && from < 16) vstore16(vload16(from, lanes), 0, packed + ((long)t * s.sources + k) * PANEL + h);
         }
       }

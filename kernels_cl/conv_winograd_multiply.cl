@@ -187,7 +187,7 @@ inline void restore_tiles(__local const float* m, int tile, int count, int o, in
 // that V has.
 FAT_CALLABLE(multiply, (BUFFER(const float, v), BUFFER(const void, weight), BUFFER(const STORAGE(DTYPE), bias), BUFFER(STORAGE(DTYPE), y),
                         PLAIN(int, in_channels), PLAIN(int, out_channels), PLAIN(int, height), PLAIN(int, width), PLAIN(int, tiles_h),
-                        PLAIN(int, tiles_w), PLAIN(int, tiles), PLAIN(int, flip), PLAIN(int, has_bias), PLAIN(int, channels_last),
+                        PLAIN(int, tiles_w), PLAIN(int, tiles), PLAIN(int, order), PLAIN(int, has_bias), PLAIN(int, channels_last),
                         PLAIN(long, image_stride), PLAIN(long, channel_stride), PLAIN(int, v_tiles), PLAIN(int, depth_taps), PLAIN(int, tap_tiles),
                         PLAIN(long, weight_pitch), PLAIN(int, first_image), PLAIN(int, dilation))) {
   LOCAL_ARRAY(float, m, PLANES * PLANE_PITCH(TILE_BLOCK * 32));
@@ -213,7 +213,7 @@ FAT_CALLABLE(multiply, (BUFFER(const float, v), BUFFER(const void, weight), BUFF
 #if TRANSFORM_WEIGHT
       for (int i = 0; i < depth; ++i)
         for (int h = 0; h < 32; h += 16) {
-          stage_weights(tap_weight, out_channels, in_channels, flip, o + h, (b + i) * 16, staged);
+          stage_weights(tap_weight, out_channels, in_channels, order, o + h, (b + i) * 16, staged);
           transform_staged(staged, u + i * 16 * 32 + h, weight_plane);
         }
 #else

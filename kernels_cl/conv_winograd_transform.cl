@@ -126,12 +126,12 @@ FAT_CALLABLE(transform_gradient, (BUFFER(const STORAGE(DTYPE), x), BUFFER(float,
 }
 
 FAT_CALLABLE(transform_weight, (BUFFER(const STORAGE(DTYPE), w), BUFFER(float, u), PLAIN(int, out_channels), PLAIN(int, in_channels),
-                                PLAIN(int, flip))) {
+                                PLAIN(int, order))) {
   LOCAL_ARRAY(float, staged, 16 * FILTER_TAPS * 16);
   OPEN_RESTRICT(const STORAGE(DTYPE), w);
   OPEN_RESTRICT(float, u);
   const int o = get_group_id(0) * 16, c = get_group_id(1) * 16, rows = (in_channels + 15) / 16 * 16;
-  stage_weights(w, out_channels, in_channels, flip, o, c, staged);
+  stage_weights(w, out_channels, in_channels, order, o, c, staged);
   __global float* block = u + ((long)(o / 32) * rows + c) * 32 + (o & 16);
   transform_staged(staged, block, PLANE_PITCH((long)(out_channels + 31) / 32 * rows * 32));
 }

@@ -39,11 +39,18 @@ at::MemoryFormat result_format(const at::Tensor& input, const at::Tensor& weight
   return input.dim() == 4 ? at::MemoryFormat::ChannelsLast : input.dim() == 5 ? at::MemoryFormat::ChannelsLast3d : at::MemoryFormat::Contiguous;
 }
 
-// The convolution whose forward pass maps x to y. Its weight is [channels of y, channels of x / groups, kernel].
+// Filters are taken in the order that they have, channels last or not.
+at::MemoryFormat filter_format(const at::Tensor& weight) {
+  if (weight.is_contiguous() || !suggests_channels_last(weight)) return at::MemoryFormat::Contiguous;
+  return weight.suggest_memory_format();
+}
+
+// The convolution whose forward pass maps x to y. Its weight, dense, is [channels of y, channels of x / groups, kernel].
 ConvProblem problem_of(const at::Tensor& x, const at::Tensor& y, const at::Tensor& weight, const Parameters& p, at::MemoryFormat format) {
   ConvProblem problem;
   problem.dtype = dtype_of(x.scalar_type());
   problem.channels_last = format != at::MemoryFormat::Contiguous;
+  problem.filters_last = !weight.is_contiguous();
   problem.batch = x.size(0);
   problem.groups = p.groups;
   problem.in_channels = x.size(1);
@@ -68,7 +75,7 @@ at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const 
   const at::Tensor bias_given = optional_bias.value_or(at::Tensor());
   check_types(input, weight, bias_given);
   const at::MemoryFormat format = result_format(input, weight);
-  const at::Tensor x = input.contiguous(format), w = weight.contiguous();
+  const at::Tensor x = input.contiguous(format), w = weight.contiguous(filter_format(weight));
   const at::Tensor bias = bias_given.defined() ? bias_given.contiguous() : at::Tensor();
   at::Tensor output = empty_like_options(output_sizes(input, weight, p), input.options(), format);
   Queue& queue = queue_for(input);
@@ -92,7 +99,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(const at::Te
   check_types(grad_output, weight, at::Tensor());
   check_types(input, weight, at::Tensor());
   const at::MemoryFormat format = result_format(input, weight);
-  const at::Tensor dy = grad_output.contiguous(format), w = weight.contiguous();
+  const at::Tensor dy = grad_output.contiguous(format), w = weight.contiguous(filter_format(weight));
   Queue& queue = queue_for(input);
   // Sides of the underlying convolution: for a transposed one the gradient of its output stands on the x side.
   auto problem = [&](const at::Tensor& of_input) { return transposed ? problem_of(dy, of_input, w, p, format) : problem_of(of_input, dy, w, p, format); };
@@ -106,7 +113,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(const at::Te
   }
   if (output_mask[1]) {
     const at::Tensor x = input.contiguous(format);
-    grad_weight = empty_like_options(weight.sizes(), weight.options());
+    grad_weight = empty_like_options(w.sizes(), w.options(), filter_format(w));
     ops::convolution(queue, ConvPass::backward_weight, problem(x), {address(transposed ? dy : x), address(grad_weight), address(transposed ? x : dy)});
   }
   if (output_mask[2]) {

@@ -38,7 +38,7 @@ struct BuildAhead::State {
   Step step = Step::waiting;
   bool alone = false;  // the other process failed
   cl_program program = nullptr;
-  std::exception_ptr error;
+  std::exception_ptr error = nullptr;
 };
 
 class BuildList {

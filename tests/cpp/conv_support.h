@@ -34,7 +34,7 @@ inline std::string describe(const ConvAlgorithm& algorithm, const ConvProblem& p
          std::to_string(p.in_channels) + " -> " + std::to_string(p.out_channels) + ", " + std::to_string(p.input[0]) + "x" + std::to_string(p.input[1]) + "x" +
          std::to_string(p.input[2]) + ", kernel " + std::to_string(p.kernel[0]) + "x" + std::to_string(p.kernel[1]) + ", stride " + std::to_string(p.stride[1]) + ", padding " + std::to_string(p.padding[0]) + "," +
          std::to_string(p.padding[1]) + "," + std::to_string(p.padding[2]) +
-         (p.channels_last ? ", channels last" : "");
+         (p.channels_last ? ", channels last" : "") + (p.filters_last ? ", filters too" : "");
 }
 
 // Calls f(x index, w index, y index) for every product of the convolution.
@@ -118,7 +118,7 @@ inline std::vector<float> transposed(const std::vector<float>& values, int64_t b
   return result;
 }
 
-// Largest error over rms of one pass, in the memory order of the problem; the result starts as NaN, every operand lies between infinities.
+// Largest error over rms of one pass, in the memory order of the problem (filters_last: of those that read w); the result starts as NaN, every operand lies between infinities.
 inline double error_of(const ConvAlgorithm& algorithm, const ConvProblem& p, bool with_bias = true) {
   const auto x = random_values<float>(p.x_numel(), 1), w = random_values<float>(p.w_numel(), 2), y = random_values<float>(p.y_numel(), 3);
   const auto bias = with_bias && algorithm.pass == ConvPass::forward ? random_values<float>(p.out_channels, 4) : std::vector<float>();
@@ -128,7 +128,7 @@ inline double error_of(const ConvAlgorithm& algorithm, const ConvProblem& p, boo
   const auto stored = [&](const std::vector<float>& values, int64_t channels, int64_t pixels) {
     return p.channels_last ? transposed(values, p.batch, channels, pixels) : values;
   };
-  Guarded dx = poison(stored(x, p.in_channels, p.in_pixels()), ConvPass::backward_data), dw = poison(w, ConvPass::backward_weight),
+  Guarded dx = poison(stored(x, p.in_channels, p.in_pixels()), ConvPass::backward_data), dw = poison(p.filters_last ? transposed(w, p.out_channels, p.in_channels, p.taps()) : w, ConvPass::backward_weight),
           dy = poison(stored(y, p.out_channels, p.out_pixels()), ConvPass::forward), db(bias);
   run(algorithm, p, {dx.data(), dw.data(), dy.data(), bias.empty() ? nullptr : db.data()});
   EXPECT_TRUE(dx.intact() && dw.intact() && dy.intact()) << algorithm.name;

@@ -213,26 +213,29 @@ void run_case(const Case& c, DType type, double tolerance) {
   for (ConvPass pass : {ConvPass::forward, ConvPass::backward_data, ConvPass::backward_weight}) {
     const std::vector<double> exact = reference(pass, p, t);
     const std::vector<T> expected = converted(exact);
-    for (bool channels_last : {false, true}) {
-      p.channels_last = channels_last;
+    for (int order = 0; order < 3; ++order) {
+      const bool channels_last = p.channels_last = order > 0;
+      p.filters_last = order > 1;
+      const auto w = p.filters_last ? reorder(converted(t.w), p.in_per_group(), p.taps()) : converted(t.w);
       auto x = converted(t.x), y = converted(t.y);
       if (channels_last) x = reorder(x, p.in_channels, p.in_pixels()), y = reorder(y, p.out_channels, p.out_pixels());
       for (const ConvAlgorithm& algorithm : conv_algorithms(pass)) {
         if (conv_refusal(algorithm, p, device())) continue;
         const Array<T> dx = pass == ConvPass::backward_data ? Array<T>(x.size()) : Array<T>(x);
         const Array<T> dy = pass == ConvPass::forward ? Array<T>(y.size()) : Array<T>(y);
-        const Array<T> dw = pass == ConvPass::backward_weight ? Array<T>(t.w.size()) : Array<T>(converted(t.w));
+        const Array<T> dw = pass == ConvPass::backward_weight ? Array<T>(w.size()) : Array<T>(w);
         const Array<T> bias(converted(t.bias));
         run_conv(algorithm, queue(), p, {dx.data(), dw.data(), dy.data(), pass == ConvPass::forward ? bias.data() : nullptr});
         std::vector<T> actual = (pass == ConvPass::forward ? dy : pass == ConvPass::backward_data ? dx : dw).host();
         if (channels_last && pass == ConvPass::forward) actual = reorder(actual, p.out_pixels(), p.out_channels);
         if (channels_last && pass == ConvPass::backward_data) actual = reorder(actual, p.in_pixels(), p.in_channels);
+        if (p.filters_last && pass == ConvPass::backward_weight) actual = reorder(actual, p.taps(), p.in_per_group());
+        const std::string what = std::string(algorithm.name) + " pass " + std::to_string(static_cast<int>(pass)) + ", order " + std::to_string(order);
         if (is_half(type)) {
-          EXPECT_LT(rounding_error(actual, exact), 1) << algorithm.name << " pass " << static_cast<int>(pass) << (channels_last ? " channels_last" : "");
+          EXPECT_LT(rounding_error(actual, exact), 1) << what;
           continue;
         }
-        EXPECT_LT(relative_error(actual, expected), tolerance)
-            << algorithm.name << " pass " << static_cast<int>(pass) << (channels_last ? " channels_last" : "") << " dtype " << name_of(type);
+        EXPECT_LT(relative_error(actual, expected), tolerance) << what << " dtype " << name_of(type);
       }
     }
   }

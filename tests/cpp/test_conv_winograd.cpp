@@ -39,6 +39,17 @@ bool can_run(const ConvAlgorithm& algorithm, const ConvProblem& p) {
   return has_output(p) && (algorithm.pass != ConvPass::backward_data || (p.padding[1] < p.kernel[1] && p.padding[2] < p.kernel[2]));
 }
 
+enum class Order { channels_first, channels_last, filters_last_too };
+constexpr Order orders[] = {Order::channels_first, Order::channels_last, Order::filters_last_too};
+
+// False: the algorithm reads the filters in one order only.
+bool take(Order order, const ConvAlgorithm& algorithm, ConvProblem& p) {
+  p.channels_last = order != Order::channels_first;
+  p.filters_last = order == Order::filters_last_too;
+  EXPECT_EQ(algorithm.takes_filters_last(p), algorithm.pass != ConvPass::backward_weight && p.kernel[0] == 1);
+  return !p.filters_last || algorithm.takes_filters_last(p);
+}
+
 bool fat() { return device().fat() && device().capabilities().local_memory >= (128u << 10); }
 
 }  // namespace
@@ -49,8 +60,8 @@ TEST(ConvWinograd, MatchesDirectSums) {
     for (const ConvShape& shape : shapes) {
       ConvProblem p = problem_of(shape, taps_of(algorithm));
       if (!can_run(algorithm, p)) continue;
-      for (bool channels_last : {false, true}) {
-        p.channels_last = channels_last;
+      for (const Order order : orders) {
+        if (!take(order, algorithm, p)) continue;
         EXPECT_LE(error_of(algorithm, p), tolerance(algorithm)) << describe(algorithm, p);
       }
     }
@@ -99,8 +110,8 @@ TEST(ConvWinograd, DilatedMatchDirectSums) {
         p.output[d] = p.input[d] + 2 * p.padding[d] - c.dilation * (p.kernel[d] - 1);
       }
       if (!has_output(p)) continue;
-      for (bool channels_last : {false, true}) {
-        p.channels_last = channels_last;
+      for (const Order order : orders) {
+        if (!take(order, algorithm, p)) continue;
         ASSERT_EQ(algorithm.refuses(p, device()), nullptr) << describe(algorithm, p);
         EXPECT_LE(error_of(algorithm, p), tolerance(algorithm)) << describe(algorithm, p) << ", dilation " << c.dilation;
       }

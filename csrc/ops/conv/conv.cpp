@@ -80,7 +80,7 @@ bool order_matters(const ConvProblem& p) {
 // A filter as large as its unpadded input sees it once: its taps are channels of a single pixel, and the convolution a product of matrices.
 ConvProblem taps_as_channels(ConvProblem p) {
   constexpr std::array<int64_t, 3> one{1, 1, 1}, none{0, 0, 0};
-  if (p.output != one || p.padding != none || p.kernel != p.input || p.channels_last) return p;
+  if (p.output != one || p.padding != none || p.kernel != p.input || p.channels_last || p.filters_last) return p;
   p.in_channels *= p.taps();
   p.input = p.kernel = p.stride = p.dilation = one;
   return p;
@@ -124,12 +124,14 @@ bool run_live_taps(Queue& queue, ConvPass pass, const ConvProblem& p, const Conv
     offset += taps.first;
   }
   if (live.kernel == p.kernel) return false;
-  const int64_t sizes[] = {p.out_channels * p.in_per_group(), live.kernel[0], live.kernel[1], live.kernel[2]};
-  const int64_t strides[] = {p.taps(), p.kernel[1] * p.kernel[2], p.kernel[2], 1};
+  live.filters_last = false;
+  const int64_t channels = p.in_per_group(), tap = p.filters_last ? channels : 1;
+  const int64_t sizes[] = {p.out_channels, channels, live.kernel[0], live.kernel[1], live.kernel[2]};
+  const int64_t strides[] = {channels * p.taps(), p.filters_last ? 1 : p.taps(), p.kernel[1] * p.kernel[2] * tap, p.kernel[2] * tap, tap};
   const int64_t bytes = static_cast<int64_t>(size_of(p.dtype));
   Workspace part(queue, static_cast<size_t>(live.w_numel() * bytes));
   const TensorView dense = TensorView::contiguous(part.data(), p.dtype, sizes);
-  const TensorView inside = TensorView::strided(static_cast<char*>(operands.w) + offset * bytes, p.dtype, sizes, strides);
+  const TensorView inside = TensorView::strided(static_cast<char*>(operands.w) + offset * tap * bytes, p.dtype, sizes, strides);
   ConvOperands with_part = operands;
   with_part.w = part.data();
   if (pass != ConvPass::backward_weight) copy(queue, dense, inside);
@@ -141,9 +143,24 @@ bool run_live_taps(Queue& queue, ConvPass pass, const ConvProblem& p, const Conv
   return true;
 }
 
+// w goes through a copy in the order that the algorithm takes.
+void run_with_ordered_filters(const ConvAlgorithm& algorithm, Queue& queue, ConvProblem p, const ConvOperands& operands);
+
 void run_direct(const ConvAlgorithm& algorithm, Queue& queue, const ConvProblem& problem, const ConvOperands& operands) {
+  if (problem.filters_last && !algorithm.takes_filters_last(problem)) return run_with_ordered_filters(algorithm, queue, problem, operands);
   Workspace workspace(queue, algorithm.workspace(problem, queue.device()));
   algorithm.run(queue, problem, operands, workspace.data());
+}
+
+void run_with_ordered_filters(const ConvAlgorithm& algorithm, Queue& queue, ConvProblem p, const ConvOperands& operands) {
+  p.filters_last = false;
+  const size_t bytes = size_of(p.dtype);
+  Workspace ordered(queue, static_cast<size_t>(p.w_numel()) * bytes);
+  ConvOperands inner = operands;
+  inner.w = ordered.data();
+  if (algorithm.pass != ConvPass::backward_weight) transpose_planes(queue, bytes, p.out_channels, p.taps(), p.in_per_group(), operands.w, inner.w);
+  run_direct(algorithm, queue, p, inner);
+  if (algorithm.pass == ConvPass::backward_weight) transpose_planes(queue, bytes, p.out_channels, p.in_per_group(), p.taps(), inner.w, operands.w);
 }
 
 // x and y go through channels-first copies around the algorithm; the one that the pass computes is copied back.
@@ -253,6 +270,7 @@ void convolution(Queue& queue, ConvPass pass, const ConvProblem& problem, const 
   if (results == 0) return;
   ConvProblem p = problem;
   p.channels_last = problem.channels_last && order_matters(problem);
+  p.filters_last = problem.filters_last && p.in_per_group() > 1 && p.taps() > 1;
   p = taps_as_channels(p);
   // Nothing to sum over: only the reference is required to handle it.
   const bool empty = p.x_numel() == 0 || p.y_numel() == 0 || p.w_numel() == 0;

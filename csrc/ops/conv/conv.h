@@ -14,6 +14,7 @@ enum class ConvPass { forward, backward_data, backward_weight };
 struct ConvProblem {
   DType dtype = DType::float32;
   bool channels_last = false;  // memory order of x and y (and their gradients): N D H W C instead of N C D H W
+  bool filters_last = false;   // memory order of w: O D H W C/groups instead of O C/groups D H W
   int64_t batch = 1, groups = 1;
   int64_t in_channels = 1, out_channels = 1;  // totals over all groups
   std::array<int64_t, 3> input{1, 1, 1}, output{1, 1, 1}, kernel{1, 1, 1}, stride{1, 1, 1}, padding{0, 0, 0}, dilation{1, 1, 1};
@@ -29,7 +30,7 @@ struct ConvProblem {
   bool depthwise() const { return groups == in_channels && groups > 1; }
 };
 
-// Operands by pass, all dense: x [N, C, D, H, W] (or channels_last), w [O, C/groups, KD, KH, KW] row-major, y like x.
+// Operands by pass, all dense: x [N, C, D, H, W] (or channels_last), w [O, C/groups, KD, KH, KW] (or filters_last), y like x.
 //   forward:         y = x * w + bias        backward_data: x = dy * w^T        backward_weight: w = dy * x
 // The member that the pass computes is written, the other two are read; bias (forward only, may be null) has O elements.
 struct ConvOperands {
@@ -49,6 +50,8 @@ struct ConvAlgorithm {
   void (*run)(Queue&, const ConvProblem&, const ConvOperands&, void* workspace);
   // nullptr when it is also the better choice than the algorithms behind it; otherwise why it is passed over unless forced or measured to be quicker.
   const char* (*declines)(const ConvProblem&, const Device&) = [](const ConvProblem&, const Device&) -> const char* { return nullptr; };
+  // Whether it takes w in the order filters_last too. For others w goes through a workspace.
+  bool (*takes_filters_last)(const ConvProblem&) = [](const ConvProblem&) { return false; };
 };
 
 // All algorithms of a pass, best first; the last one, "reference", never refuses.

@@ -7,6 +7,12 @@ namespace {
 
 int32_t narrow(int64_t value) { return static_cast<int32_t>(value); }
 
+// From one tap of a filter to the next in each dimension.
+std::array<int64_t, 3> tap_strides(const ConvProblem& p) {
+  const int64_t tap = p.filters_last ? p.in_per_group() : 1;
+  return {p.kernel[1] * p.kernel[2] * tap, p.kernel[2] * tap, tap};
+}
+
 }  // namespace
 
 Gather forward_gather(const ConvProblem& p) {
@@ -21,7 +27,8 @@ Gather forward_gather(const ConvProblem& p) {
     s.stride[d] = narrow(p.stride[d]), s.padding[d] = narrow(p.padding[d]), s.dilation[d] = narrow(p.dilation[d]);
   }
   const int64_t depth = p.in_per_group() * p.taps();
-  g.weights = {p.out_per_group() * depth, depth, p.taps(), 0, {narrow(p.kernel[1] * p.kernel[2]), narrow(p.kernel[2]), 1}};
+  const auto place = tap_strides(p);
+  g.weights = {p.out_per_group() * depth, depth, p.filters_last ? 1 : p.taps(), 0, {narrow(place[0]), narrow(place[1]), narrow(place[2])}};
   return g;
 }
 
@@ -32,8 +39,9 @@ Gather backward_data_gather(const ConvProblem& p, const std::array<int64_t, 3>& 
   s.x_plane = p.out_pixels();
   s.x_image = p.out_channels * s.x_plane;
   s.batch = narrow(p.batch), s.in_channels = narrow(p.out_per_group()), s.out_channels = narrow(p.in_per_group());
-  const int64_t taps = p.taps(), place[] = {p.kernel[1] * p.kernel[2], p.kernel[2], 1};
-  g.weights = {p.out_per_group() * p.in_per_group() * taps, taps, p.in_per_group() * taps, 0, {}};
+  const int64_t taps = p.taps();
+  const auto place = tap_strides(p);
+  g.weights = {p.out_per_group() * p.in_per_group() * taps, p.filters_last ? 1 : taps, p.in_per_group() * taps, 0, {}};
   for (int d = 0; d < 3; ++d) {
     const int64_t stride = p.stride[d], dilation = p.dilation[d];
     s.input[d] = narrow(p.output[d]);

@@ -30,7 +30,7 @@ struct Gather {
   int64_t plane() const { return int64_t{1} * shape.output[0] * shape.output[1] * shape.output[2]; }
 };
 
-// x and y channels first.
+// x and y channels first, w in either order.
 Gather forward_gather(const ConvProblem& p);
 
 // dx at the pixels residue + q * stride, q in [0, output): a stride-1 gather from dy with the taps that reach those pixels.

@@ -161,12 +161,14 @@ void backward_data(Queue& queue, const ConvProblem& p, const ConvOperands& t, vo
       }
 }
 
+bool takes_filters_last(const ConvProblem&) { return true; }
+
 }  // namespace
 
 std::span<const ConvAlgorithm> rows_algorithms() {
   static const ConvAlgorithm algorithms[] = {
-      {"rows", ConvPass::forward, refuses, forward_workspace, forward, forward_declines},
-      {"rows", ConvPass::backward_data, backward_data_refuses, backward_data_workspace, backward_data, backward_data_declines},
+      {"rows", ConvPass::forward, refuses, forward_workspace, forward, forward_declines, takes_filters_last},
+      {"rows", ConvPass::backward_data, backward_data_refuses, backward_data_workspace, backward_data, backward_data_declines, takes_filters_last},
   };
   return algorithms;
 }

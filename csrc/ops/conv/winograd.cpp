@@ -100,10 +100,13 @@ void transform_gradient(Queue& queue, const WinogradPlan& plan, DType type, cons
          narrow(plan.tiles_w), narrow(plan.dilation), int32_t{plan.channels_last}, strides.image, strides.channel);
 }
 
+// How stage_weights of kernels_cl/conv_winograd_weight.clh finds the filters.
+int32_t filter_order(const WinogradPlan& plan, bool flip) { return (flip ? 1 : 0) | (plan.filters_last ? 2 : 0); }
+
 void transform_weight(Queue& queue, const WinogradPlan& plan, DType type, const void* w, float* u, bool flip) {
   Kernel& kernel = kernel_of(queue.device(), Step::transform_weight, type, plan);
   launch(queue, kernel, Range(round_up(plan.result_channels, 32) / 16, ceil_div(plan.source_channels, 16)), Range(1, 1), w, u,
-         narrow(plan.result_channels), narrow(plan.source_channels), int32_t{flip});
+         narrow(plan.result_channels), narrow(plan.source_channels), filter_order(plan, flip));
 }
 
 // weight: of the first tap in depth, the others `pitch` elements further each.
@@ -114,7 +117,7 @@ void multiply(Queue& queue, const WinogradPlan& plan, DType type, const float* v
   const ImageStrides strides = result_strides(plan);
   launch(queue, kernel, Range(ceil_div(tiles, plan.tile_block), ceil_div(plan.result_channels, 32)), Range(1, 1), v, weight, bias ? bias : y, y,
          narrow(plan.source_channels), narrow(plan.result_channels), narrow(plan.result_height), narrow(plan.result_width), narrow(plan.tiles_h),
-         narrow(plan.tiles_w), narrow(tiles), int32_t{flip}, int32_t{bias != nullptr}, int32_t{plan.channels_last}, strides.image, strides.channel,
+         narrow(plan.tiles_w), narrow(tiles), filter_order(plan, flip), int32_t{bias != nullptr}, int32_t{plan.channels_last}, strides.image, strides.channel,
          narrow(part.source_images * image_tiles), narrow(plan.depth_taps), narrow(image_tiles), pitch,
          narrow(part.first_result), narrow(plan.dilation));
 }
@@ -257,6 +260,7 @@ constexpr ConvAlgorithm algorithm(const char* name) {
           run_weight_gradient(queue, plan, problem.dtype, operands.x, operands.y, operands.w, workspace);
       },
       [](const ConvProblem& problem, const Device& device) { return decline(pass, problem, device, tile, taps); },
+      [](const ConvProblem& problem) { return pass != ConvPass::backward_weight && problem.kernel[0] == 1; },
   };
 }
 

@@ -29,6 +29,7 @@ std::span<const ConvAlgorithm> winograd_algorithms();
 struct WinogradPlan {
   int tile = 4, taps = 3;
   bool channels_last = false;  // of source and result
+  bool filters_last = false;
   int64_t batch = 0, source_channels = 0, result_channels = 0;
   int64_t source_height = 0, source_width = 0, result_height = 0, result_width = 0, pad_h = 0, pad_w = 0;
   int64_t tiles_h = 0, tiles_w = 0;  // of one image

@@ -94,6 +94,7 @@ WinogradPlan winograd_plan(ConvPass pass, const ConvProblem& problem, int tile, 
   plan.tile = tile;
   plan.taps = taps;
   plan.channels_last = problem.channels_last;
+  plan.filters_last = problem.filters_last;
   plan.dilation = problem.dilation[1];
   plan.batch = problem.batch * plan.dilation * plan.dilation;
   plan.source_channels = problem.in_channels;

@@ -69,7 +69,8 @@ def test_conv2d(device, name, dtype):
 @pytest.mark.parametrize("name", VOLUMES)
 def test_conv3d(device, name, dtype, memory_format):
     x, w, b = operands(VOLUMES[name])
-    check(lambda x, w, b: F.conv3d(x.contiguous(memory_format=memory_format), w, b, **VOLUMES[name][3]), x, w, b, device=device, dtype=dtype, factor=8,
+    order = lambda tensor: tensor.contiguous(memory_format=memory_format)  # noqa: E731
+    check(lambda x, w, b: F.conv3d(order(x), order(w), b, **VOLUMES[name][3]), x, w, b, device=device, dtype=dtype, factor=8,
           strides=False)  # the order of the result depends on the algorithm, on the CPU too
 
 
@@ -87,6 +88,14 @@ def test_channels_last(device, name, which):
 def test_conv_transpose2d(device, name, dtype):
     case = TRANSPOSED[name]
     check(lambda x, w, b: F.conv_transpose2d(x, w, b, **case[3]), *operands(case, True), device=device, dtype=dtype, factor=8)
+
+
+@pytest.mark.parametrize("name", TRANSPOSED)
+def test_conv_transpose2d_channels_last(device, name):
+    case = TRANSPOSED[name]
+    x, w, b = operands(case, True)
+    order = lambda tensor: tensor.to(memory_format=torch.channels_last)  # noqa: E731
+    check(lambda x, w, b: F.conv_transpose2d(x, w, b, **case[3]), order(x), order(w), b, device=device, factor=8)
 
 
 def test_other_dimensions(device):
