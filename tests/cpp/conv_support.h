@@ -118,7 +118,8 @@ inline std::vector<float> transposed(const std::vector<float>& values, int64_t b
   return result;
 }
 
-// Largest error over rms of one pass, in the memory order of the problem (filters_last: of those that read w); the result starts as NaN, every operand lies between infinities.
+// Largest error over rms of one pass, in the memory order of the problem (filters_last: for passes that read w); the result starts as NaN, every
+// operand lies between infinities.
 inline double error_of(const ConvAlgorithm& algorithm, const ConvProblem& p, bool with_bias = true) {
   const auto x = random_values<float>(p.x_numel(), 1), w = random_values<float>(p.w_numel(), 2), y = random_values<float>(p.y_numel(), 3);
   const auto bias = with_bias && algorithm.pass == ConvPass::forward ? random_values<float>(p.out_channels, 4) : std::vector<float>();
@@ -128,7 +129,8 @@ inline double error_of(const ConvAlgorithm& algorithm, const ConvProblem& p, boo
   const auto stored = [&](const std::vector<float>& values, int64_t channels, int64_t pixels) {
     return p.channels_last ? transposed(values, p.batch, channels, pixels) : values;
   };
-  Guarded dx = poison(stored(x, p.in_channels, p.in_pixels()), ConvPass::backward_data), dw = poison(p.filters_last ? transposed(w, p.out_channels, p.in_channels, p.taps()) : w, ConvPass::backward_weight),
+  const auto filters = p.filters_last ? transposed(w, p.out_channels, p.in_channels, p.taps()) : w;
+  Guarded dx = poison(stored(x, p.in_channels, p.in_pixels()), ConvPass::backward_data), dw = poison(filters, ConvPass::backward_weight),
           dy = poison(stored(y, p.out_channels, p.out_pixels()), ConvPass::forward), db(bias);
   run(algorithm, p, {dx.data(), dw.data(), dy.data(), bias.empty() ? nullptr : db.data()});
   EXPECT_TRUE(dx.intact() && dw.intact() && dy.intact()) << algorithm.name;
