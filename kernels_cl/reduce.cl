@@ -88,36 +88,56 @@ static inline State1 reduce_range(INPUT p, long begin, long end, const Shape* sh
 }
 
 #if !INDEXED && W == 16
-// The 16 horizontal results of s[0..15]: lane l is that of s[ROW_OF(l)]. Each level folds two vectors into one.
-#define ROW_OF(l) (((l) & 1) << 3 | ((l) & 2) << 1 | ((l) & 4) >> 1 | ((l) & 8) >> 3)
-static inline VALUES(16) fold_rows(const VALUES(16)* s) {
-  VALUES(16) a[8], b[4], c[2];
-  for (int k = 0; k < 8; ++k) a[k] = COMBINE_VALUES(16, ((VALUES(16))(s[k].lo, s[k + 8].lo)), ((VALUES(16))(s[k].hi, s[k + 8].hi)));
-  for (int k = 0; k < 4; ++k)
-    b[k] = COMBINE_VALUES(16, ((VALUES(16))(a[k].s012389ab, a[k + 4].s012389ab)), ((VALUES(16))(a[k].s4567cdef, a[k + 4].s4567cdef)));
-  for (int k = 0; k < 2; ++k)
-    c[k] = COMBINE_VALUES(16, ((VALUES(16))(b[k].s014589cd, b[k + 2].s014589cd)), ((VALUES(16))(b[k].s2367abef, b[k + 2].s2367abef)));
-  return COMBINE_VALUES(16, ((VALUES(16))(c[0].even, c[1].even)), ((VALUES(16))(c[0].odd, c[1].odd)));
+#define LONGEST_ROW (64 * 4 * 16)  // one block of reduce_run
+
+// s = COMBINE(s, x), which may lose a NaN of x: `nan` takes note of it.
+#if KEEPS_NAN
+#define LOOSE_STEP(s, x, nan)          \
+  do {                                 \
+    const VALUES(16) v_ = (x);         \
+    (s) = COMBINE(16, s, v_);          \
+    (nan) |= v_ != v_;                 \
+  } while (0)
+#else
+#define LOOSE_STEP(s, x, nan) (s) = COMBINE(16, s, x)
+#endif
+
+static inline VALUE(ACC) loose_fold(VALUES(16) s, INDICES(16) nan) {
+#if KEEPS_NAN
+  const INDICES(8) n8 = nan.lo | nan.hi;
+  const INDICES(4) n4 = n8.lo | n8.hi;
+  const INDICES(2) n2 = n4.lo | n4.hi;
+  if (n2.x | n2.y) return NAN;
+#endif
+  const VALUES(8) a = COMBINE(8, s.lo, s.hi);
+  const VALUES(4) b = COMBINE(4, a.lo, a.hi);
+  const VALUES(2) c = COMBINE(2, b.lo, b.hi);
+  return COMBINE(1, c.lo, c.hi);
 }
 
-// Outputs [begin, end), 16 at a time; returns the first one that is left over.
-static inline long contiguous_rows(INPUT x, long begin, long end, const Shape* shape, __global const STORAGE(ACC)* centers, __global STORAGE(OUT)* y,
-                       VALUE(PARAM) param) {
-  for (; begin + 16 <= end; begin += 16) {
-    VALUES(16) s[16];
-    for (int l = 0; l < 16; ++l) {
-      INPUT p = x + offset_of(begin + l, shape->kept, shape->kept_size, shape->kept_x);
-      const VALUES(16) center = CONSTANT(16, CENTERED ? centers[begin + l] : 0);
-      State16 row;
-      INITIALIZE(16, row, 0);
-      reduce_run(&row, p, shape->extent, 1, 0, center, param);
-      s[ROW_OF(l)] = row.a;
+// Outputs [begin, end) of rows of at most LONGEST_ROW elements, as reduce_range would compute them but with less to do for each.
+static inline void short_rows(INPUT x, long begin, long end, const Shape* shape, __global const STORAGE(ACC)* centers, __global STORAGE(OUT)* y,
+                              VALUE(PARAM) param) {
+  const int n = (int)shape->extent, blocks = n / 64 * 64, vectors = n / 16 * 16;
+  const bool uniform = shape->kept <= 1;
+  const INDICES(16) mask = LANES_16 < (INDICES(16))((VALUE(INDEX))(n - vectors));
+  for (long o = begin; o < end; ++o) {
+    INPUT p = x + (uniform ? o * shape->kept_x[0] : offset_of(o, shape->kept, shape->kept_size, shape->kept_x));
+    const VALUES(16) center = CONSTANT(16, CENTERED ? centers[o] : 0);
+    VALUES(16) a0 = CONSTANT(16, IDENTITY), a1 = a0, a2 = a0, a3 = a0;
+    INDICES(16) nan = (INDICES(16))(0);
+    for (int i = 0; i < blocks; i += 64) {
+      LOOSE_STEP(a0, MAP(16, LOAD_X(16, p, i)), nan);
+      LOOSE_STEP(a1, MAP(16, LOAD_X(16, p, i + 16)), nan);
+      LOOSE_STEP(a2, MAP(16, LOAD_X(16, p, i + 32)), nan);
+      LOOSE_STEP(a3, MAP(16, LOAD_X(16, p, i + 48)), nan);
     }
-    VALUE(ACC) value[16];
-    vstore16(fold_rows(s), 0, value);
-    for (int l = 0; l < 16; ++l) STORE(OUT, ACC, y, offset_of(begin + l, shape->kept, shape->kept_size, shape->kept_y), FINISH(value[l]));
+    a0 = COMBINE(16, COMBINE(16, a0, a1), COMBINE(16, a2, a3));
+    for (int i = blocks; i < vectors; i += 16) LOOSE_STEP(a0, MAP(16, LOAD_X(16, p, i)), nan);
+    if (vectors < n) LOOSE_STEP(a0, mask ? MAP(16, LOAD_X(16, p, vectors)) : CONSTANT(16, IDENTITY), nan);
+    const VALUE(ACC) s = loose_fold(a0, nan);
+    STORE(OUT, ACC, y, uniform ? o * shape->kept_y[0] : offset_of(o, shape->kept, shape->kept_size, shape->kept_y), FINISH(s));
   }
-  return begin;
 }
 #endif
 
@@ -131,8 +151,10 @@ FAT_CALLABLE(reduce_inner, (OUTPUTS, BUFFER(int, arrivals))) {
   const long first = split * shape.chunk, last = MIN_OF(first + shape.chunk, shape.extent);
   long o = begin;
 #if !INDEXED && W == 16
-  if (shape.splits == 1 && shape.reduced == 1 && shape.reduced_x[0] == 1)
-    o = contiguous_rows(x, o, end, &shape, centers, y, param);
+  if (shape.splits == 1 && shape.reduced == 1 && shape.reduced_x[0] == 1 && shape.extent <= LONGEST_ROW) {
+    short_rows(x, begin, end, &shape, centers, y, param);
+    o = end;
+  }
 #endif
   for (; o < end; ++o) {
     INPUT p = x + offset_of(o, shape.kept, shape.kept_size, shape.kept_x);

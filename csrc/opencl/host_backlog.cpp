@@ -72,6 +72,17 @@ constexpr std::chrono::milliseconds long_command{5};
 
 constexpr HostBacklog::Ticket everything = ~HostBacklog::Ticket{0};
 
+// Asks for a line of memory that will be written.
+void prefetch_for_writing(const char* p) {
+#if defined(__GNUC__) && defined(__x86_64__)
+  asm volatile("prefetchw %0" ::"m"(*p));  // __builtin_prefetch would ask for a line to read, unless the compiler is told of such processors
+#elif defined(__GNUC__)
+  __builtin_prefetch(p, 1);
+#else
+  (void)p;
+#endif
+}
+
 // Whether the calling thread is inside of run_until().
 thread_local bool runs_commands = false;
 
@@ -112,11 +123,12 @@ HostBacklog::Ticket HostBacklog::issue(float expected, Run run, const void* comm
   store(slot.data, data, data_bytes);
   slot.run_joined = joint.run;
   if (joint.run) store(slot.joint, joint.data, joint.bytes);
-  expected_.fetch_add(static_cast<int64_t>(expected), std::memory_order_relaxed);
+  expected_issued_.store(expected_issued_.load(std::memory_order_relaxed) + static_cast<int64_t>(expected), std::memory_order_relaxed);
   issued_.store(ticket);
+  prepare(slots_[(ticket + 1) % capacity]);
   lock.unlock();
   if (runs_at_once()) {
-    const bool many = ticket - done_.load(std::memory_order_relaxed) >= held_commands || expected_.load(std::memory_order_relaxed) >= held_time;
+    const bool many = ticket - done_.load(std::memory_order_relaxed) >= held_commands || work_ahead() >= held_time;
     if (many || team_.members() == 1) finish(ticket);
     return ticket;
   }
@@ -126,11 +138,20 @@ HostBacklog::Ticket HostBacklog::issue(float expected, Run run, const void* comm
   bool assisted = false;
   const Ticket few = joint.run ? joined_ahead : 0;
   const auto far_ahead = [&] {
-    return ticket - done_.load(std::memory_order_relaxed) > few && expected_.load(std::memory_order_relaxed) > pace.far_ahead();
+    return ticket - done_.load(std::memory_order_relaxed) > few && work_ahead() > pace.far_ahead();
   };
   while (far_ahead() && team_.assist()) assisted = true;
   if (assisted) pace.resume();
   return ticket;
+}
+
+// The next command will be written where another processor has read: its cache is asked for these lines while the caller prepares the command.
+void HostBacklog::prepare(const Slot& slot) const {
+  const auto fetch = [](const void* from, size_t bytes) {
+    for (size_t at = 0; at < bytes; at += 64) prefetch_for_writing(static_cast<const char*>(from) + at);
+  };
+  fetch(&slot, sizeof slot);
+  for (const auto* part : {&slot.command, &slot.data, &slot.joint}) fetch(part->data(), part->size() * sizeof(std::max_align_t));
 }
 
 // The number of commands, `first` and those behind it, that were run together; 0: none.
@@ -157,7 +178,9 @@ bool HostBacklog::run_next() {
     slot.run(slot.command.data(), slot.data.data());
     count = 1;
   }
-  for (size_t i = 0; i < count; ++i) expected_.fetch_sub(static_cast<int64_t>(slots_[(next + i) % capacity].expected), std::memory_order_relaxed);
+  int64_t expected = expected_done_.load(std::memory_order_relaxed);
+  for (size_t i = 0; i < count; ++i) expected += static_cast<int64_t>(slots_[(next + i) % capacity].expected);
+  expected_done_.store(expected, std::memory_order_relaxed);
   done_.store(next + count - 1, std::memory_order_release);
   return true;
 }

@@ -74,6 +74,8 @@ class HostBacklog {
   size_t run_joined(Ticket first);
   bool runs_at_once();
   void finish(Ticket ticket);
+  int64_t work_ahead() const { return expected_issued_.load(std::memory_order_relaxed) - expected_done_.load(std::memory_order_relaxed); }
+  void prepare(const Slot& slot) const;
   bool run_next();
   bool run_until(Ticket ticket);
   void run_all();
@@ -85,10 +87,11 @@ class HostBacklog {
 
   HostThreads& team_;
   std::vector<Slot> slots_;
-  std::mutex issuing_;
+  alignas(64) std::mutex issuing_;  // by whom the commands are issued, apart from what those read who run them
   alignas(64) std::atomic<Ticket> issued_{0};
+  std::atomic<int64_t> expected_issued_{0};  // of all commands
   alignas(64) std::atomic<Ticket> done_{0};
-  std::atomic<int64_t> expected_{0};  // of the commands not done
+  std::atomic<int64_t> expected_done_{0};
   alignas(64) std::atomic<bool> running_{false};  // somebody runs commands and will look for further ones
 };
 
