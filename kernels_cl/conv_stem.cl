@@ -2,11 +2,11 @@
 // Phase planes: the rows of a band are split into L[c][row % S][column % S][row / S][column / S] with pitch = OW + (K - 1) / S, zeros outside
 // the image. Output pixel g = oy * pitch + ox is then one linear index over the whole band, and tap (kh, kw) of every pixel is the constant
 // offset plane(kh % S, kw % S) + (kh / S) * pitch + kw / S: no im2col and no masks. (K - 1) / S positions per row are not pixels.
-//   stem_forward          y [N, O, OH, OW]; task = (image, band of output rows)
+//   stem_forward          y [N, O, OH, OW] (CHANNELS_LAST: [N, OH, OW, O], as x is then); task = (image, band of output rows)
 //   stem_weight_gradient  partial [part][O, C, K, K]; task = (range of bands of all images, 32 output channels); lanes = positions
 //   stem_sum_partials     w = sum of the parts, in their order (deterministic)
 //   stem_widen            weights of half types to float32
-// Defines: CHANNELS = C, KERNEL = K (square), STRIDE = S (1, 2 or 4), DTYPE. The caller gives the local memory (csrc/ops/conv/stem.cpp).
+// Defines: CHANNELS = C, KERNEL = K (square), STRIDE = S (1, 2 or 4), CHANNELS_LAST, DTYPE. The caller gives the local memory (csrc/ops/conv/stem.cpp).
 // In the weight gradient a zero of the gaps multiplies an image value: an infinity in x may reach a tap that does not touch it.
 #include "common/stem.clh"
 #include "common/transpose16.clh"
@@ -28,108 +28,7 @@
 #define LANES 16
 #endif
 
-#define EVEN(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30)
-#define ODD(a, b) __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31)
-
-typedef struct {
-  int height, width, out_height, out_width, pad_h, pad_w;
-  int band;   // output rows per task
-  int pitch;  // positions per output row
-  int plane;  // floats per phase plane
-  int line;   // floats of the row buffer
-  int row_chunks;  // vectors of 16 pixels per output row of the forward pass, or 0: vectors run on over the ends of rows
-} Geometry;
-
-// One image row, already padded in `line`, into the STRIDE column phases of `planes`.
-inline void split_row(Geometry g, __local const float* line, __local float* planes) {
-  for (int q = 0; q < g.pitch; q += 16) {
-    __local const float* s = line + q * STRIDE;
-#if STRIDE == 1
-    vstore16(vload16(0, s), 0, planes + q);
-#elif STRIDE == 2
-    const float16 a = vload16(0, s), b = vload16(1, s);
-    vstore16(EVEN(a, b), 0, planes + q);
-    vstore16(ODD(a, b), 0, planes + g.plane + q);
-#else
-    const float16 a = vload16(0, s), b = vload16(1, s), c = vload16(2, s), d = vload16(3, s);
-    const float16 even0 = EVEN(a, b), even1 = EVEN(c, d), odd0 = ODD(a, b), odd1 = ODD(c, d);
-    vstore16(EVEN(even0, even1), 0, planes + q);
-    vstore16(EVEN(odd0, odd1), 0, planes + g.plane + q);
-    vstore16(ODD(even0, even1), 0, planes + 2 * g.plane + q);
-    vstore16(ODD(odd0, odd1), 0, planes + 3 * g.plane + q);
-#endif
-  }
-}
-
-// The input rows of output rows [oy, oy + rows) of image x into the phase planes. `line` is zero outside [pad_w, pad_w + width).
-inline void load_band(Geometry g, __global const STORAGE(DTYPE)* x, int oy, int rows, __local float* line, __local float* planes) {
-  const int image_rows = (rows - 1) * STRIDE + KERNEL;
-  for (int c = 0; c < CHANNELS; ++c) {
-    // Vectors of positions run on behind the last row: rubbish there may be denormal, which slows multiply-adds a hundredfold.
-    for (int phase = 0; phase < STRIDE * STRIDE; ++phase) {
-      const int end = (image_rows - phase / STRIDE + STRIDE - 1) / STRIDE * g.pitch;
-      for (int i = end; i < MIN_OF(end + 64, g.plane); ++i) planes[(c * STRIDE * STRIDE + phase) * g.plane + i] = 0;
-    }
-    for (int r = 0; r < image_rows; ++r) {
-      const int y = oy * STRIDE + r - g.pad_h;
-      __local float* target = planes + (c * STRIDE + r % STRIDE) * STRIDE * g.plane + r / STRIDE * g.pitch;
-      if (y < 0 || y >= g.height) {
-        for (int s = 0; s < STRIDE; ++s)
-          for (int q = 0; q < g.pitch; ++q) target[s * g.plane + q] = 0;
-        continue;
-      }
-      __global const STORAGE(DTYPE)* source = x + ((long)c * g.height + y) * g.width;
-      for (int i = 0; i < g.width; i += 16) vstore16(LOADV(DTYPE, float32, 16, source, i), 0, line + g.pad_w + i);
-      for (int i = g.width; i < (g.width + 15) / 16 * 16; ++i) line[g.pad_w + i] = 0;
-      split_row(g, line, target);
-    }
-  }
-}
-
-// Lanes [lane, lane + count) of a vector of 16 positions that are pixels of one output row, and where they go.
-typedef struct {
-  int lane, count, target;
-} Piece;
-
-// At most 16 pieces: those of positions [position, position + 16) of the band of `rows` rows that starts at output row oy.
-inline int find_pieces(Geometry g, int position, int oy, int rows, Piece* pieces) {
-  int found = 0;
-  for (int lane = 0; lane < 16;) {
-    const int p = position + lane, row = p / g.pitch, x = p - row * g.pitch;
-    if (row >= rows) break;
-    const int length = MIN_OF(16 - lane, g.pitch - x), count = MIN_OF(length, g.out_width - x);
-    if (count > 0) {
-      pieces[found].lane = lane;
-      pieces[found].count = count;
-      pieces[found++].target = (oy + row) * g.out_width + x;
-    }
-    lane += length;
-  }
-  return found;
-}
-
-inline void store_pieces(float16 value, int count, const Piece* pieces, __local float* scratch, __global STORAGE(DTYPE)* y) {
-  if (count == 1 && pieces[0].count == 16) {
-    STOREV(DTYPE, float32, 16, y, pieces[0].target, value);
-    return;
-  }
-  vstore16(value, 0, scratch);
-  for (int p = 0; p < count; ++p) {
-    __global STORAGE(DTYPE)* out = y + pieces[p].target;
-    __local const float* in = scratch + pieces[p].lane;
-    const int n = pieces[p].count;
-    int i = 0;
-    if (n & 8) {
-      STOREV(DTYPE, float32, 8, out, 0, vload8(0, in));
-      i = 8;
-    }
-    if (n & 4) {
-      STOREV(DTYPE, float32, 4, out, i, vload4(0, in + i));
-      i += 4;
-    }
-    for (; i < n; ++i) STORE(DTYPE, float32, out, i, in[i]);
-  }
-}
+#include "conv_stem_memory.clh"
 
 // First position of a chunk of 16. The last one of a row ends with the row, some of its pixels are computed twice.
 inline int chunk_position(Geometry g, int chunk) {
@@ -171,11 +70,11 @@ FAT_CALLABLE(stem_forward, (BUFFER(const STORAGE(DTYPE), x), BUFFER(const float,
   OPEN_RESTRICT(const float, w);
   OPEN_RESTRICT(const STORAGE(DTYPE), bias);
   OPEN_RESTRICT(STORAGE(DTYPE), y);
-  __local float *line = local_memory, *planes = local_memory + g.line;
+  __local float *line = local_memory, *planes = local_memory + LINES * g.line;
   const int image = get_group_id(0), oy = get_group_id(1) * g.band, rows = MIN_OF(g.band, g.out_height - oy);
-  for (int i = 0; i < g.line; ++i) line[i] = 0;
+  for (int i = 0; i < LINES * g.line; ++i) line[i] = 0;
   load_band(g, x + (long)image * CHANNELS * g.height * g.width, oy, rows, line, planes);
-  const long out_plane = (long)g.out_height * g.out_width;
+  const long out_plane = (long)g.out_height * g.out_width, channel = CHANNELS_LAST ? 1 : out_plane;
   const int chunks = g.row_chunks ? rows * g.row_chunks : (rows * g.pitch + 15) / 16;
   for (int chunk = 0; chunk < chunks; chunk += CHUNKS) {
     Piece pieces[CHUNKS][16];
@@ -193,43 +92,24 @@ FAT_CALLABLE(stem_forward, (BUFFER(const STORAGE(DTYPE), x), BUFFER(const float,
 #pragma unroll
         for (int j = 0; j < CHUNKS; ++j) sum[i][j] = first;
       }
-      __global STORAGE(DTYPE)* out = y + ((long)image * out_channels + o) * out_plane;
+      __global STORAGE(DTYPE)* out = y + image * out_channels * out_plane + o * channel;
+#if !CHANNELS_LAST
       // Each channel is a stream of its own, more of them than processors follow: lines of the next chunk are brought here.
 #pragma unroll
       for (int i = 0; i < CHANNEL_BLOCK; ++i)
 #pragma unroll
         for (int j = 0; j < CHUNKS; ++j) PREFETCH_FIRST(out + i * out_plane + ahead + j * 16);
+#endif
       accumulate_taps(g, w + (long)o * TAPS, planes + position, next, sum);
 #pragma unroll
-      for (int j = 0; j < CHUNKS; ++j)
-#pragma unroll
-        for (int i = 0; i < CHANNEL_BLOCK; ++i) store_pieces(sum[i][j], count[j], pieces[j], scratch, out + i * out_plane);
+      for (int j = 0; j < CHUNKS; ++j) store_tile(sum, j, count[j], pieces[j], scratch, out, out_plane, out_channels);
     }
   }
 }
 
 // ---- gradient of the weights
 
-#define OUT_BLOCK 32
 #define TAP_GROUPS ((TAPS + 5) / 6)
-
-// Rows [oy, oy + rows) of `channels` planes of dy into d[channel][length], zeros in the gaps, behind the last row and in missing channels.
-inline void load_gradient(Geometry g, __global const STORAGE(DTYPE)* dy, int oy, int rows, int channels, int length, __local float* d) {
-  for (int o = 0; o < OUT_BLOCK; ++o) {
-    __local float* target = d + o * length;
-    int begin = 0;
-    if (o < channels) {
-      __global const STORAGE(DTYPE)* source = dy + ((long)o * g.out_height + oy) * g.out_width;
-      for (int r = 0; r < rows; ++r) {
-        for (int i = 0; i < g.out_width; i += 16) vstore16(LOADV(DTYPE, float32, 16, source, i), 0, target + begin + i);
-        for (int i = g.out_width; i < g.pitch; ++i) target[begin + i] = 0;
-        source += g.out_width;
-        begin += g.pitch;
-      }
-    }
-    for (int i = begin; i < length; ++i) target[i] = 0;
-  }
-}
 
 // Sums over the lanes of v[0 .. LANES - 1], one sum per lane.
 inline CAT(float, LANES) sum_lanes(CAT(float, LANES)* v) {
@@ -285,10 +165,10 @@ FAT_CALLABLE(stem_weight_gradient, (BUFFER(const STORAGE(DTYPE), x), BUFFER(cons
   OPEN_RESTRICT(const STORAGE(DTYPE), x);
   OPEN_RESTRICT(const STORAGE(DTYPE), dy);
   OPEN_RESTRICT(float, partial);
-  const int planes_size = CHANNELS * STRIDE * STRIDE * g.plane + 64;
-  __local float *line = local_memory, *planes = line + g.line, *d = planes + planes_size;
+  const int planes_size = CHANNELS * STRIDE * STRIDE * g.plane + 64, lines = LINES * g.line;
+  __local float *line = local_memory, *planes = line + lines, *d = planes + planes_size;
   const int o = get_group_id(1) * OUT_BLOCK, outs = MIN_OF(OUT_BLOCK, out_channels - o), image_bands = (g.out_height + g.band - 1) / g.band;
-  for (int i = 0; i < g.line + planes_size; ++i) local_memory[i] = 0;
+  for (int i = 0; i < lines + planes_size; ++i) local_memory[i] = 0;
   for (int i = 0; i < OUT_BLOCK * TAP_GROUPS * 6; ++i) dw[i] = 0;
   for (int i = 0; i < TAP_GROUPS * 6; ++i) {
     const int tap = MIN_OF(i, TAPS - 1), c = tap / (KERNEL * KERNEL), kh = tap / KERNEL % KERNEL, kw = tap % KERNEL;
@@ -299,7 +179,8 @@ FAT_CALLABLE(stem_weight_gradient, (BUFFER(const STORAGE(DTYPE), x), BUFFER(cons
     const int image = b / image_bands, oy = (b - image * image_bands) * g.band, rows = MIN_OF(g.band, g.out_height - oy);
     const int length = (rows * g.pitch + 15) / 16 * 16;
     load_band(g, x + (long)image * CHANNELS * g.height * g.width, oy, rows, line, planes);
-    load_gradient(g, dy + ((long)image * out_channels + o) * g.out_height * g.out_width, oy, rows, outs, length, d);
+    const long out_plane = (long)g.out_height * g.out_width;
+    load_gradient(g, dy + image * out_channels * out_plane + o * (CHANNELS_LAST ? 1 : out_plane), oy, rows, outs, out_channels, length, d);
     for (int i = 0; i < outs; i += CHANNEL_STEP)
       for (int t = 0; t < TAP_GROUPS; ++t)
         accumulate_gradient(d + i * length, length, planes, offsets + t * 6, dw + (i / CHANNEL_STEP * TAP_GROUPS + t) * 6 * CHANNEL_STEP);

@@ -110,12 +110,23 @@ inline void run(const ConvAlgorithm& algorithm, const ConvProblem& p, const Conv
 }
 
 // [batch, rows, columns] -> [batch, columns, rows]
-inline std::vector<float> transposed(const std::vector<float>& values, int64_t batch, int64_t rows, int64_t columns) {
-  std::vector<float> result(values.size());
+template <class T>
+std::vector<T> transposed(const std::vector<T>& values, int64_t batch, int64_t rows, int64_t columns) {
+  std::vector<T> result(values.size());
   for (int64_t n = 0; n < batch; ++n)
     for (int64_t i = 0; i < rows; ++i)
       for (int64_t j = 0; j < columns; ++j) result[(n * columns + j) * rows + i] = values[(n * rows + i) * columns + j];
   return result;
+}
+
+// Values [batch, channels, pixels] in the memory order of the problem, and a result back from it.
+inline std::vector<float> stored(const ConvProblem& p, const std::vector<float>& values, int64_t channels, int64_t pixels) {
+  return p.channels_last ? transposed(values, p.batch, channels, pixels) : values;
+}
+template <class T>
+std::vector<T> restored(const ConvProblem& p, ConvPass pass, const std::vector<T>& values) {
+  if (!p.channels_last || pass == ConvPass::backward_weight) return values;
+  return pass == ConvPass::forward ? transposed(values, p.batch, p.out_pixels(), p.out_channels) : transposed(values, p.batch, p.in_pixels(), p.in_channels);
 }
 
 // Largest error over rms of one pass, in the memory order of the problem (filters_last: for passes that read w); the result starts as NaN, every
@@ -126,18 +137,13 @@ inline double error_of(const ConvAlgorithm& algorithm, const ConvProblem& p, boo
   const auto poison = [&](const std::vector<float>& values, ConvPass computed_by) {
     return Guarded(algorithm.pass == computed_by ? std::vector<float>(values.size(), NAN) : values);
   };
-  const auto stored = [&](const std::vector<float>& values, int64_t channels, int64_t pixels) {
-    return p.channels_last ? transposed(values, p.batch, channels, pixels) : values;
-  };
   const auto filters = p.filters_last ? transposed(w, p.out_channels, p.in_channels, p.taps()) : w;
-  Guarded dx = poison(stored(x, p.in_channels, p.in_pixels()), ConvPass::backward_data), dw = poison(filters, ConvPass::backward_weight),
-          dy = poison(stored(y, p.out_channels, p.out_pixels()), ConvPass::forward), db(bias);
+  Guarded dx = poison(stored(p, x, p.in_channels, p.in_pixels()), ConvPass::backward_data), dw = poison(filters, ConvPass::backward_weight),
+          dy = poison(stored(p, y, p.out_channels, p.out_pixels()), ConvPass::forward), db(bias);
   run(algorithm, p, {dx.data(), dw.data(), dy.data(), bias.empty() ? nullptr : db.data()});
   EXPECT_TRUE(dx.intact() && dw.intact() && dy.intact()) << algorithm.name;
-  std::vector<float> result = (algorithm.pass == ConvPass::forward ? dy : algorithm.pass == ConvPass::backward_data ? dx : dw).host();
-  if (p.channels_last && algorithm.pass != ConvPass::backward_weight)
-    result = algorithm.pass == ConvPass::forward ? transposed(result, p.batch, p.out_pixels(), p.out_channels)
-                                                 : transposed(result, p.batch, p.in_pixels(), p.in_channels);
+  const std::vector<float> result =
+      restored(p, algorithm.pass, (algorithm.pass == ConvPass::forward ? dy : algorithm.pass == ConvPass::backward_data ? dx : dw).host());
   return relative_error(result, reference(algorithm.pass, p, x, w, y, bias));
 }
 
@@ -158,9 +164,12 @@ inline std::vector<uint16_t> round_to_bfloat16(std::vector<float>& values) {
 inline double bfloat16_error_of(const ConvAlgorithm& algorithm, const ConvProblem& p, double slack) {
   auto x = random_values<float>(p.x_numel(), 1), w = random_values<float>(p.w_numel(), 2), y = random_values<float>(p.y_numel(), 3),
        bias = random_values<float>(algorithm.pass == ConvPass::forward ? p.out_channels : 0, 4);
-  Array<uint16_t> dx(round_to_bfloat16(x)), dw(round_to_bfloat16(w)), dy(round_to_bfloat16(y)), db(round_to_bfloat16(bias));
+  for (auto* values : {&x, &w, &y, &bias}) round_to_bfloat16(*values);
+  auto x_stored = stored(p, x, p.in_channels, p.in_pixels()), y_stored = stored(p, y, p.out_channels, p.out_pixels());
+  Array<uint16_t> dx(round_to_bfloat16(x_stored)), dw(round_to_bfloat16(w)), dy(round_to_bfloat16(y_stored)), db(round_to_bfloat16(bias));
   run(algorithm, p, {dx.data(), dw.data(), dy.data(), bias.empty() ? nullptr : db.data()});
-  const auto actual = (algorithm.pass == ConvPass::forward ? dy : algorithm.pass == ConvPass::backward_data ? dx : dw).host();
+  const auto actual =
+      restored(p, algorithm.pass, (algorithm.pass == ConvPass::forward ? dy : algorithm.pass == ConvPass::backward_data ? dx : dw).host());
   const auto expected = reference(algorithm.pass, p, x, w, y, bias);
   double square = 0, worst = 0;
   for (double e : expected) square += e * e;

@@ -27,25 +27,34 @@ std::vector<ConvAlgorithm> algorithms() {
   return all;
 }
 
+// The memory orders that it takes.
+std::vector<bool> orders(const ConvAlgorithm& algorithm) {
+  return algorithm.pass == ConvPass::backward_data ? std::vector<bool>{false} : std::vector<bool>{false, true};
+}
+
 }  // namespace
 
 TEST(ConvStem, MatchesDirectSums) {
   if (!device().fat()) GTEST_SKIP() << "needs a CPU device";
   for (const ConvAlgorithm& algorithm : algorithms())
-    for (const Case& each : cases) {
-      const ConvProblem p = problem_of(each.shape, each.kernel, each.stride);
-      ASSERT_EQ(algorithm.refuses(p, device()), nullptr) << describe(algorithm, p);
-      EXPECT_LE(error_of(algorithm, p), 2e-5) << describe(algorithm, p);
-    }
+    for (const Case& each : cases)
+      for (bool channels_last : orders(algorithm)) {
+        ConvProblem p = problem_of(each.shape, each.kernel, each.stride);
+        p.channels_last = channels_last;
+        ASSERT_EQ(algorithm.refuses(p, device()), nullptr) << describe(algorithm, p);
+        EXPECT_LE(error_of(algorithm, p), 2e-5) << describe(algorithm, p);
+      }
 }
 
 TEST(ConvStem, HalfStorageRoundsOnce) {
   if (!device().fat()) GTEST_SKIP() << "needs a CPU device";
   for (const ConvAlgorithm& algorithm : algorithms())
-    for (const Case& each : {cases[0], cases[5]}) {
-      const ConvProblem p = problem_of(each.shape, each.kernel, each.stride, DType::bfloat16);
-      EXPECT_LE(bfloat16_error_of(algorithm, p, 3e-5), 1) << describe(algorithm, p);
-    }
+    for (const Case& each : {cases[0], cases[5]})
+      for (bool channels_last : orders(algorithm)) {
+        ConvProblem p = problem_of(each.shape, each.kernel, each.stride, DType::bfloat16);
+        p.channels_last = channels_last;
+        EXPECT_LE(bfloat16_error_of(algorithm, p, 3e-5), 1) << describe(algorithm, p);
+      }
 }
 
 TEST(ConvStem, RefusesWithAReason) {

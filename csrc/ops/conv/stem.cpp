@@ -35,7 +35,7 @@ Geometry geometry_of(const ConvProblem& p, int64_t band) {
 }
 
 size_t local_bytes(ConvPass pass, const ConvProblem& p, const Geometry& g) {
-  int64_t floats = g.line + p.in_channels * p.stride[1] * p.stride[2] * g.plane + 64;
+  int64_t floats = g.line * (p.channels_last ? p.in_channels : 1) + p.in_channels * p.stride[1] * p.stride[2] * g.plane + 64;
   if (pass == ConvPass::backward_weight) floats += out_block * round_up(int64_t{g.band} * g.pitch, 16) + 16;
   return static_cast<size_t>(floats) * 4;
 }
@@ -111,7 +111,6 @@ constexpr ConvAlgorithm algorithms[] = {algorithm<ConvPass::forward>(run_forward
 
 const char* stem_refusal(const ConvProblem& p, const Device& device) {
   if (!device.fat()) return "written for CPU devices";
-  if (p.channels_last) return "needs the contiguous memory format";
   if (p.dtype != DType::float32 && !is_half(p.dtype)) return "computes in float32";
   if (p.input[0] != 1 || p.kernel[0] != 1 || p.padding[0] != 0) return "two-dimensional only";
   if (p.groups != 1) return "needs one group";
@@ -124,12 +123,12 @@ const char* stem_refusal(const ConvProblem& p, const Device& device) {
   return nullptr;
 }
 
-Variant stem_variant(const ConvProblem& p) { return Variant().add(p.in_channels, 4).add(p.kernel[1], 8).add(p.stride[1], 4).add(p.dtype); }
+Variant stem_variant(const ConvProblem& p) { return Variant().add(p.in_channels, 4).add(p.kernel[1], 8).add(p.stride[1], 4).add(p.channels_last, 1).add(p.dtype); }
 
 Defines stem_defines(const ConvProblem& p, const Device& device) {
   Defines result;
   add_prefetch_define(result, device);
-  result.add("CHANNELS", p.in_channels).add("KERNEL", p.kernel[1]).add("STRIDE", p.stride[1]);
+  result.add("CHANNELS", p.in_channels).add("KERNEL", p.kernel[1]).add("STRIDE", p.stride[1]).add("CHANNELS_LAST", p.channels_last);
   dtype(result, "DTYPE", p.dtype);
   return result;
 }

@@ -66,6 +66,7 @@ Plan make_plan(const ConvProblem& p, const Device& device) {
 
 const char* refuses(const ConvProblem& p, const Device& device) {
   if (const char* reason = stem_refusal(p, device)) return reason;
+  if (p.channels_last) return "needs the contiguous memory format";
   if (p.padding[1] >= p.kernel[1] || p.padding[2] >= p.kernel[2]) return "needs a padding below the kernel's size";
   return make_plan(p, device).local_bytes ? nullptr : "rows too long for local memory";
 }
