@@ -123,7 +123,9 @@ const char* stem_refusal(const ConvProblem& p, const Device& device) {
   return nullptr;
 }
 
-Variant stem_variant(const ConvProblem& p) { return Variant().add(p.in_channels, 4).add(p.kernel[1], 8).add(p.stride[1], 4).add(p.channels_last, 1).add(p.dtype); }
+Variant stem_variant(const ConvProblem& p) {
+  return Variant().add(p.in_channels, 4).add(p.kernel[1], 8).add(p.stride[1], 4).add(p.channels_last, 1).add(p.dtype);
+}
 
 Defines stem_defines(const ConvProblem& p, const Device& device) {
   Defines result;
