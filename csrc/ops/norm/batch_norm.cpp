@@ -113,7 +113,8 @@ Kernel& kernel(KernelSite& site, Device& device, DType x, DType w, DType r) {
 }
 
 Range channel_range(const Device& device, int64_t channels) {
-  return device.fat() ? Range(std::min<int64_t>(channels, device.capabilities().compute_units)) : Range(round_up(channels, 64));
+  constexpr int64_t block = 64;  // channels of a task, mirrors kernels_cl/norm_batch_combine.cl
+  return device.fat() ? Range(ceil_div(channels, block)) : Range(round_up(channels, 64));
 }
 // Of kernels that combine parts: a group to a channel.
 Range combining_range(const Device& device, int64_t channels) { return device.fat() ? channel_range(device, channels) : Range(static_cast<size_t>(channels) * 64); }
@@ -141,14 +142,21 @@ KernelSite fat_planes_statistics("norm_batch.cl", "planes_statistics"), fat_rows
 KernelSite fat_planes_apply("norm_batch.cl", "planes_apply"), fat_rows_apply("norm_batch.cl", "rows_apply");
 KernelSite simt_planes_statistics("norm_batch_simt.cl", "planes_statistics"), simt_rows_statistics("norm_batch_simt.cl", "rows_statistics");
 KernelSite simt_apply("norm_batch_simt.cl", "elements_apply");
-KernelSite combine_statistics("norm_batch_combine.cl", "combine_statistics"), running_coefficients("norm_batch_combine.cl", "running_coefficients");
+
+// A kernel of the steps between the sweeps, of which both styles have their own.
+struct Step {
+  const char* name;
+  KernelSite fat{"norm_batch_combine.cl", name}, simt{"norm_batch_combine_simt.cl", name};
+  KernelSite& of(const Device& device) { return device.fat() ? fat : simt; }
+};
+Step combine_statistics{"combine_statistics"}, running_coefficients{"running_coefficients"};
+Step combine_gradients{"combine_gradients"}, running_statistics{"running_statistics"};
 
 KernelSite fat_planes_backward("norm_batch_backward.cl", "planes_backward");
 KernelSite fat_planes_sums("norm_batch_backward.cl", "planes_sums"), fat_rows_sums("norm_batch_backward.cl", "rows_sums");
 KernelSite fat_planes_gradient("norm_batch_backward.cl", "planes_gradient"), fat_rows_gradient("norm_batch_backward.cl", "rows_gradient");
 KernelSite simt_planes_sums("norm_batch_simt.cl", "planes_sums"), simt_rows_sums("norm_batch_simt.cl", "rows_sums");
 KernelSite simt_gradient("norm_batch_simt.cl", "elements_gradient");
-KernelSite combine_gradients("norm_batch_combine.cl", "combine_gradients"), running_statistics("norm_batch_combine.cl", "running_statistics");
 
 // Few channels: the batch is split over tasks instead.
 bool fused(const Device& device, const Problem& p) {
@@ -198,12 +206,12 @@ void batch_norm_forward(Queue& queue, const BatchNormForward& a) {
       else
         launch(queue, kernel(device.fat() ? fat_planes_statistics : simt_planes_statistics, device, x, w, r), global, local, a.x.data,
                partial.data(), p.planes(), static_cast<int32_t>(parts));
-      launch(queue, kernel(combine_statistics, device, x, w, r), combining_range(device, p.x.channels), channel_local(device), partial.data(),
+      launch(queue, kernel(combine_statistics.of(device), device, x, w, r), combining_range(device, p.x.channels), channel_local(device), partial.data(),
              coefficients.data(), a.weight.data, a.bias.data, running_mean, running_var, a.save_mean.data, a.save_invstd.data, rule, p.x.channels,
              p.padded, static_cast<int32_t>(parts));
     } else {
       require(running_mean && running_var, "batch_norm: running statistics are needed outside training");
-      launch(queue, kernel(running_coefficients, device, x, w, r), channel_range(device, p.x.channels), channel_local(device),
+      launch(queue, kernel(running_coefficients.of(device), device, x, w, r), channel_range(device, p.x.channels), channel_local(device),
              coefficients.data(), a.weight.data, a.bias.data, running_mean, running_var, static_cast<void*>(nullptr), static_cast<void*>(nullptr),
              rule, p.x.channels, p.padded);
     }
@@ -228,7 +236,7 @@ void batch_norm_backward(Queue& queue, const BatchNormBackward& a) {
       require(a.running_mean && a.running_var, "batch_norm_backward: running statistics are needed outside training");
       mean = constants.data();
       invstd = static_cast<T*>(mean) + p.padded;
-      launch(queue, kernel(running_statistics, device, x, w, r), channel_range(device, p.x.channels), channel_local(device), mean, invstd,
+      launch(queue, kernel(running_statistics.of(device), device, x, w, r), channel_range(device, p.x.channels), channel_local(device), mean, invstd,
              a.running_mean.data, a.running_var.data, static_cast<T>(a.eps), p.x.channels);
     }
     if (fused(device, p)) {
@@ -246,7 +254,7 @@ void batch_norm_backward(Queue& queue, const BatchNormBackward& a) {
     else
       launch(queue, kernel(device.fat() ? fat_planes_sums : simt_planes_sums, device, x, w, r), global, local, a.x.data, a.grad.data, mean,
              partial.data(), p.planes(), static_cast<int32_t>(parts));
-    launch(queue, kernel(combine_gradients, device, x, w, r), combining_range(device, p.x.channels), channel_local(device), partial.data(),
+    launch(queue, kernel(combine_gradients.of(device), device, x, w, r), combining_range(device, p.x.channels), channel_local(device), partial.data(),
            coefficients.data(), a.weight.data, invstd, a.grad_weight.data, a.grad_bias.data, static_cast<T>(p.count()), p.x.channels, p.padded,
            static_cast<int32_t>(parts));
     if (!a.grad_input) return;
