@@ -53,9 +53,18 @@ platform::FileLock build_turn(const std::string& key) {
   return {platform::user_cache_folder() + "/torch_ocl/locks/" + key.substr(0, 2), patience};
 }
 
+// The drivers' own settings of what they compile for and how.
+static std::string compiler_settings() {
+  std::string result;
+  for (const char* name : {"CL_CONFIG_CPU_TARGET_ARCH", "CL_CONFIG_CPU_VECTORIZER_MODE", "POCL_EXTRA_BUILD_FLAGS", "POCL_WORK_GROUP_METHOD"})
+    if (const char* value = std::getenv(name)) result += std::string("\n") + name + "=" + value;
+  return result;
+}
+
 std::string key(const Device& device, const std::string& options, const std::string& source) {
   const Capabilities& c = device.capabilities();
-  const std::string parts[] = {std::to_string(format), c.platform_name, c.platform_version, c.name, c.device_version, c.driver_version, options, source};
+  const std::string parts[] = {std::to_string(format), c.platform_name,    c.platform_version,           c.name,
+                               c.device_version,       c.driver_version,   options + compiler_settings(), source};
   uint64_t a = 0xcbf29ce484222325ull, b = 0x9e3779b97f4a7c15ull;
   for (const std::string& part : parts) {
     const uint64_t length = part.size();

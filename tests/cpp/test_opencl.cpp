@@ -201,6 +201,18 @@ TEST(PtxTarget, TheTextNamesItAndOpensItsComments) {
   EXPECT_EQ(retargeted("\x7f" "ELF", "sm_90a"), "");
 }
 
+TEST(ProgramCache, KnowsWhatTheDriverIsToldToCompileFor) {
+  const auto key = [] { return program_cache::key(device(), "-w", "source"); };
+  const char* name = "CL_CONFIG_CPU_TARGET_ARCH";
+  const char* found = std::getenv(name);
+  const std::string before = key(), value = found ? found : "";
+  setenv(name, "another", 1);
+  EXPECT_NE(key(), before);
+  if (found) setenv(name, value.c_str(), 1);
+  else unsetenv(name);
+  EXPECT_EQ(key(), before);
+}
+
 TEST(ProgramCache, IgnoresDamagedFiles) {
   std::vector<unsigned char> data(100, 7);
   program_cache::write("test-key", data);
