@@ -138,11 +138,6 @@ FAT_CALLABLE(combine_gradients, (BUFFER(const acc, partial), BUFFER(acc, coeffic
       sum += partial[2 * (long)part * padded + c];
       dot += partial[(2 * (long)part + 1) * padded + c];
     }
-    if (grad_weight) STOREX(W_DTYPE, grad_weight, c, dot * invstd[c]);
-    if (grad_bias) STOREX(W_DTYPE, grad_bias, c, sum);
-    const Gradient r = gradient_of(weight ? LOADX(W_DTYPE, weight, c) : (acc)1, invstd[c], sum, dot, count);
-    coefficients[c] = r.k;
-    coefficients[padded + c] = r.a;
-    coefficients[2 * padded + c] = r.b;
+    finish_gradient(c, sum, dot, count, weight, invstd[c], grad_weight, grad_bias, coefficients, padded);
   }
 }

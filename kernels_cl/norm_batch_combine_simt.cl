@@ -94,10 +94,5 @@ COMBINING_KERNEL void combine_gradients(TENSOR(const acc, partial), TENSOR(acc, 
     if (first < distance) sum += sums[first + distance], dot += dots[first + distance];
   }
   if (first > 0) return;
-  if (grad_weight) STOREX(W_DTYPE, grad_weight, c, dot * invstd[c]);
-  if (grad_bias) STOREX(W_DTYPE, grad_bias, c, sum);
-  const Gradient r = gradient_of(weight ? LOADX(W_DTYPE, weight, c) : (acc)1, invstd[c], sum, dot, count);
-  coefficients[c] = r.k;
-  coefficients[padded + c] = r.a;
-  coefficients[2 * padded + c] = r.b;
+  finish_gradient(c, sum, dot, count, weight, invstd[c], grad_weight, grad_bias, coefficients, padded);
 }

@@ -90,18 +90,7 @@ static inline State1 reduce_range(INPUT p, long begin, long end, const Shape* sh
 #if !INDEXED && W == 16
 #define LONGEST_ROW (64 * 4 * 16)  // one block of reduce_run
 
-// s = COMBINE(s, x), which may lose a NaN of x: `nan` takes note of it.
-#if KEEPS_NAN
-#define LOOSE_STEP(s, x, nan)          \
-  do {                                 \
-    const VALUES(16) v_ = (x);         \
-    (s) = COMBINE(16, s, v_);          \
-    (nan) |= v_ != v_;                 \
-  } while (0)
-#else
-#define LOOSE_STEP(s, x, nan) (s) = COMBINE(16, s, x)
-#endif
-
+// The combined lanes of s, or NaN where `nan` has any lane.
 static inline VALUE(ACC) loose_fold(VALUES(16) s, INDICES(16) nan) {
 #if KEEPS_NAN
   const INDICES(8) n8 = nan.lo | nan.hi;
@@ -124,18 +113,24 @@ static inline void short_rows(INPUT x, long begin, long end, const Shape* shape,
   for (long o = begin; o < end; ++o) {
     INPUT p = x + (uniform ? o * shape->kept_x[0] : offset_of(o, shape->kept, shape->kept_size, shape->kept_x));
     const VALUES(16) center = CONSTANT(16, CENTERED ? centers[o] : 0);
-    VALUES(16) a0 = CONSTANT(16, IDENTITY), a1 = a0, a2 = a0, a3 = a0;
+    State16 a0, a1, a2, a3;
+    INITIALIZE(16, a0, 0);
+    a1 = a2 = a3 = a0;
     INDICES(16) nan = (INDICES(16))(0);
     for (int i = 0; i < blocks; i += 64) {
-      LOOSE_STEP(a0, MAP(16, LOAD_X(16, p, i)), nan);
-      LOOSE_STEP(a1, MAP(16, LOAD_X(16, p, i + 16)), nan);
-      LOOSE_STEP(a2, MAP(16, LOAD_X(16, p, i + 32)), nan);
-      LOOSE_STEP(a3, MAP(16, LOAD_X(16, p, i + 48)), nan);
+      STEP_TWO(16, a0, LOAD_X(16, p, i), 0, a1, LOAD_X(16, p, i + 16), 0, nan);
+      STEP_TWO(16, a2, LOAD_X(16, p, i + 32), 0, a3, LOAD_X(16, p, i + 48), 0, nan);
     }
-    a0 = COMBINE(16, COMBINE(16, a0, a1), COMBINE(16, a2, a3));
-    for (int i = blocks; i < vectors; i += 16) LOOSE_STEP(a0, MAP(16, LOAD_X(16, p, i)), nan);
-    if (vectors < n) LOOSE_STEP(a0, mask ? MAP(16, LOAD_X(16, p, vectors)) : CONSTANT(16, IDENTITY), nan);
-    const VALUE(ACC) s = loose_fold(a0, nan);
+    a0.a = COMBINE(16, COMBINE(16, a0.a, a1.a), COMBINE(16, a2.a, a3.a));
+    for (int i = blocks; i < vectors; i += 16) STEP_ONE(16, a0, LOAD_X(16, p, i), 0, nan);
+    if (vectors < n) {
+      State16 last = a0;
+      INDICES(16) last_nan = nan;
+      STEP_ONE(16, last, LOAD_X(16, p, vectors), 0, last_nan);
+      CHOOSE(a0, last, mask);
+      nan = mask ? last_nan : nan;
+    }
+    const VALUE(ACC) s = loose_fold(a0.a, nan);
     STORE(OUT, ACC, y, uniform ? o * shape->kept_y[0] : offset_of(o, shape->kept, shape->kept_size, shape->kept_y), FINISH(s));
   }
 }

@@ -63,8 +63,8 @@ static std::string compiler_settings() {
 
 std::string key(const Device& device, const std::string& options, const std::string& source) {
   const Capabilities& c = device.capabilities();
-  const std::string parts[] = {std::to_string(format), c.platform_name,    c.platform_version,           c.name,
-                               c.device_version,       c.driver_version,   options + compiler_settings(), source};
+  const std::string parts[] = {std::to_string(format), c.platform_name, c.platform_version, c.name, c.device_version, c.driver_version,
+                               options + compiler_settings(), source};
   uint64_t a = 0xcbf29ce484222325ull, b = 0x9e3779b97f4a7c15ull;
   for (const std::string& part : parts) {
     const uint64_t length = part.size();
