@@ -9,7 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"  # an older copy of this package must not be loaded while it is replaced
+os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = (
+    "0"  # an older copy of this package must not be loaded while it is replaced
+)
 
 from setuptools import Extension, setup  # noqa: E402
 from setuptools.command.build_ext import build_ext  # noqa: E402
@@ -42,7 +44,9 @@ def cmake_build(target):
     jobs = ["-j", os.environ["MAX_JOBS"]] if os.environ.get("MAX_JOBS") else []
     subprocess.check_call(configure, env=environment)
     subprocess.check_call(["cmake", "--build", str(build), *jobs], env=environment)
-    subprocess.check_call(["cmake", "--install", str(build), "--prefix", str(target), "--component", "python"], env=environment)
+    subprocess.check_call(
+        ["cmake", "--install", str(build), "--prefix", str(target), "--component", "python"], env=environment
+    )
     (target / "_build.py").write_text(f'TORCH = "{torch_version()}"\n')
 
 

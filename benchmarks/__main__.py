@@ -4,7 +4,7 @@ python -m benchmarks run [--only TEXT ...] [--output FILE]     measures; prints 
 python -m benchmarks scaling [--output FILE]                   time per image over batch sizes, image sizes and threads, added to FILE
 python -m benchmarks dlprimitives PROGRAM NETWORKS             training steps beside dlprimitives' own program, added to FILE
 python -m benchmarks compare BEFORE AFTER                      what became faster and slower
-python -m benchmarks report FILE ...                           writes docs/performance.md and a picture
+python -m benchmarks report FILE ...                           writes docs/generated/performance.md and a picture
 """
 
 import argparse
@@ -57,13 +57,19 @@ def run(args):
     if args.first_step:
         for name in IMAGE_NETWORKS:
             results["first_step"][name] = cold_and_warm(name)
-            print(f"first step {name:40} " + ", ".join(f"{k} {v.get('first', v.get('error'))}" for k, v in results["first_step"][name].items()))
+            print(
+                f"first step {name:40} "
+                + ", ".join(f"{k} {v.get('first', v.get('error'))}" for k, v in results["first_step"][name].items())
+            )
     measure_peaks()
     results["peaks"] = {name: larger(*(run[name] for run in measured)) for name in measured[-1]}
     results["memory"] = {str(device): memory_and_builds(device) for device in devices[1:]}
     written(results, args.output)
     for device in results["peaks"]:
-        print(f"furthest from the peak of {device}: " + "; ".join(f"{name} {part:.0%}" for part, name in report.worst(results, device)))
+        print(
+            f"furthest from the peak of {device}: "
+            + "; ".join(f"{name} {part:.0%}" for part, name in report.worst(results, device))
+        )
     print(f"written: {args.output}")
     return int(any("error" in result for result in results["cases"].values()))
 
@@ -72,7 +78,11 @@ def started(args, devices):
     """The results that a part is added to."""
     from .runner import description
 
-    return report.load(args.output) if args.output.exists() else {"about": description([torch.device(name) for name in devices]), "cases": {}, "peaks": {}}
+    return (
+        report.load(args.output)
+        if args.output.exists()
+        else {"about": description([torch.device(name) for name in devices]), "cases": {}, "peaks": {}}
+    )
 
 
 def written(results, output):
@@ -87,10 +97,16 @@ def scale(args):
     results = started(args, args.devices.split(","))
     for name in args.models:
         for training in (True, False):
-            measured = results.setdefault("scaling", {})[f"{name} {'train' if training else 'eval'}"] = scaling(name, training, args.devices.split(","), args.rounds)
+            measured = results.setdefault("scaling", {})[f"{name} {'train' if training else 'eval'}"] = scaling(
+                name, training, args.devices.split(","), args.rounds
+            )
             for count, part in measured.items():
                 lines = [part["error"]] if "error" in part else [*cliffs(part)] or ["no cliff"]
-                print(*(f"{name} {'train' if training else 'eval'}, {count} threads: {line}" for line in lines), sep="\n", flush=True)
+                print(
+                    *(f"{name} {'train' if training else 'eval'}, {count} threads: {line}" for line in lines),
+                    sep="\n",
+                    flush=True,
+                )
     return written(results, args.output)
 
 
@@ -101,7 +117,10 @@ def beside_dlprimitives(args):
     for name in args.models:
         run = beside(name, args.program, args.networks, args.device, args.rounds)
         results.setdefault("dlprimitives", {}).setdefault(name, {})["ocl"] = run
-        print(f"{name} train: " + (run.get("error") or f"dlprimitives / ocl {run['dlprimitives'] / run['ocl']:.1f}"), flush=True)
+        print(
+            f"{name} train: " + (run.get("error") or f"dlprimitives / ocl {run['dlprimitives'] / run['ocl']:.1f}"),
+            flush=True,
+        )
     return written(results, args.output)
 
 
@@ -120,14 +139,28 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     measuring = commands.add_parser("run")
-    measuring.add_argument("--devices", default="cpu,cuda,ocl" if torch.cuda.is_available() else "cpu,ocl", help="the first is the native one")
+    measuring.add_argument(
+        "--devices",
+        default="cpu,cuda,ocl" if torch.cuda.is_available() else "cpu,ocl",
+        help="the first is the native one",
+    )
     measuring.add_argument("--only", nargs="*", default=[], help="cases whose group or name contains one of these")
     measuring.add_argument("--quick", action="store_true", help="leave out the backward passes of single convolutions")
-    measuring.add_argument("--first-step", action="store_true", help="also the first step in fresh processes, cold and warm")
-    measuring.add_argument("--append", action="store_true", help="keep the other cases of the output: a run in parts, of one commit and set-up")
+    measuring.add_argument(
+        "--first-step", action="store_true", help="also the first step in fresh processes, cold and warm"
+    )
+    measuring.add_argument(
+        "--append",
+        action="store_true",
+        help="keep the other cases of the output: a run in parts, of one commit and set-up",
+    )
     measuring.add_argument("--rounds", type=int, default=7)
     measuring.add_argument("--output", type=Path, default=Path("results/benchmark.json"))
-    measuring.add_argument("--keep-heap", action="store_true", help="malloc keeps freed memory: native operators without page faults, a harder comparison")
+    measuring.add_argument(
+        "--keep-heap",
+        action="store_true",
+        help="malloc keeps freed memory: native operators without page faults, a harder comparison",
+    )
     scaling = commands.add_parser("scaling")
     scaling.add_argument("--devices", default="cpu,ocl", help="the first is the native one")
     scaling.add_argument("--models", nargs="*", default=["resnet18"])
@@ -144,8 +177,10 @@ def main():
     comparing.add_argument("before", type=Path)
     comparing.add_argument("after", type=Path)
     reporting = commands.add_parser("report")
-    reporting.add_argument("files", type=Path, nargs="+", help="several: one for each driver, of processes of their own")
-    reporting.add_argument("--output", type=Path, default=Path("docs/performance.md"))
+    reporting.add_argument(
+        "files", type=Path, nargs="+", help="several: one for each driver, of processes of their own"
+    )
+    reporting.add_argument("--output", type=Path, default=Path("docs/generated/performance.md"))
     args = parser.parse_args()
     if args.command == "run":
         return run(args)

@@ -38,7 +38,10 @@ def function_case(name, group, function, *operands, **facts):
     """A case that calls `function` on copies of the operands."""
 
     def make(device):
-        inputs = [operand.to(device) if isinstance(operand, torch.Tensor) else operand for operand in (o() if callable(o) else o for o in operands)]
+        inputs = [
+            operand.to(device) if isinstance(operand, torch.Tensor) else operand
+            for operand in (o() if callable(o) else o for o in operands)
+        ]
         result = {}
 
         def run():
@@ -57,7 +60,9 @@ def function_case(name, group, function, *operands, **facts):
 # ---- networks
 
 
-def network_case(name, training, batch_size=None, autocast=None, size=None, optimized=False, memory_format=torch.contiguous_format):
+def network_case(
+    name, training, batch_size=None, autocast=None, size=None, optimized=False, memory_format=torch.contiguous_format
+):
     """A training step or an evaluation; `autocast` and `memory_format`: the dtype of mixed precision and the layout of weights and images, on every
     device alike; `optimized`: an evaluation in which the model on `ocl` went through torch_ocl.optimize."""
     network = NETWORKS[name]
@@ -104,7 +109,13 @@ def network_case(name, training, batch_size=None, autocast=None, size=None, opti
     if memory_format != torch.contiguous_format:
         kind += f" {str(memory_format).split('.')[1]}"
     tolerance = 1e-2 if autocast is None else 1e-1
-    return Case(f"{name} {kind}", "networks", make, tolerance=tolerance, reference=lambda: make(torch.device("cpu"), torch.float64).outputs())
+    return Case(
+        f"{name} {kind}",
+        "networks",
+        make,
+        tolerance=tolerance,
+        reference=lambda: make(torch.device("cpu"), torch.float64).outputs(),
+    )
 
 
 # ---- gemm
@@ -112,7 +123,11 @@ def network_case(name, training, batch_size=None, autocast=None, size=None, opti
 
 def gemm_case(m, n, k, layout="NN", dtype=torch.float32):
     def operand(rows, columns, transposed, seed):
-        return lambda: seeded(columns, rows, seed=seed, dtype=dtype).t() if transposed else seeded(rows, columns, seed=seed, dtype=dtype)
+        return lambda: (
+            seeded(columns, rows, seed=seed, dtype=dtype).t()
+            if transposed
+            else seeded(rows, columns, seed=seed, dtype=dtype)
+        )
 
     kind = "" if dtype == torch.float32 else f" {str(dtype).split('.')[1]}"
     return function_case(f"gemm {layout} {m}x{n}x{k}{kind}", "gemm", torch.mm, operand(m, k, layout[0] == "T", 0), operand(k, n, layout[1] == "T", 1),
@@ -157,7 +172,15 @@ def convolution_case(images, channels, edge, outputs, kernel, stride, groups, pa
         data, weights, _ = torch.ops.aten.convolution_backward(g, x, weight, None, *geometry, masks[part])
         return data if data is not None else weights
 
-    kind = " depthwise" if groups == channels else f" groups {groups}" if groups > 1 else f" dilation {dilation}" if dilation > 1 else ""
+    kind = (
+        " depthwise"
+        if groups == channels
+        else f" groups {groups}"
+        if groups > 1
+        else f" dilation {dilation}"
+        if dilation > 1
+        else ""
+    )
     at, taps = (f"{depth}x{edge}x{edge}", f"{kernel}x{kernel}x{kernel}") if depth else (edge, f"{kernel}x{kernel}")
     name = f"conv {part} {images}x{channels}@{at}->{outputs} {taps}/{stride}{kind}"
     if part == "forward":
@@ -207,19 +230,45 @@ def bandwidth_cases(megabytes):
     yield case("concatenation", lambda x, y: torch.cat([x, y], 1), matrix, other, passes=4)
     yield case("rows by index", lambda x, i: x.index_select(0, i), matrix, rows, passes=2)
     yield case("broadcast multiply", lambda x, y: x * y[0], matrix, other, passes=2)
-    yield case("sum of all", torch.sum, a, passes=1, tolerance=5e-2)  # the sum is near zero: the error is relative to a small number
+    yield case(
+        "sum of all", torch.sum, a, passes=1, tolerance=5e-2
+    )  # the sum is near zero: the error is relative to a small number
     yield case("sum of rows", lambda x: x.sum(1), matrix, passes=1)
     yield case("sum of columns", lambda x: x.sum(0), matrix, passes=1)
     yield case("softmax of rows", lambda x: x.softmax(1), matrix, passes=2)
-    yield case("softmax backward", lambda g, y: torch.ops.aten._softmax_backward_data(g, y, 1, torch.float32), matrix, lambda: other().softmax(1), passes=3)
+    yield case(
+        "softmax backward",
+        lambda g, y: torch.ops.aten._softmax_backward_data(g, y, 1, torch.float32),
+        matrix,
+        lambda: other().softmax(1),
+        passes=3,
+    )
     yield case("log softmax of rows", lambda x: x.log_softmax(1), matrix, passes=2)
     yield case("layer norm", lambda x: F.layer_norm(x, square[1:]), matrix, passes=2)
-    yield case("layer norm, forward and backward", backward(lambda x: F.layer_norm(x, square[1:])), matrix, other, passes=5)
+    yield case(
+        "layer norm, forward and backward", backward(lambda x: F.layer_norm(x, square[1:])), matrix, other, passes=5
+    )
     image_numel = images * channels * 56 * 56
-    yield case("batch norm, training", lambda x: F.batch_norm(x, None, None, training=True), image, passes=2, of=image_numel)
-    yield case("batch norm, forward and backward", backward(lambda x: F.batch_norm(x, None, None, training=True)), image, gradient, passes=5, of=image_numel)
+    yield case(
+        "batch norm, training", lambda x: F.batch_norm(x, None, None, training=True), image, passes=2, of=image_numel
+    )
+    yield case(
+        "batch norm, forward and backward",
+        backward(lambda x: F.batch_norm(x, None, None, training=True)),
+        image,
+        gradient,
+        passes=5,
+        of=image_numel,
+    )
     yield case("max pool 3x3/2", lambda x: F.max_pool2d(x, 3, 2, 1), image, passes=1.25, of=image_numel)
-    yield case("max pool 3x3/2, forward and backward", backward(lambda x: F.max_pool2d(x, 3, 2, 1)), image, small_gradient, passes=2.75, of=image_numel)
+    yield case(
+        "max pool 3x3/2, forward and backward",
+        backward(lambda x: F.max_pool2d(x, 3, 2, 1)),
+        image,
+        small_gradient,
+        passes=2.75,
+        of=image_numel,
+    )
 
 
 def optimizer_case(name, optimizer, **options):
@@ -250,7 +299,9 @@ def latency_cases():
     yield function_case("in-place add of one element, 100 issued", "latency", many(lambda x: x.add_(1e-6)), one)
     yield function_case("add of one element, 100 issued", "latency", many(lambda x: x + 1.0), one)
     yield function_case("add of one element and item()", "latency", lambda x: torch.tensor((x + 1.0).item()), one)
-    yield function_case("linear 32x32x32, 100 issued", "latency", many(lambda x: F.linear(x, x)), lambda: seeded(32, 32))
+    yield function_case(
+        "linear 32x32x32, 100 issued", "latency", many(lambda x: F.linear(x, x)), lambda: seeded(32, 32)
+    )
 
 
 def all_cases():

@@ -58,7 +58,16 @@ def beside(name, program, folder, device, rounds):
     """{"batch", "dlprimitives", "ocl"}: seconds of a training step, medians of `rounds` processes each; or {"error"}.
     `device`: PLATFORM:DEVICE as dlprimitives counts them."""
     batch_size = NETWORKS[name].batch_size
-    theirs = [str(program), "-g", "-b", f"-w{WARM}", f"-i{STEPS}", f"-B{batch_size}", device, str(folder / f"{name}-b8.js")]
+    theirs = [
+        str(program),
+        "-g",
+        "-b",
+        f"-w{WARM}",
+        f"-i{STEPS}",
+        f"-B{batch_size}",
+        device,
+        str(folder / f"{name}-b8.js"),
+    ]
     ours = [sys.executable, "-m", "benchmarks.dlprimitives", name, str(STEPS)]
     seconds = {"dlprimitives": [], "ocl": []}
     try:

@@ -42,16 +42,28 @@ def _child(name, device, environment):
     command = [sys.executable, "-m", "benchmarks.first_step", name, device]
     answer = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True)
     if answer.returncode:
-        return {"error": answer.stderr.strip().splitlines()[-1] if answer.stderr.strip() else f"exit status {answer.returncode}"}
+        return {
+            "error": answer.stderr.strip().splitlines()[-1]
+            if answer.stderr.strip()
+            else f"exit status {answer.returncode}"
+        }
     return json.loads(answer.stdout.splitlines()[-1])
 
 
 def cold_and_warm(name):
     """{"cpu", "ocl cold", "ocl warm"}: the drivers' own caches are emptied as well."""
     with tempfile.TemporaryDirectory() as folder:
-        fresh = {"TORCH_OCL_CACHE_DIR": f"{folder}/torch_ocl", "POCL_CACHE_DIR": f"{folder}/pocl", "XDG_CACHE_HOME": f"{folder}/cache"}
+        fresh = {
+            "TORCH_OCL_CACHE_DIR": f"{folder}/torch_ocl",
+            "POCL_CACHE_DIR": f"{folder}/pocl",
+            "XDG_CACHE_HOME": f"{folder}/cache",
+        }
         os.makedirs(f"{folder}/pocl")
-        return {"cpu": _child(name, "cpu", {}), "ocl cold": _child(name, "ocl", fresh), "ocl warm": _child(name, "ocl", fresh)}
+        return {
+            "cpu": _child(name, "cpu", {}),
+            "ocl cold": _child(name, "ocl", fresh),
+            "ocl warm": _child(name, "ocl", fresh),
+        }
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """`ocl` beside CUDA on one GPU: training steps of networks, matrix products, convolutions, and operators bound by memory.
 
 python -m benchmarks.gpu [GROUP ...] [--devices cuda,ocl] [--limit SECONDS] [--output results/gpu.json]     measures; prints a line per case
-python -m benchmarks.gpu --report FILE [--markdown docs/gpu.md]                                             writes the page of the documentation
+python -m benchmarks.gpu --report FILE [--markdown docs/generated/gpu.md]                                             writes the page of the documentation
 
 Every device has a process of its own, one after the other: with another accelerator registered, PyTorch's autograd no longer takes CUDA tensors.
 Times are medians of rounds of repeated calls with one wait at the end of a round. Precisions: "fp32" without TF32 on either side, "tf32" where it is
@@ -21,7 +21,7 @@ import torch
 from torch.nn import functional as F
 
 NOTES = """
-- float32 on tensor cores is three products of TF32 (docs/kernels.md), about as exact as float32; CUDA's "fp32" rows use no tensor cores.
+- float32 on tensor cores is three products of TF32 (docs/design/kernels.md), about as exact as float32; CUDA's "fp32" rows use no tensor cores.
 - Half precision is multiplied by warpgroups (wgmma), and TF32 where both operands lie along the sum; local memory is limited to 48 KiB a group,
   so tiles are 128 x 128 and every operand comes from the L2 cache more often than in cuBLAS, whose tiles are larger. TF32 of other layouts, and the exact
   products of float32, go by mma.sync.
@@ -163,7 +163,11 @@ def cases(groups):
             (64, 3, 224, 64, 7, 2, 1),
             (64, 96, 56, 96, 3, 1, 96),
         )
-        for dtype, kind_name, last in ((torch.float32, "fp32", False), (half, "bf16", False), (half, "bf16 channels_last", True)):
+        for dtype, kind_name, last in (
+            (torch.float32, "fp32", False),
+            (half, "bf16", False),
+            (half, "bf16 channels_last", True),
+        ):
             for shape in shapes if dtype == torch.float32 else shapes[:2]:
                 for kind in ("forward", "data", "weight"):
                     if shape[1] == 3 and kind == "data":
@@ -177,14 +181,18 @@ def cases(groups):
 
         def of(function, *shapes, bytes=0, dtype=torch.float32):
             def make(device):
-                operands = [shape if callable(shape) else random(*shape, dtype=dtype, device=device) for shape in shapes]
+                operands = [
+                    shape if callable(shape) else random(*shape, dtype=dtype, device=device) for shape in shapes
+                ]
                 operands = [operand(device) if callable(operand) else operand for operand in operands]
                 return lambda: function(*operands)
 
             return make, 0, bytes, False
 
         square, flat = (1 << 14, 1 << 12), (count,)
-        indices = lambda limit, *shape: lambda device: torch.randint(limit, shape, generator=torch.Generator().manual_seed(1)).to(device)
+        indices = lambda limit, *shape: (
+            lambda device: torch.randint(limit, shape, generator=torch.Generator().manual_seed(1)).to(device)
+        )
         yield "memory", "add 256 MB", *of(torch.add, flat, flat, bytes=12 * count)
         yield "memory", "add of 1 element in place", *of(lambda x: x.add_(0), (1,))
         yield "memory", "multiply by a column", *of(torch.mul, square, (1 << 14, 1), bytes=8 * count)
@@ -194,12 +202,32 @@ def cases(groups):
         yield "memory", "sum of columns", *of(lambda x: x.sum(0), square, bytes=4 * count)
         yield "memory", "softmax of rows", *of(lambda x: x.softmax(1), square, bytes=8 * count)
         yield "memory", "layer norm", *of(lambda x: F.layer_norm(x, (4096,)), square, bytes=8 * count)
-        yield "memory", "batch norm", *of(lambda x: F.batch_norm(x, None, None, training=True), (64, 256, 64, 64), bytes=12 * count)
-        yield "memory", "max pooling 3x3/2", *of(lambda x: F.max_pool2d(x, 3, 2, 1), (64, 64, 128, 128), bytes=4 * count)
+        yield (
+            "memory",
+            "batch norm",
+            *of(lambda x: F.batch_norm(x, None, None, training=True), (64, 256, 64, 64), bytes=12 * count),
+        )
+        yield (
+            "memory",
+            "max pooling 3x3/2",
+            *of(lambda x: F.max_pool2d(x, 3, 2, 1), (64, 64, 128, 128), bytes=4 * count),
+        )
         yield "memory", "transpose", *of(lambda x: x.t().contiguous(), square, bytes=8 * count)
-        yield "memory", "concatenation", *of(lambda a, b: torch.cat([a, b], 1), (4096, 4096), (4096, 4096), bytes=4 * count)
-        yield "memory", "embedding", *of(lambda w, i: F.embedding(i, w), (50000, 768), indices(50000, 64, 512), bytes=8 * 64 * 512 * 768)
-        yield "memory", "cross entropy", *of(lambda x, y: F.cross_entropy(x, y), (8192, 8192), indices(8192, 8192), bytes=8 * count)
+        yield (
+            "memory",
+            "concatenation",
+            *of(lambda a, b: torch.cat([a, b], 1), (4096, 4096), (4096, 4096), bytes=4 * count),
+        )
+        yield (
+            "memory",
+            "embedding",
+            *of(lambda w, i: F.embedding(i, w), (50000, 768), indices(50000, 64, 512), bytes=8 * 64 * 512 * 768),
+        )
+        yield (
+            "memory",
+            "cross entropy",
+            *of(lambda x, y: F.cross_entropy(x, y), (8192, 8192), indices(8192, 8192), bytes=8 * count),
+        )
         yield "memory", "cumulative sum", *of(lambda x: x.cumsum(1), square, bytes=8 * count)
         yield "memory", "sort 1M", *of(lambda x: x.sort()[0], (1 << 20,))
         yield "memory", "top 50 of 64 x 50000", *of(lambda x: x.topk(50)[0], (64, 50000))
@@ -238,13 +266,18 @@ def child(options):
             row = {"group": group, "error": f"{type(error).__name__}: {error}"[:500]}
         results[name] = row
         print(
-            f"{options.child:5} {name:52} " + (f"{row['seconds'] * 1e6:10.0f} us" if "seconds" in row else row["error"][:150]), flush=True
+            f"{options.child:5} {name:52} "
+            + (f"{row['seconds'] * 1e6:10.0f} us" if "seconds" in row else row["error"][:150]),
+            flush=True,
         )
         Path(options.output).write_text(json.dumps({"about": device.about(), "cases": results}, indent=1))
 
 
 def measure(options):
-    merged = {"about": {"torch": torch.__version__, "date": time.strftime("%Y-%m-%d"), "commit": options.commit or commit()}, "devices": {}}
+    merged = {
+        "about": {"torch": torch.__version__, "date": time.strftime("%Y-%m-%d"), "commit": options.commit or commit()},
+        "devices": {},
+    }
     for name in options.devices.split(","):
         part = options.output.with_suffix(f".{name}.json")
         command = [
@@ -306,13 +339,19 @@ def report(options):
     lines += [f"- {name}: {part['about']}" for name, part in results["devices"].items()]
     lines += [
         "",
-        f"Ratios are {names[0]} time / {names[1]} time (above 1 `{names[1]}` is faster). " + " ".join(__doc__.split("\n\n")[2].split()),
+        f"Ratios are {names[0]} time / {names[1]} time (above 1 `{names[1]}` is faster). "
+        + " ".join(__doc__.split("\n\n")[2].split()),
         NOTES,
     ]
     for group in GROUPS:
         chosen = [row for row in rows(results) if row[0] == group]
         if chosen:
-            lines += [f"## {group}", "", f"| case | {names[0]} | {names[1]} | achieved | ratio | |", "|---|---|---|---|---|---|"]
+            lines += [
+                f"## {group}",
+                "",
+                f"| case | {names[0]} | {names[1]} | achieved | ratio | |",
+                "|---|---|---|---|---|---|",
+            ]
             lines += [
                 f"| {name} | {time_text(a)} | {time_text(b)} | {rates} | {ratio:.2f} | {remark} |"
                 for _, name, a, b, rates, ratio, remark in chosen
@@ -327,10 +366,12 @@ def main():
     parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"of {', '.join(GROUPS)} (all)")
     parser.add_argument("--devices", default="cuda,ocl", help="the first is what the second is compared with")
     parser.add_argument("--commit", help="what is measured, where the copy has no history of its own")
-    parser.add_argument("--limit", type=float, default=0, help="seconds after which a device begins no further case (0: none)")
+    parser.add_argument(
+        "--limit", type=float, default=0, help="seconds after which a device begins no further case (0: none)"
+    )
     parser.add_argument("--output", type=Path, default=Path("results/gpu.json"))
     parser.add_argument("--report", type=Path, help="results to write the page from")
-    parser.add_argument("--markdown", type=Path, default=Path("docs/gpu.md"))
+    parser.add_argument("--markdown", type=Path, default=Path("docs/generated/gpu.md"))
     parser.add_argument("--child", help=argparse.SUPPRESS)
     options = parser.parse_args()
     options.groups = options.groups or list(GROUPS)

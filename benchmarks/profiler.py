@@ -34,7 +34,13 @@ def measure(profiled):
 
     x = torch.zeros(1, device="ocl")
     torch.manual_seed(0)
-    model = torch.nn.Sequential(torch.nn.Conv2d(3, 16, 3), torch.nn.BatchNorm2d(16), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(16 * 900, 10)).to("ocl")
+    model = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 16, 3),
+        torch.nn.BatchNorm2d(16),
+        torch.nn.ReLU(),
+        torch.nn.Flatten(),
+        torch.nn.Linear(16 * 900, 10),
+    ).to("ocl")
     optimizer = torch.optim.SGD(model.parameters(), 1e-3, momentum=0.9)
     images, classes = torch.randn(8, 3, 32, 32, device="ocl"), torch.arange(8, device="ocl")
 
@@ -65,7 +71,9 @@ def measure(profiled):
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.profiler", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.profiler", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--child", choices=["plain", "profiled"], help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -75,14 +83,23 @@ def main():
     found = {"plain": [], "profiled": []}
     for _ in range(options.rounds):
         for kind, results in found.items():
-            answer = subprocess.run([sys.executable, "-m", "benchmarks.profiler", "--child", kind], capture_output=True, text=True, check=True)
+            answer = subprocess.run(
+                [sys.executable, "-m", "benchmarks.profiler", "--child", kind],
+                capture_output=True,
+                text=True,
+                check=True,
+            )
             results.append(json.loads(answer.stdout.splitlines()[-1]))
     for work in ("addition", "step"):
-        ratio = {kind: statistics.median(result[work]["ratio"] for result in results) for kind, results in found.items()}
+        ratio = {
+            kind: statistics.median(result[work]["ratio"] for result in results) for kind, results in found.items()
+        }
         spread = statistics.pstdev(result[work]["ratio"] for result in found["plain"])
         seconds = statistics.median(result[work]["seconds"] for results in found.values() for result in results)
-        print(f"{work}: {1e6 * seconds:.2f} us; after a profile {ratio['profiled']:.4f} of before, after an ordinary step {ratio['plain']:.4f} "
-              f"(deviation {spread:.4f}); overhead {ratio['profiled'] / ratio['plain']:.4f}")
+        print(
+            f"{work}: {1e6 * seconds:.2f} us; after a profile {ratio['profiled']:.4f} of before, after an ordinary step {ratio['plain']:.4f} "
+            f"(deviation {spread:.4f}); overhead {ratio['profiled'] / ratio['plain']:.4f}"
+        )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Makes docs/performance.md and pictures from a result file, and compares two result files."""
+"""Makes docs/generated/performance.md and pictures from a result file, and compares two result files."""
 
 import json
 import re
@@ -20,7 +20,11 @@ def merged(parts):
         (device,) = (name for name in part["about"] if name.startswith(("ocl", "cuda")))
         platform = re.search(r"platform='(.*?)'", part["about"][device])[1]
         label = f"{device.split(':')[0]} ({platform})"
-        only = [] if part["cases"] else [kind.replace("_", " ") for kind in ("first_step", "scaling", "dlprimitives") if part.get(kind)]
+        only = (
+            []
+            if part["cases"]
+            else [kind.replace("_", " ") for kind in ("first_step", "scaling", "dlprimitives") if part.get(kind)]
+        )
         measured = ", ".join([label, *only])
         for name, value in part["about"].items():
             name = label if name == device else name
@@ -42,13 +46,19 @@ def merged(parts):
                 whole["to_float64"] |= {label: case["to_float64"][device]}
             whole["fallbacks"] = sorted({*whole["fallbacks"], *case.get("fallbacks", [])})
         for name, runs in part.get("first_step", {}).items():
-            result["first_step"].setdefault(name, {}).update({kind.replace(device.split(":")[0], label): run for kind, run in runs.items()})
+            result["first_step"].setdefault(name, {}).update(
+                {kind.replace(device.split(":")[0], label): run for kind, run in runs.items()}
+            )
         for name, runs in part.get("dlprimitives", {}).items():
             (result.setdefault("dlprimitives", {}).setdefault(name, {})[label],) = runs.values()
         for name, counts in part.get("scaling", {}).items():
             for count, run in counts.items():
                 whole = result.setdefault("scaling", {}).setdefault(name, {}).setdefault(count, {})
-                whole.update(run if "error" in run else {native if which == native else label: axes for which, axes in run.items()})
+                whole.update(
+                    run
+                    if "error" in run
+                    else {native if which == native else label: axes for which, axes in run.items()}
+                )
     return result
 
 
@@ -93,7 +103,10 @@ def _rows(results, group, native, other):
         if "error" in result:
             yield f"| {name} | | | | | {result['error'].replace('|', ' ')} |"
             continue
-        mine, theirs = result["devices"][other]["seconds"], result.get("native_of", {}).get(other, result["devices"][native])["seconds"]
+        mine, theirs = (
+            result["devices"][other]["seconds"],
+            result.get("native_of", {}).get(other, result["devices"][native])["seconds"],
+        )
         notes = "contended" if result["contended"] else ""
         if other in result.get("to_float64", {}):
             notes += " errors to float64, native's first: {:.2g}, {:.2g}".format(*result["to_float64"][other])
@@ -107,13 +120,26 @@ def _scaling_tables(results):
     """Milliseconds per image: a row for every number of threads and device, a column for every batch size or image size."""
     from .scaling import BATCH_OF_SIZES, CLIFF, SIZE_OF_BATCHES, cliffs
 
-    titles = {"batch": f"batch, images of {SIZE_OF_BATCHES} x {SIZE_OF_BATCHES}", "size": f"image edge, batches of {BATCH_OF_SIZES}"}
-    yield from ["## Scaling", "", f"Milliseconds per image. A step is called a cliff when the next larger batch makes an image, or the next larger image a pixel, {CLIFF} times dearer.", ""]
+    titles = {
+        "batch": f"batch, images of {SIZE_OF_BATCHES} x {SIZE_OF_BATCHES}",
+        "size": f"image edge, batches of {BATCH_OF_SIZES}",
+    }
+    yield from [
+        "## Scaling",
+        "",
+        f"Milliseconds per image. A step is called a cliff when the next larger batch makes an image, or the next larger image a pixel, {CLIFF} times dearer.",
+        "",
+    ]
     for name, counts in results["scaling"].items():
         good = {count: part for count, part in counts.items() if "error" not in part}
         for axis, title in titles.items():
             points = next(iter(next(iter(good.values())).values()))[axis] if good else {}
-            yield from [f"{name}, {title}:", "", f"| threads | device | {' | '.join(points)} |", f"|{'---|' * (len(points) + 2)}"]
+            yield from [
+                f"{name}, {title}:",
+                "",
+                f"| threads | device | {' | '.join(points)} |",
+                f"|{'---|' * (len(points) + 2)}",
+            ]
             for count, part in good.items():
                 for device, axes in part.items():
                     yield f"| {count} | {device} | {' | '.join(f'{1e3 * seconds:.3g}' for seconds in axes[axis].values())} |"
@@ -137,14 +163,18 @@ def _beside_dlprimitives(results):
             if "error" in run:
                 cells += [run["error"].replace("|", " ").replace("\n", " ")[:120], "", ""]
             else:
-                cells += [time_text(run["dlprimitives"]), time_text(run["ocl"]), f"{run['dlprimitives'] / run['ocl']:.1f}"]
+                cells += [
+                    time_text(run["dlprimitives"]),
+                    time_text(run["ocl"]),
+                    f"{run['dlprimitives'] / run['ocl']:.1f}",
+                ]
         batch = next((run["batch"] for run in runs.values() if "batch" in run), "")
         yield f"| {name} | {batch} | {' | '.join(cells)} |"
     yield ""
 
 
 def markdown(results, pictures=()):
-    """The text of docs/performance.md."""
+    """The text of docs/generated/performance.md."""
     about, native = results["about"], results["about"]["native"]
     others = [name for name in about if name.startswith(("ocl", "cuda"))]
     lines = ["# Performance", "", "Generated by `python -m benchmarks report`; do not edit.", ""]
@@ -163,7 +193,12 @@ def markdown(results, pictures=()):
         lines += [notes.read_text().strip(), ""]
     for other in others:
         for group in dict.fromkeys(result["group"] for result in results["cases"].values()):
-            lines += [f"## {group}, {other}", "", f"| case | {native} | {other} | of peak | ratio | |", "|---|---|---|---|---|---|"]
+            lines += [
+                f"## {group}, {other}",
+                "",
+                f"| case | {native} | {other} | of peak | ratio | |",
+                "|---|---|---|---|---|---|",
+            ]
             lines += [*_rows(results, group, native, other), ""]
     if "roofline" in pictures:
         lines += [f"![achieved part of the peak]({pictures['roofline']})", ""]
@@ -181,10 +216,18 @@ def markdown(results, pictures=()):
             lines += [f"![first training step]({pictures['first_step']})", ""]
         kinds = list(next(iter(results["first_step"].values())))
         peaks = [kind for kind in kinds if kind.endswith(" warm")]
-        lines += [f"| network | {' | '.join(kinds)} | {' | '.join(f'peak memory, {kind[:-5]}' for kind in peaks)} |", f"|{'---|' * (1 + len(kinds) + len(peaks))}"]
+        lines += [
+            f"| network | {' | '.join(kinds)} | {' | '.join(f'peak memory, {kind[:-5]}' for kind in peaks)} |",
+            f"|{'---|' * (1 + len(kinds) + len(peaks))}",
+        ]
         for name, runs in results["first_step"].items():
-            cells = [time_text(runs[kind]["first"]) if "first" in runs[kind] else runs[kind].get("error", "") for kind in kinds]
-            cells += [f"{runs[kind]['peak_bytes'] / 2**20:.0f} MiB" if "peak_bytes" in runs[kind] else "" for kind in peaks]
+            cells = [
+                time_text(runs[kind]["first"]) if "first" in runs[kind] else runs[kind].get("error", "")
+                for kind in kinds
+            ]
+            cells += [
+                f"{runs[kind]['peak_bytes'] / 2**20:.0f} MiB" if "peak_bytes" in runs[kind] else "" for kind in peaks
+            ]
             lines.append(f"| {name} | {' | '.join(cells)} |")
         lines.append("")
     return "\n".join(lines)
@@ -225,14 +268,23 @@ def plot_first_steps(results, path):
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    steps = {name: runs for name, runs in results.get("first_step", {}).items() if all("first" in run for run in runs.values())}
+    steps = {
+        name: runs
+        for name, runs in results.get("first_step", {}).items()
+        if all("first" in run for run in runs.values())
+    }
     if not steps:
         return False
     figure, axis = pyplot.subplots(figsize=(9, 3))
     kinds = list(next(iter(steps.values())))
     width = 0.8 / len(kinds)
     for i, kind in enumerate(kinds):
-        axis.bar([x + width * i for x in range(len(steps))], [runs[kind]["first"] for runs in steps.values()], 0.93 * width, label=kind)
+        axis.bar(
+            [x + width * i for x in range(len(steps))],
+            [runs[kind]["first"] for runs in steps.values()],
+            0.93 * width,
+            label=kind,
+        )
     axis.set_xticks([x + (0.8 - width) / 2 for x in range(len(steps))], list(steps))
     axis.set_ylabel("first step, seconds")
     axis.legend()
@@ -253,7 +305,9 @@ def plot_roofline(results, path):
         return False
     figure, axis = pyplot.subplots(figsize=(9, 4))
     for device in devices:
-        parts = sorted(part for result in results["cases"].values() if (part := part_of_peak(results, result, device)) is not None)
+        parts = sorted(
+            part for result in results["cases"].values() if (part := part_of_peak(results, result, device)) is not None
+        )
         axis.plot([(i + 0.5) / len(parts) for i in range(len(parts))], parts, marker=".", label=device)
     axis.axhline(1, color="black", linewidth=0.8)
     axis.set_xlabel("part of the cases")
@@ -276,7 +330,9 @@ def compare(before, after, threshold=0.1):
         old = before["cases"].get(name)
         if old is None or "error" in old or "error" in new:
             if old is None or ("error" in old) != ("error" in new):
-                lines.append(f"{name:60} {'new' if old is None else 'now fails: ' + new['error'] if 'error' in new else 'works now'}")
+                lines.append(
+                    f"{name:60} {'new' if old is None else 'now fails: ' + new['error'] if 'error' in new else 'works now'}"
+                )
             continue
         for device, ratio in new.get("ratio", {}).items():
             if device not in old.get("ratio", {}):
@@ -284,5 +340,7 @@ def compare(before, after, threshold=0.1):
             change = ratio / old["ratio"][device]
             if abs(change - 1) > threshold:
                 slower += change < 1
-                lines.append(f"{name:60} {device} ratio {old['ratio'][device]:.2f} -> {ratio:.2f} ({'faster' if change > 1 else 'SLOWER'})")
+                lines.append(
+                    f"{name:60} {device} ratio {old['ratio'][device]:.2f} -> {ratio:.2f} ({'faster' if change > 1 else 'SLOWER'})"
+                )
     return lines, slower

@@ -40,7 +40,9 @@ def largest_difference(outputs, expected):
     return worst
 
 
-OF_NATIVE_ERROR = 1.5  # where float32 itself is further from float64 than the tolerance: the allowed multiple of native's distance
+OF_NATIVE_ERROR = (
+    1.5  # where float32 itself is further from float64 than the tolerance: the allowed multiple of native's distance
+)
 
 
 def judge_by_reference(case, expected, outputs):
@@ -66,7 +68,9 @@ def run_case(case, devices, rounds):
         outputs = {str(device): [value.detach().cpu() for value in works[device].outputs()] for device in devices[1:]}
         result["difference"] = {name: largest_difference(values, expected) for name, values in outputs.items()}
         if hasattr(torch, "ocl"):
-            result["fallbacks"] = sorted(name for name, count in torch.ocl.fallbacks().items() if count != before.get(name, 0))
+            result["fallbacks"] = sorted(
+                name for name, count in torch.ocl.fallbacks().items() if count != before.get(name, 0)
+            )
         if any(not value <= case.tolerance for value in result["difference"].values()):
             result |= judge_by_reference(case, expected, outputs)
         if "error" in result:
@@ -80,7 +84,9 @@ def run_case(case, devices, rounds):
         works = None
         gc.collect()
     result["contended"] = any(timing.contended for timing in timings.values())
-    result["devices"] = {name: {"seconds": t.median, "spread": t.spread, "samples": t.samples} for name, t in timings.items()}
+    result["devices"] = {
+        name: {"seconds": t.median, "spread": t.spread, "samples": t.samples} for name, t in timings.items()
+    }
     native = timings[str(devices[0])].median
     result["ratio"] = {name: native / timing.median for name, timing in timings.items() if name != str(devices[0])}
     return result
@@ -96,7 +102,9 @@ def _processor():
 
 def _commit():
     try:
-        return subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
+        return subprocess.run(
+            ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True
+        ).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
 

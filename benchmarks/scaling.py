@@ -25,7 +25,10 @@ def measure(name, training, devices, rounds):
 
     devices = [torch.device(device) for device in devices]
     result = {str(device): {"batch": {}, "size": {}} for device in devices}
-    for axis, points in (("batch", [(batch, SIZE_OF_BATCHES) for batch in BATCHES]), ("size", [(BATCH_OF_SIZES, size) for size in SIZES])):
+    for axis, points in (
+        ("batch", [(batch, SIZE_OF_BATCHES) for batch in BATCHES]),
+        ("size", [(BATCH_OF_SIZES, size) for size in SIZES]),
+    ):
         for batch, size in points:
             case = network_case(name, training, batch, size=size)
             timings = interleaved({str(device): waiting(case.make(device), device) for device in devices}, rounds)
@@ -44,9 +47,21 @@ def scaling(name, training, devices, rounds):
     """{threads: what measure() returns, or {"error"}} for one thread and for all."""
     results = {}
     for count in sorted({1, len(os.sched_getaffinity(0))}):
-        command = [sys.executable, "-m", "benchmarks.scaling", name, "train" if training else "eval", ",".join(devices), str(rounds)]
+        command = [
+            sys.executable,
+            "-m",
+            "benchmarks.scaling",
+            name,
+            "train" if training else "eval",
+            ",".join(devices),
+            str(rounds),
+        ]
         answer = subprocess.run(command, env=os.environ | threads(count), stdout=subprocess.PIPE, text=True)
-        results[str(count)] = json.loads(answer.stdout.splitlines()[-1]) if answer.returncode == 0 else {"error": f"exit status {answer.returncode}"}
+        results[str(count)] = (
+            json.loads(answer.stdout.splitlines()[-1])
+            if answer.returncode == 0
+            else {"error": f"exit status {answer.returncode}"}
+        )
     return results
 
 

@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 
 WARM_SECONDS = 0.015
 SAMPLE_SECONDS = 0.030
-FIRST_CALLS = 4  # of every function before all rounds: some programs are built once a sequence of operators has come back
+FIRST_CALLS = (
+    4  # of every function before all rounds: some programs are built once a sequence of operators has come back
+)
 # Of all cores, above which a round is dirty. Half a core taken by others doubles the time of kernels whose threads sleep in between, because the
 # scheduler then puts two of them on one core; OpenMP's threads, which spin, suffer less.
 FOREIGN_SHARE = 0.08

@@ -1,7 +1,7 @@
 # cmake -DROOT=<kernels_cl> -DOUTPUT=<file.cpp> -P embed_kernels.cmake: writes every .cl, .clh and .tsv file as a string into one C++ file.
 file(GLOB_RECURSE files RELATIVE ${ROOT} ${ROOT}/*.cl ${ROOT}/*.clh ${ROOT}/*.tsv)
 list(SORT files)
-set(body "// Generated from kernels_cl/ by cmake/embed_kernels.cmake.\n#include \"opencl/kernel_sources.h\"\n\nnamespace ocl {\n\nstatic const KernelFile files[] = {\n")
+set(body "// Generated from kernels_cl/ by cmake/embed_kernels.cmake.\n#include \"opencl/program/kernel_sources.h\"\n\nnamespace ocl {\n\nstatic const KernelFile files[] = {\n")
 foreach(name IN LISTS files)
   file(READ ${ROOT}/${name} text)
   # Pieces below the length that compilers promise for one literal (65,536; MSVC 16,380).

@@ -23,7 +23,13 @@ def train(device, dtype, steps):
     """Accuracy after `steps` steps, number of steps that the scaler skipped."""
     torch.manual_seed(0)
     generator = torch.Generator().manual_seed(0)
-    layers = [torch.nn.Linear(2, 128), torch.nn.SiLU(), torch.nn.Linear(128, 128), torch.nn.SiLU(), torch.nn.Linear(128, 2)]
+    layers = [
+        torch.nn.Linear(2, 128),
+        torch.nn.SiLU(),
+        torch.nn.Linear(128, 128),
+        torch.nn.SiLU(),
+        torch.nn.Linear(128, 2),
+    ]
     model = torch.nn.Sequential(*layers).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), 0.01)
     scaler = torch.amp.GradScaler(device, enabled=dtype is torch.float16)  # bfloat16 has float32's range and needs none

@@ -20,7 +20,10 @@ def main():
         torch.nn.Linear(32 * (options.size // 4) ** 2, 10),
     ).to(options.device)  # fmt: skip
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    x, y = torch.rand(16, 3, options.size, options.size, device=options.device), torch.arange(16, device=options.device) % 10
+    x, y = (
+        torch.rand(16, 3, options.size, options.size, device=options.device),
+        torch.arange(16, device=options.device) % 10,
+    )
 
     def step():
         with record_function("forward"):
@@ -33,7 +36,9 @@ def main():
 
     step()  # programs are compiled here
     torch.accelerator.synchronize()
-    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.PrivateUse1], profile_memory=True, record_shapes=True) as result:
+    with profile(
+        activities=[ProfilerActivity.CPU, ProfilerActivity.PrivateUse1], profile_memory=True, record_shapes=True
+    ) as result:
         for _ in range(3):
             step()
     print(result.key_averages().table(sort_by="self_device_time_total", row_limit=15, max_name_column_width=40))

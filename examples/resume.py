@@ -16,7 +16,9 @@ import torch.nn.functional as F
 class Training:
     def __init__(self, device):
         self.device = device
-        self.model = torch.nn.Sequential(torch.nn.Linear(16, 64), torch.nn.ReLU(), torch.nn.Dropout(0.2), torch.nn.Linear(64, 4)).to(device)
+        self.model = torch.nn.Sequential(
+            torch.nn.Linear(16, 64), torch.nn.ReLU(), torch.nn.Dropout(0.2), torch.nn.Linear(64, 4)
+        ).to(device)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), 0.01)
         self.schedule = torch.optim.lr_scheduler.CosineAnnealingLR(self.optimizer, 100)
         self.scaler = torch.amp.GradScaler(device)
@@ -34,10 +36,16 @@ class Training:
 
     def save(self, file):
         parts = {name: getattr(self, name).state_dict() for name in ("model", "optimizer", "schedule", "scaler")}
-        torch.save(parts | {"random": torch.get_rng_state(), "device random": torch.get_device_module(self.device).get_rng_state()}, file)
+        torch.save(
+            parts
+            | {"random": torch.get_rng_state(), "device random": torch.get_device_module(self.device).get_rng_state()},
+            file,
+        )
 
     def load(self, file):
-        checkpoint = torch.load(file, map_location="cpu", weights_only=True)  # works on a machine with other devices, too
+        checkpoint = torch.load(
+            file, map_location="cpu", weights_only=True
+        )  # works on a machine with other devices, too
         for name in ("model", "optimizer", "schedule", "scaler"):
             getattr(self, name).load_state_dict(checkpoint[name])
         torch.set_rng_state(checkpoint["random"])

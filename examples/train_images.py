@@ -37,7 +37,10 @@ def import_torchvision():
         for name in [name for name in sys.modules if name.split(".")[0] == "torchvision"]:
             del sys.modules[name]
         import_torchvision.schemas = torch.library.Library("torchvision", "DEF")
-        for schema in ("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor", "qnms(Tensor a, Tensor b, float c) -> Tensor"):
+        for schema in (
+            "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
+            "qnms(Tensor a, Tensor b, float c) -> Tensor",
+        ):
             import_torchvision.schemas.define(schema)
         import torchvision
     return torchvision
@@ -60,7 +63,9 @@ class Digits(Dataset):
         return len(self.labels)
 
     def __getitem__(self, index):
-        image = nn.functional.interpolate(self.images[index][None, None], size=(self.size, self.size), mode="bilinear", align_corners=False)
+        image = nn.functional.interpolate(
+            self.images[index][None, None], size=(self.size, self.size), mode="bilinear", align_corners=False
+        )
         return ((image[0] - 0.3) / 0.35).expand(3, -1, -1), self.labels[index]
 
 
@@ -161,7 +166,9 @@ class Run:
         for name in ("model", "optimizer"):
             getattr(self, name).load_state_dict(state[name])
         # The position in the schedule, not its length: the new run may have more epochs.
-        self.scheduler.load_state_dict({name: state["scheduler"][name] for name in ("last_epoch", "_step_count", "_last_lr")})
+        self.scheduler.load_state_dict(
+            {name: state["scheduler"][name] for name in ("last_epoch", "_step_count", "_last_lr")}
+        )
         self.epoch, self.history = state["epoch"], state["history"]
         torch.set_rng_state(state["random"])
         self.train_data.generator.set_state(state["order"])
@@ -227,7 +234,11 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", choices=MODELS, default="resnet18")
     parser.add_argument("--device", default="ocl", help="ocl, cpu, cuda, ...")
-    parser.add_argument("--compare", metavar="DEVICES", help="several devices one after the other, for example ocl,cpu, shown side by side")
+    parser.add_argument(
+        "--compare",
+        metavar="DEVICES",
+        help="several devices one after the other, for example ocl,cpu, shown side by side",
+    )
     parser.add_argument("--size", type=int, default=224, help="edge of the images in pixels")
     parser.add_argument("--images", type=int, help="use only so many images, for a quick try")
     parser.add_argument("--epochs", type=int, default=6)
@@ -237,7 +248,12 @@ def arguments():
     parser.add_argument("--workers", type=int, default=2, help="processes that prepare images")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path, default=Path("results/train_images"))
-    parser.add_argument("--augment", action=argparse.BooleanOptionalAction, default=True, help="turn, stretch and shift the training images a little")
+    parser.add_argument(
+        "--augment",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="turn, stretch and shift the training images a little",
+    )
     parser.add_argument("--resume", type=Path, help="checkpoint to continue from")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
     return parser.parse_args()
@@ -252,7 +268,9 @@ def main():
         if args.resume:
             run.resume(args.resume)
         run.train()
-    print(f"{args.model}, digits at {args.size} x {args.size}, batch {args.batch}, {args.epochs} epochs, seed {args.seed}")
+    print(
+        f"{args.model}, digits at {args.size} x {args.size}, batch {args.batch}, {args.epochs} epochs, seed {args.seed}"
+    )
     print_side_by_side(runs)
     picture = args.output / f"{args.model}.png"
     plot(runs, picture)

@@ -1,4 +1,4 @@
-"""docs/accelerator.md: what users of an accelerator find on `ocl`, and the tests that prove it.
+"""docs/generated/accelerator.md: what users of an accelerator find on `ocl`, and the tests that prove it.
 
 A test belongs to a row by `@pytest.mark.feature("name")` (or a module's `pytestmark`). A row without such tests names the files that test it elsewhere, or
 says why the feature is missing (its tests then prove the error). tests/python/test_documents.py fails when a mark has no row, when a row has neither, or when the document is out of date.
@@ -133,7 +133,7 @@ def _links(row, tests):
     for test in tests.get(row.name, []):
         file, name = test.split("::")
         by_file.setdefault(file, []).append(f"`{name}`")
-    parts = [f"[{Path(file).name}](../tests/python/{file}): {', '.join(names)}" for file, names in by_file.items()]
+    parts = [f"[{Path(file).name}](../../tests/python/{file}): {', '.join(names)}" for file, names in by_file.items()]
     return "<br>".join([*parts, *(f"[{Path(file).name}](../{file})" for file in row.files)])
 
 

@@ -55,13 +55,22 @@ ROWS = {
     "i0e_large": (large(lambda x: exp(-x) * sqrt(x) * besseli(0, x)), "exp(-x) sqrt(x) I0(x), t = 16 / x - 1"),
     "i1e_small": (small(lambda x: exp(-x) * besseli(1, x) / x), "exp(-x) I1(x) / x, t = x / 4 - 1"),
     "i1e_large": (large(lambda x: exp(-x) * sqrt(x) * besseli(1, x)), "exp(-x) sqrt(x) I1(x), t = 16 / x - 1"),
-    "k0_small": (low(lambda x: besselk(0, x) + log(x / 2) * besseli(0, x)), "K0(x) + log(x / 2) I0(x), t = x^2 / 2 - 1"),
+    "k0_small": (
+        low(lambda x: besselk(0, x) + log(x / 2) * besseli(0, x)),
+        "K0(x) + log(x / 2) I0(x), t = x^2 / 2 - 1",
+    ),
     "k0e_large": (high(lambda x: exp(x) * sqrt(x) * besselk(0, x)), "exp(x) sqrt(x) K0(x), t = 4 / x - 1"),
-    "k1_small": (low(lambda x: x * (besselk(1, x) - log(x / 2) * besseli(1, x))), "x (K1(x) - log(x / 2) I1(x)), t = x^2 / 2 - 1"),
+    "k1_small": (
+        low(lambda x: x * (besselk(1, x) - log(x / 2) * besseli(1, x))),
+        "x (K1(x) - log(x / 2) I1(x)), t = x^2 / 2 - 1",
+    ),
     "k1e_large": (high(lambda x: exp(x) * sqrt(x) * besselk(1, x)), "exp(x) sqrt(x) K1(x), t = 4 / x - 1"),
     "j0_small": (squared(lambda x: besselj(0, x)), "J0(x), t = x^2 / 32 - 1"),
     "j1_small": (squared(lambda x: besselj(1, x) / x), "J1(x) / x, t = x^2 / 32 - 1"),
-    "y0_small": (squared(lambda x: bessely(0, x) - 2 / pi * log(x) * besselj(0, x)), "Y0(x) - 2/pi log(x) J0(x), t = x^2 / 32 - 1"),
+    "y0_small": (
+        squared(lambda x: bessely(0, x) - 2 / pi * log(x) * besselj(0, x)),
+        "Y0(x) - 2/pi log(x) J0(x), t = x^2 / 32 - 1",
+    ),
     "y1_small": (
         squared(lambda x: (bessely(1, x) - 2 / pi * (log(x) * besselj(1, x) - 1 / x)) / x),
         "(Y1(x) - 2/pi (log(x) J1(x) - 1/x)) / x, t = x^2 / 32 - 1",
@@ -81,7 +90,8 @@ ROWS = {
 def coefficients(function):
     values = [function(cos(pi * (k + mpf(1) / 2) / NODES)) for k in range(NODES)]
     return [
-        (1 if j == 0 else 2) * sum(v * cos(pi * j * (k + mpf(1) / 2) / NODES) for k, v in enumerate(values)) / NODES for j in range(NODES)
+        (1 if j == 0 else 2) * sum(v * cos(pi * j * (k + mpf(1) / 2) / NODES) for k, v in enumerate(values)) / NODES
+        for j in range(NODES)
     ]
 
 

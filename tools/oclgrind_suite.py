@@ -1,6 +1,6 @@
 """Runs C++ tests under Oclgrind, both kernel styles, and lists what it found and which kernels ran.
 
-    python tools/oclgrind_suite.py build/cmake/tests/cpp/ocl_tests [--all] [--style fat simt] [--filter TEXT] [--jobs 2] [--limit 900]
+    python tools/oclgrind_suite.py build/cmake/tests/cpp/ocl_tests [--all] [--style cpu gpu] [--filter TEXT] [--jobs 2] [--limit 900]
 
 Every test runs once on the ordinary driver, which tells its kernels and its time (--survey FILE keeps that for the next run); then those
 quickest tests run under Oclgrind that together run every kernel (then others for kernels that Oclgrind did not take there), or all with
@@ -29,21 +29,30 @@ def kernels():
     """{(file, kernel)} of kernels_cl; kernels whose name a macro makes are missing."""
     found = set()
     for path in sorted((ROOT / "kernels_cl").rglob("*.cl")):
-        for name in re.findall(r"^(?:__kernel|[A-Z_]*KERNEL)\s+(?:__attribute__\(\(.*?\)\)\s*)*void\s+(\w+)\s*\(", path.read_text(), re.MULTILINE):
-            found.add((path.name, name))
+        for name in re.findall(
+            r"^(?:__kernel|[A-Z_]*KERNEL)\s+(?:__attribute__\(\(.*?\)\)\s*)*void\s+(\w+)\s*\(",
+            path.read_text(),
+            re.MULTILINE,
+        ):
+            found.add((path.relative_to(ROOT / "kernels_cl").as_posix(), name))
     return found
 
 
 def tests(binary):
     suite = ""
-    for line in subprocess.run([binary, "--gtest_list_tests"], capture_output=True, text=True, check=True).stdout.splitlines():
+    for line in subprocess.run(
+        [binary, "--gtest_list_tests"], capture_output=True, text=True, check=True
+    ).stdout.splitlines():
         if not line.startswith(" "):
             suite = line.split("#")[0].strip()
         else:
             yield suite + line.split("#")[0].strip()
 
 
-ENVIRONMENT = os.environ | {"TORCH_OCL_BUILD_LOG": "1", "TORCH_OCL_BFLOAT16_PAIRS": "emulate"}  # Oclgrind knows no assembly
+ENVIRONMENT = os.environ | {
+    "TORCH_OCL_BUILD_LOG": "1",
+    "TORCH_OCL_BFLOAT16_PAIRS": "emulate",
+}  # Oclgrind knows no assembly
 KERNEL_LINE = re.compile(r"^torch_ocl: kernel (\S+) (\w+)$", re.MULTILINE)
 
 
@@ -51,13 +60,19 @@ def survey(binary, test, style):
     """(kernels, seconds) of one test on the ordinary driver."""
     begin = time.perf_counter()
     environment = ENVIRONMENT | {"TORCH_OCL_KERNEL_STYLE": style}
-    output = subprocess.run([binary, f"--gtest_filter={test}"], env=environment, capture_output=True, text=True, errors="replace")
+    output = subprocess.run(
+        [binary, f"--gtest_filter={test}"], env=environment, capture_output=True, text=True, errors="replace"
+    )
     return set(KERNEL_LINE.findall(output.stderr)), time.perf_counter() - begin
 
 
 def surveyed(binary, work, file, pool):
     """{(test, style): (kernels, seconds)}, from `file` for those that it has."""
-    known = {tuple(key): (set(map(tuple, kernels)), seconds) for key, kernels, seconds in json.loads(file.read_text())} if file and file.exists() else {}
+    known = (
+        {tuple(key): (set(map(tuple, kernels)), seconds) for key, kernels, seconds in json.loads(file.read_text())}
+        if file and file.exists()
+        else {}
+    )
     missing = [key for key in work if key not in known]
     known |= zip(missing, pool.map(lambda key: survey(binary, *key), missing))
     if not any(kernels for kernels, _ in known.values()):
@@ -85,9 +100,20 @@ def run(binary, test, style, limit, options=()):
     """(status, kernels that ran, findings) of one test; a failure brings its last lines in the status."""
     with tempfile.TemporaryDirectory() as folder:
         environment = ENVIRONMENT | {"TORCH_OCL_KERNEL_STYLE": style, "TORCH_OCL_CACHE_DIR": folder}
-        command = ["oclgrind", "--data-races", "--uniform-writes", "--local-mem-size", str(1 << 20), *options, binary, f"--gtest_filter={test}"]
+        command = [
+            "oclgrind",
+            "--data-races",
+            "--uniform-writes",
+            "--local-mem-size",
+            str(1 << 20),
+            *options,
+            binary,
+            f"--gtest_filter={test}",
+        ]
         with tempfile.TemporaryFile("w+", errors="replace") as output:
-            process = subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
+            process = subprocess.Popen(
+                command, env=environment, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+            )
             try:
                 status = "passed" if process.wait(limit) == 0 else "failed"
             except subprocess.TimeoutExpired:
@@ -113,7 +139,7 @@ def run(binary, test, style, limit, options=()):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("binary")
-    parser.add_argument("--style", nargs="+", default=["fat", "simt"])
+    parser.add_argument("--style", nargs="+", default=["cpu", "gpu"])
     parser.add_argument("--filter", default="")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--limit", type=float, default=900)
@@ -129,7 +155,9 @@ def main():
 
     def run_all(work):
         nonlocal found
-        futures = {pool.submit(run, arguments.binary, test, style, arguments.limit): (test, style) for test, style in work}
+        futures = {
+            pool.submit(run, arguments.binary, test, style, arguments.limit): (test, style) for test, style in work
+        }
         for future in concurrent.futures.as_completed(futures):
             status, names, findings = future.result()
             counts[status.split(" (")[0]] += 1

@@ -31,16 +31,40 @@ def without_dropout(network):
 
 
 IMAGE_NETWORKS = {
-    name: Network(name, images.builder(name), images.digits, images.classification_loss, size=224, small=small, batch_size=batch_size)
-    for name, small, batch_size in (("alexnet", 64, 16), ("resnet18", 64, 8), ("resnet50", 64, 4), ("mobilenet_v2", 64, 8), ("vgg16", 32, 2))
+    name: Network(
+        name,
+        images.builder(name),
+        images.digits,
+        images.classification_loss,
+        size=224,
+        small=small,
+        batch_size=batch_size,
+    )
+    for name, small, batch_size in (
+        ("alexnet", 64, 16),
+        ("resnet18", 64, 8),
+        ("resnet50", 64, 4),
+        ("mobilenet_v2", 64, 8),
+        ("vgg16", 32, 2),
+    )
 }
 
 OTHER_NETWORKS = {
     network.name: network
     for network in (
-        Network("lstm", sequence.SequenceClassifier, sequence.digit_rows, sequence.classification_loss, size=28, small=8, batch_size=16),
+        Network(
+            "lstm",
+            sequence.SequenceClassifier,
+            sequence.digit_rows,
+            sequence.classification_loss,
+            size=28,
+            small=8,
+            batch_size=16,
+        ),
         Network("gpt", sequence.GPT, sequence.text, sequence.language_loss, size=64, small=24, batch_size=8),
-        Network("unet", generative.UNet, generative.noisy_digits, generative.denoising_loss, size=64, small=16, batch_size=4),
+        Network(
+            "unet", generative.UNet, generative.noisy_digits, generative.denoising_loss, size=64, small=16, batch_size=4
+        ),
     )
 }
 

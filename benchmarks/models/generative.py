@@ -83,7 +83,9 @@ class GAN:
     def __init__(self, device):
         self.generator, self.discriminator = Generator().to(device), Discriminator().to(device)
         self.device = device
-        self.optimizers = [torch.optim.Adam(net.parameters(), 2e-4, betas=(0.5, 0.999)) for net in (self.generator, self.discriminator)]
+        self.optimizers = [
+            torch.optim.Adam(net.parameters(), 2e-4, betas=(0.5, 0.999)) for net in (self.generator, self.discriminator)
+        ]
 
     def step(self, real, noise):
         """Returns (loss of the discriminator, loss of the generator)."""

@@ -39,7 +39,10 @@ def nms(boxes, scores, threshold):
     alive = torch.ones(len(order), dtype=torch.bool)
     for i in range(len(order)):
         if alive[i]:
-            low, high = torch.maximum(corners[i, :2], corners[i + 1 :, :2]), torch.minimum(corners[i, 2:], corners[i + 1 :, 2:])
+            low, high = (
+                torch.maximum(corners[i, :2], corners[i + 1 :, :2]),
+                torch.minimum(corners[i, 2:], corners[i + 1 :, 2:]),
+            )
             common = (high - low).clamp(min=0).prod(1)
             alive[i + 1 :] &= ~(common / (areas[i] + areas[i + 1 :] - common) > threshold)
     return order[alive]
@@ -56,7 +59,9 @@ def roi_align(image, rois, scale, height, width, sampling_ratio, aligned):
         for axis, (bins, edge) in enumerate(((width, image.shape[3]), (height, image.shape[2]))):
             count = sampling_ratio if sampling_ratio > 0 else int(torch.ceil(size[axis] / bins))
             step = size[axis] / bins
-            at = torch.arange(bins, dtype=rois.dtype)[:, None] * step + (torch.arange(count, dtype=rois.dtype)[None] + 0.5) * step / max(count, 1)
+            at = torch.arange(bins, dtype=rois.dtype)[:, None] * step + (
+                torch.arange(count, dtype=rois.dtype)[None] + 0.5
+            ) * step / max(count, 1)
             samples.append(linear_weights(low[axis] + at, edge))  # (bins, count, edge)
         columns, lines = (weights.mean(1) if weights.shape[1] else weights.sum(1) for weights in samples)
         outputs.append(torch.einsum("yh,chw,xw->cyx", lines, image[int(roi[0])], columns))
@@ -70,15 +75,38 @@ def linear_weights(at, edge):
     return (1 - (clamped[..., None] - torch.arange(edge, dtype=at.dtype)).abs()).clamp(min=0) * inside[..., None]
 
 
-def deform_conv2d(image, weight, offset, mask, bias, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w, groups, offset_groups, use_mask):
+def deform_conv2d(
+    image,
+    weight,
+    offset,
+    mask,
+    bias,
+    stride_h,
+    stride_w,
+    pad_h,
+    pad_w,
+    dilation_h,
+    dilation_w,
+    groups,
+    offset_groups,
+    use_mask,
+):
     """Convolution whose taps are moved by `offset` (y, x per tap), sampled bilinearly with zeros outside, and scaled by `mask`."""
     count, channels, height, width = image.shape
     kernel_h, kernel_w = weight.shape[2:]
     out_h, out_w = offset.shape[2:]
     taps = kernel_h * kernel_w
     offset = offset.view(count, offset_groups, kernel_h, kernel_w, 2, out_h, out_w)
-    y = offset[..., 0, :, :] + (torch.arange(out_h) * stride_h - pad_h)[:, None] + (torch.arange(kernel_h) * dilation_h)[:, None, None, None]
-    x = offset[..., 1, :, :] + (torch.arange(out_w) * stride_w - pad_w) + (torch.arange(kernel_w) * dilation_w)[:, None, None]
+    y = (
+        offset[..., 0, :, :]
+        + (torch.arange(out_h) * stride_h - pad_h)[:, None]
+        + (torch.arange(kernel_h) * dilation_h)[:, None, None, None]
+    )
+    x = (
+        offset[..., 1, :, :]
+        + (torch.arange(out_w) * stride_w - pad_w)
+        + (torch.arange(kernel_w) * dilation_w)[:, None, None]
+    )
     top, left = y.floor(), x.floor()
     planes = image.view(count, offset_groups, channels // offset_groups, height * width)
     columns = 0
@@ -87,7 +115,9 @@ def deform_conv2d(image, weight, offset, mask, bias, stride_h, stride_w, pad_h, 
             row, column = top + dy, left + dx
             inside = (row >= 0) & (row < height) & (column >= 0) & (column < width)
             share = (y - top if dy else 1 - (y - top)) * (x - left if dx else 1 - (x - left)) * inside
-            pixel = (row.clamp(0, height - 1) * width + column.clamp(0, width - 1)).long().view(count, offset_groups, 1, -1)
+            pixel = (
+                (row.clamp(0, height - 1) * width + column.clamp(0, width - 1)).long().view(count, offset_groups, 1, -1)
+            )
             value = planes.gather(3, pixel.expand(-1, -1, planes.shape[2], -1))
             columns = columns + value * share.view(count, offset_groups, 1, -1)
     if use_mask:
@@ -97,7 +127,9 @@ def deform_conv2d(image, weight, offset, mask, bias, stride_h, stride_w, pad_h, 
     return output.view(count, weight.shape[0], out_h, out_w) + bias[:, None, None]
 
 
-def roi_align_backward(grad, rois, scale, pooled_height, pooled_width, count, channels, height, width, sampling_ratio, aligned):
+def roi_align_backward(
+    grad, rois, scale, pooled_height, pooled_width, count, channels, height, width, sampling_ratio, aligned
+):
     image = grad.new_zeros(count, channels, height, width).requires_grad_()
     with with_autograd(), torch.enable_grad():
         output = roi_align(image, rois, scale, pooled_height, pooled_width, sampling_ratio, aligned)

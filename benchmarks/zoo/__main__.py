@@ -40,7 +40,10 @@ def main():
         for name in report.fallbacks:
             needed[name].append(model.id)
         status = "ok" if report.passed else "FAIL" if report.failures else "fallback"
-        print(f"{model.id:44} {status:8} error/allowed {report.worst:6.2g}, {report.tries} tries, {report.seconds:6.1f} s  {' '.join(report.fallbacks)}", flush=True)
+        print(
+            f"{model.id:44} {status:8} error/allowed {report.worst:6.2g}, {report.tries} tries, {report.seconds:6.1f} s  {' '.join(report.fallbacks)}",
+            flush=True,
+        )
         for failure in report.failures if options.details else report.failures[:1]:
             print(f"    {failure}  ({len(report.failures)} failures)", flush=True)
     if missing():

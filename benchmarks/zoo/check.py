@@ -63,7 +63,9 @@ def run(model, network, device, dtype):
     if model.infer:
         torch.manual_seed(3)
         with torch.no_grad():
-            results |= {f"inference {i}": tensor for i, tensor in enumerate(tensors(model.infer(network.eval(), *batch)))}
+            results |= {
+                f"inference {i}": tensor for i, tensor in enumerate(tensors(model.infer(network.eval(), *batch)))
+            }
     network.train()
     torch.manual_seed(3)
     optimizer = torch.optim.AdamW([parameter for parameter in network.parameters() if parameter.requires_grad], 1e-3)
@@ -93,7 +95,9 @@ def relative_error(value, truth, least=0.0):
 def compare(ours, native, truth):
     """{name: error divided by what is allowed}; infinite for whole numbers that are not the CPU's, and for what exists on one device only."""
     ratios = {name: float("inf") for name in ours.keys() ^ native.keys()}
-    least = ZERO * max((value.double().norm().item() for name, value in native.items() if name.startswith("gradient")), default=0.0)
+    least = ZERO * max(
+        (value.double().norm().item() for name, value in native.items() if name.startswith("gradient")), default=0.0
+    )
     for name in ours.keys() & native.keys():
         value, near = ours[name], native[name]
         if not value.is_floating_point():
@@ -139,11 +143,16 @@ def check(model, device="ocl"):
         while report.tries < TRIES:
             ratios = attempt(model, device, report.tries, report)
             report.tries += 1
-            best = {name: min(ratios.get(name, float("inf")), best.get(name, float("inf"))) for name in ratios.keys() | best.keys()}
+            best = {
+                name: min(ratios.get(name, float("inf")), best.get(name, float("inf")))
+                for name in ratios.keys() | best.keys()
+            }
             if all(ratio <= 1 for ratio in best.values()):
                 break
         report.worst = max(best.values())
-        report.failures = [f"{name}: {ratio:.2g} times what is allowed" for name, ratio in best.items() if not ratio <= 1]
+        report.failures = [
+            f"{name}: {ratio:.2g} times what is allowed" for name, ratio in best.items() if not ratio <= 1
+        ]
     except Exception as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
         text = str(error).strip().splitlines()

@@ -52,7 +52,12 @@ def vector_quantizer():
 
 def noise_batch(channels, edge, **conditions):
     """(images, noise, time steps, what else the network is told)"""
-    return randn(2, channels, edge, edge, seed=1), randn(2, channels, edge, edge, seed=2), randint(1000, 2, seed=3), conditions
+    return (
+        randn(2, channels, edge, edge, seed=1),
+        randn(2, channels, edge, edge, seed=2),
+        randint(1000, 2, seed=3),
+        conditions,
+    )
 
 
 def noise_loss(network, images, noise, steps, conditions):
@@ -61,7 +66,14 @@ def noise_loss(network, images, noise, steps, conditions):
     return F.mse_loss(network(noisy, timestep=steps, **conditions).sample[:, : noise.shape[1]], noise)
 
 
-def sampled(network, images, noise, steps, conditions, names=("DDIMScheduler", "EulerDiscreteScheduler", "DPMSolverMultistepScheduler")):
+def sampled(
+    network,
+    images,
+    noise,
+    steps,
+    conditions,
+    names=("DDIMScheduler", "EulerDiscreteScheduler", "DPMSolverMultistepScheduler"),
+):
     """Four steps of deterministic samplers, starting from `noise`."""
     results = []
     for name in names:
@@ -69,7 +81,11 @@ def sampled(network, images, noise, steps, conditions, names=("DDIMScheduler", "
         scheduler.set_timesteps(4, device=noise.device)
         picture = noise * scheduler.init_noise_sigma
         for time in scheduler.timesteps:
-            predicted = network(scheduler.scale_model_input(picture, time).to(noise.dtype), timestep=time.expand(len(noise)), **conditions).sample
+            predicted = network(
+                scheduler.scale_model_input(picture, time).to(noise.dtype),
+                timestep=time.expand(len(noise)),
+                **conditions,
+            ).sample
             picture = scheduler.step(predicted[:, : noise.shape[1]], time, picture).prev_sample.to(noise.dtype)
         results.append(picture)
     return results
@@ -93,8 +109,15 @@ def sd3_batch():
 
 
 def flux_batch():
-    places = torch.stack(torch.meshgrid(torch.zeros(1), torch.arange(4.0), torch.arange(4.0), indexing="ij"), dim=-1).view(-1, 3)
-    conditions = {"encoder_hidden_states": randn(2, 5, 24, seed=4), "pooled_projections": randn(2, 24, seed=5), "img_ids": places, "txt_ids": torch.zeros(5, 3)}
+    places = torch.stack(
+        torch.meshgrid(torch.zeros(1), torch.arange(4.0), torch.arange(4.0), indexing="ij"), dim=-1
+    ).view(-1, 3)
+    conditions = {
+        "encoder_hidden_states": randn(2, 5, 24, seed=4),
+        "pooled_projections": randn(2, 24, seed=5),
+        "img_ids": places,
+        "txt_ids": torch.zeros(5, 3),
+    }
     return randn(2, 16, 4, seed=1), randn(2, 16, 4, seed=2), torch.tensor([0.3, 0.8]), conditions
 
 
@@ -123,8 +146,22 @@ def quantizer_output(network, images, noise):
 
 def rows():
     yield Model("diffusers", "unet", unet, partial(noise_batch, 3, 16), noise_loss, sampled, True)
-    yield Model("diffusers", "conditional_unet", conditional_unet, partial(noise_batch, 4, 8, encoder_hidden_states=randn(2, 5, 24, seed=4)), noise_loss, sampled)
-    yield Model("diffusers", "dit", transformer, partial(noise_batch, 4, 8, class_labels=torch.tensor([1, 7])), noise_loss, sampled)
+    yield Model(
+        "diffusers",
+        "conditional_unet",
+        conditional_unet,
+        partial(noise_batch, 4, 8, encoder_hidden_states=randn(2, 5, 24, seed=4)),
+        noise_loss,
+        sampled,
+    )
+    yield Model(
+        "diffusers",
+        "dit",
+        transformer,
+        partial(noise_batch, 4, 8, class_labels=torch.tensor([1, 7])),
+        noise_loss,
+        sampled,
+    )
     yield Model("diffusers", "stable_diffusion_3", stable_diffusion_3, sd3_batch, flow_loss, flow_sampled)
     yield Model("diffusers", "flux", flux, flux_batch, flow_loss, flow_sampled)
     yield Model("diffusers", "autoencoder_kl", autoencoder, pictures, autoencoder_loss, autoencoder_output, True)

@@ -13,7 +13,9 @@ NODES, EDGES, FEATURES, CLASSES = 30, 90, 12, 4
 def network(name, **options):
     import torch_geometric.nn
 
-    return getattr(torch_geometric.nn, name)(FEATURES, hidden_channels=16, num_layers=2, out_channels=CLASSES, **options)
+    return getattr(torch_geometric.nn, name)(
+        FEATURES, hidden_channels=16, num_layers=2, out_channels=CLASSES, **options
+    )
 
 
 def graph():
@@ -35,7 +37,11 @@ class GraphClassifier(torch.nn.Module):
         super().__init__()
         import torch_geometric.nn
 
-        self.pools = torch_geometric.nn.global_add_pool, torch_geometric.nn.global_mean_pool, torch_geometric.nn.global_max_pool
+        self.pools = (
+            torch_geometric.nn.global_add_pool,
+            torch_geometric.nn.global_mean_pool,
+            torch_geometric.nn.global_max_pool,
+        )
         self.body, self.head = network("GIN"), torch.nn.Linear(3 * CLASSES, 2)
 
     def forward(self, features, edges, graphs):
@@ -55,7 +61,14 @@ NETWORKS = {
     "gat": ("GAT", {"heads": 2}),
     "gatv2": ("GAT", {"heads": 2, "v2": True}),
     "gin": ("GIN", {}),
-    "pna": ("PNA", {"aggregators": ["mean", "min", "max", "std"], "scalers": ["identity", "amplification"], "deg": torch.tensor([0, 5, 10, 10, 5])}),
+    "pna": (
+        "PNA",
+        {
+            "aggregators": ["mean", "min", "max", "std"],
+            "scalers": ["identity", "amplification"],
+            "deg": torch.tensor([0, 5, 10, 10, 5]),
+        },
+    ),
     "edge_cnn": ("EdgeCNN", {}),
 }
 

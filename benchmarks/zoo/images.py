@@ -18,7 +18,10 @@ CLASSIFIERS = {  # timm's name: (options, edge of the image)
     "vit_tiny_patch16_224": (NARROW_VIT, 32),
     "deit3_small_patch16_224": (NARROW_VIT, 32),
     "swin_tiny_patch4_window7_224": ({"embed_dim": 32, "depths": (2, 2), "num_heads": (2, 4), "img_size": 56}, 56),
-    "swinv2_cr_tiny_224": ({"embed_dim": 32, "depths": (2, 2), "num_heads": (2, 4), "img_size": 64, "window_size": 4}, 64),
+    "swinv2_cr_tiny_224": (
+        {"embed_dim": 32, "depths": (2, 2), "num_heads": (2, 4), "img_size": 64, "window_size": 4},
+        64,
+    ),
     "convnext_atto": ({}, 64),
     "convnextv2_atto": ({}, 64),
     "regnety_002": ({}, 64),
@@ -45,4 +48,12 @@ def output(network, images, classes):
 def rows():
     quick = {"efficientnet_b0", "convnext_atto"}
     for name, (options, edge) in CLASSIFIERS.items():
-        yield Model("timm", name, partial(build, name, options), partial(digits, 4, edge, 3), classification_loss, output, name in quick)
+        yield Model(
+            "timm",
+            name,
+            partial(build, name, options),
+            partial(digits, 4, edge, 3),
+            classification_loss,
+            output,
+            name in quick,
+        )

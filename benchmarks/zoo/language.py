@@ -8,10 +8,31 @@ from .model import Model, randint, randn
 
 VOCABULARY, LENGTH = 96, 12
 TOKENS = {"vocab_size": VOCABULARY, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
-DECODER = {**TOKENS, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4, "max_position_embeddings": 64}
+DECODER = {
+    **TOKENS,
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "max_position_embeddings": 64,
+}
 GROUPED = {**DECODER, "num_key_value_heads": 2, "head_dim": 16}
-ENCODER = {**TOKENS, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4, "max_position_embeddings": 64}
-VISION = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4, "image_size": 32, "patch_size": 8}
+ENCODER = {
+    **TOKENS,
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "max_position_embeddings": 64,
+}
+VISION = {
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "image_size": 32,
+    "patch_size": 8,
+}
 
 
 def build(name, config, **options):
@@ -73,7 +94,11 @@ DECODERS = {  # name: (class, configuration, options)
     "mamba": ("MambaForCausalLM", "MambaConfig", {**TOKENS, "hidden_size": 64, "state_size": 8, "num_hidden_layers": 2}),
 }  # fmt: skip
 
-UNPADDED = {"mamba", "gemma2", "bloom"}  # the first ignores padding, the others make NaN of sentences padded on the left, on every device
+UNPADDED = {
+    "mamba",
+    "gemma2",
+    "bloom",
+}  # the first ignores padding, the others make NaN of sentences padded on the left, on every device
 
 SEQUENCE_TO_SEQUENCE = {
     "t5": ("T5ForConditionalGeneration", "T5Config", {"vocab_size": VOCABULARY, "d_model": 64, "d_kv": 16, "d_ff": 96, "num_layers": 2, "num_heads": 4,
@@ -146,14 +171,28 @@ def wav2vec2_batch():
 def clip():
     import transformers
 
-    text = {**TOKENS, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4, "max_position_embeddings": 32}
+    text = {
+        **TOKENS,
+        "hidden_size": 64,
+        "intermediate_size": 96,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "max_position_embeddings": 32,
+    }
     return transformers.CLIPModel(transformers.CLIPConfig(text_config=text, vision_config=VISION, projection_dim=32))
 
 
 def siglip():
     import transformers
 
-    text = {**TOKENS, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4, "max_position_embeddings": 32}
+    text = {
+        **TOKENS,
+        "hidden_size": 64,
+        "intermediate_size": 96,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "max_position_embeddings": 32,
+    }
     return transformers.SiglipModel(transformers.SiglipConfig(text_config=text, vision_config=VISION))
 
 
@@ -173,7 +212,9 @@ def pair_outputs(network, batch):
 def detr():
     import transformers
 
-    backbone = transformers.ResNetConfig(embedding_size=16, hidden_sizes=[16, 32], depths=[1, 1], out_features=["stage2"])
+    backbone = transformers.ResNetConfig(
+        embedding_size=16, hidden_sizes=[16, 32], depths=[1, 1], out_features=["stage2"]
+    )
     return build("DetrForObjectDetection", "DetrConfig", use_timm_backbone=False, use_pretrained_backbone=False, backbone=None, backbone_config=backbone,
                  d_model=32, encoder_layers=1, decoder_layers=1, encoder_ffn_dim=64, decoder_ffn_dim=64, encoder_attention_heads=4,
                  decoder_attention_heads=4, num_queries=6, num_labels=3)  # fmt: skip
@@ -188,13 +229,39 @@ def detr_batch():
 def rows():
     quick = {"gpt2", "llama", "t5", "bert"}
     for name, (model, config, options) in DECODERS.items():
-        yield Model("transformers", name, partial(build, model, config, **options), partial(batch_of_sentences, name not in UNPADDED), loss, generated, name in quick)
+        yield Model(
+            "transformers",
+            name,
+            partial(build, model, config, **options),
+            partial(batch_of_sentences, name not in UNPADDED),
+            loss,
+            generated,
+            name in quick,
+        )
     for name, (model, config, options) in SEQUENCE_TO_SEQUENCE.items():
-        yield Model("transformers", name, partial(build, model, config, **options), batch_of_sentences, loss, generated, name in quick)
+        yield Model(
+            "transformers",
+            name,
+            partial(build, model, config, **options),
+            batch_of_sentences,
+            loss,
+            generated,
+            name in quick,
+        )
     for name, (model, config, options) in ENCODERS.items():
-        yield Model("transformers", name, partial(build, model, config, **options), batch_of_sentences, loss, outputs, name in quick)
+        yield Model(
+            "transformers",
+            name,
+            partial(build, model, config, **options),
+            batch_of_sentences,
+            loss,
+            outputs,
+            name in quick,
+        )
     for name, (model, config, options) in IMAGES.items():
-        yield Model("transformers", name, partial(build, model, config, **options), image_batch, loss, outputs, name in quick)
+        yield Model(
+            "transformers", name, partial(build, model, config, **options), image_batch, loss, outputs, name in quick
+        )
     yield Model("transformers", "segformer", segformer, segmentation_batch, loss, outputs)
     yield Model("transformers", "whisper", whisper, whisper_batch, loss, whisper_generated, True)
     yield Model("transformers", "wav2vec2", wav2vec2, wav2vec2_batch, loss, outputs)

@@ -14,9 +14,13 @@ class Model:
     library: str
     name: str
     build: Callable[[], nn.Module]
-    batch: Callable[[], tuple]  # -> arguments of loss() and infer(): nested tuples, lists and dicts of tensors on the CPU
+    batch: Callable[
+        [], tuple
+    ]  # -> arguments of loss() and infer(): nested tuples, lists and dicts of tensors on the CPU
     loss: Callable[..., torch.Tensor]  # (network, *batch) -> scalar
-    infer: Callable | None = None  # (network, *batch) -> tensors; evaluation mode, no gradients. Whole numbers must be the CPU's
+    infer: Callable | None = (
+        None  # (network, *batch) -> tensors; evaluation mode, no gradients. Whole numbers must be the CPU's
+    )
     quick: bool = False  # stands for its family in the everyday tests
 
     @property
@@ -24,7 +28,16 @@ class Model:
         return f"{self.library}-{self.name}"
 
 
-DROPOUT = ("p", "dropout", "dropout_prob", "drop_prob", "drop_rate", "attention_dropout", "hidden_dropout", "drop_path_rate")  # attributes of modules
+DROPOUT = (
+    "p",
+    "dropout",
+    "dropout_prob",
+    "drop_prob",
+    "drop_rate",
+    "attention_dropout",
+    "hidden_dropout",
+    "drop_path_rate",
+)  # attributes of modules
 
 
 def prepared(network):

@@ -10,7 +10,11 @@ from .model import Model, randint, randn
 # ---- a one-stage detector without anchors, in the manner of YOLOv8
 class ConvUnit(nn.Sequential):
     def __init__(self, inputs, outputs, kernel=1, stride=1):
-        super().__init__(nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, bias=False), nn.BatchNorm2d(outputs), nn.SiLU(inplace=True))
+        super().__init__(
+            nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, bias=False),
+            nn.BatchNorm2d(outputs),
+            nn.SiLU(inplace=True),
+        )
 
 
 class Bottlenecks(nn.Module):
@@ -20,7 +24,9 @@ class Bottlenecks(nn.Module):
         super().__init__()
         half = outputs // 2
         self.split, self.join = ConvUnit(inputs, outputs), ConvUnit((2 + count) * half, outputs)
-        self.blocks = nn.ModuleList(nn.Sequential(ConvUnit(half, half, 3), ConvUnit(half, half, 3)) for _ in range(count))
+        self.blocks = nn.ModuleList(
+            nn.Sequential(ConvUnit(half, half, 3), ConvUnit(half, half, 3)) for _ in range(count)
+        )
 
     def forward(self, x):
         parts = list(self.split(x).chunk(2, dim=1))
@@ -51,13 +57,18 @@ class Detector(nn.Module):
     def __init__(self, classes=3, width=16):
         super().__init__()
         self.classes = classes
-        self.stem = nn.Sequential(ConvUnit(3, width, 3, 2), ConvUnit(width, 2 * width, 3, 2), Bottlenecks(2 * width, 2 * width))
+        self.stem = nn.Sequential(
+            ConvUnit(3, width, 3, 2), ConvUnit(width, 2 * width, 3, 2), Bottlenecks(2 * width, 2 * width)
+        )
         self.fine = nn.Sequential(ConvUnit(2 * width, 4 * width, 3, 2), Bottlenecks(4 * width, 4 * width))
-        self.coarse = nn.Sequential(ConvUnit(4 * width, 8 * width, 3, 2), Bottlenecks(8 * width, 8 * width), PooledPyramid(8 * width))
+        self.coarse = nn.Sequential(
+            ConvUnit(4 * width, 8 * width, 3, 2), Bottlenecks(8 * width, 8 * width), PooledPyramid(8 * width)
+        )
         self.up, self.shrink = Bottlenecks(12 * width, 4 * width), ConvUnit(4 * width, 4 * width, 3, 2)
         self.down = Bottlenecks(12 * width, 8 * width)
         self.heads = nn.ModuleList(
-            nn.Sequential(ConvUnit(channels, 2 * width, 3), nn.Conv2d(2 * width, 4 * self.BINS + classes, 1)) for channels in (4 * width, 8 * width)
+            nn.Sequential(ConvUnit(channels, 2 * width, 3), nn.Conv2d(2 * width, 4 * self.BINS + classes, 1))
+            for channels in (4 * width, 8 * width)
         )
 
     def forward(self, images):
@@ -69,9 +80,13 @@ class Detector(nn.Module):
         raw, cells = [], []
         for head, features, stride in zip(self.heads, (fine, coarse), self.STRIDES):
             raw.append(head(features).flatten(2))
-            rows, columns = (torch.arange(size, device=images.device, dtype=images.dtype) + 0.5 for size in features.shape[2:])
+            rows, columns = (
+                torch.arange(size, device=images.device, dtype=images.dtype) + 0.5 for size in features.shape[2:]
+            )
             y, x = torch.meshgrid(rows, columns, indexing="ij")
-            cells.append(torch.stack([x.flatten() * stride, y.flatten() * stride, torch.full_like(x.flatten(), stride)], dim=1))
+            cells.append(
+                torch.stack([x.flatten() * stride, y.flatten() * stride, torch.full_like(x.flatten(), stride)], dim=1)
+            )
         raw, cells = torch.cat(raw, dim=2).transpose(1, 2), torch.cat(cells)
         sides, logits = raw.split((4 * self.BINS, self.classes), dim=2)
         sides = sides.unflatten(2, (4, self.BINS))
@@ -86,9 +101,13 @@ def overlap(boxes, others):
     common = (high - low).clamp(min=0).prod(-1)
     size, other_size = boxes[..., 2:] - boxes[..., :2], others[..., 2:] - others[..., :2]
     union = size.prod(-1) + other_size.prod(-1) - common + 1e-7
-    hull = (torch.maximum(boxes[..., 2:], others[..., 2:]) - torch.minimum(boxes[..., :2], others[..., :2])).square().sum(-1) + 1e-7
+    hull = (
+        torch.maximum(boxes[..., 2:], others[..., 2:]) - torch.minimum(boxes[..., :2], others[..., :2])
+    ).square().sum(-1) + 1e-7
     apart = ((boxes[..., :2] + boxes[..., 2:] - others[..., :2] - others[..., 2:]) / 2).square().sum(-1)
-    shape = (torch.atan(size[..., 0] / (size[..., 1] + 1e-7)) - torch.atan(other_size[..., 0] / (other_size[..., 1] + 1e-7))).square() * (4 / torch.pi**2)
+    shape = (
+        torch.atan(size[..., 0] / (size[..., 1] + 1e-7)) - torch.atan(other_size[..., 0] / (other_size[..., 1] + 1e-7))
+    ).square() * (4 / torch.pi**2)
     iou = common / union
     with torch.no_grad():
         weight = shape / (1 - iou + shape + 1e-7)
@@ -144,7 +163,9 @@ def found(network, images, targets):
 def detector_batch(edge=64):
     corners = [torch.tensor([[4.0, 6.0], [30.0, 20.0]]), torch.tensor([[10.0, 12.0], [16.0, 34.0]])]
     sizes = [torch.tensor([[22.0, 26.0], [28.0, 30.0]]), torch.tensor([[20.0, 18.0], [40.0, 22.0]])]
-    return randn(2, 3, edge, edge, seed=1), [(torch.cat([a, a + b], dim=1), torch.tensor([i, 2])) for i, (a, b) in enumerate(zip(corners, sizes))]
+    return randn(2, 3, edge, edge, seed=1), [
+        (torch.cat([a, a + b], dim=1), torch.tensor([i, 2])) for i, (a, b) in enumerate(zip(corners, sizes))
+    ]
 
 
 # ---- speech: spectrogram, recurrent layers, CTC
@@ -233,7 +254,13 @@ class QNetwork(nn.Module):
 
 
 def q_batch():
-    return randn(8, 4, 44, 44, seed=1), randint(4, 8, seed=2), randn(8, seed=3), randn(8, 4, 44, 44, seed=4), randint(2, 8, seed=5)
+    return (
+        randn(8, 4, 44, 44, seed=1),
+        randint(4, 8, seed=2),
+        randn(8, seed=3),
+        randn(8, 4, 44, 44, seed=4),
+        randint(2, 8, seed=5),
+    )
 
 
 def q_loss(network, frames, actions, rewards, following, done):
@@ -257,12 +284,20 @@ class ActorCritic(nn.Module):
 
     def forward(self, states):
         hidden = self.body(states)
-        normal = torch.distributions.Independent(torch.distributions.Normal(self.mean(hidden), self.deviation.exp().expand_as(self.mean(hidden))), 1)
+        normal = torch.distributions.Independent(
+            torch.distributions.Normal(self.mean(hidden), self.deviation.exp().expand_as(self.mean(hidden))), 1
+        )
         return torch.distributions.Categorical(logits=self.choice(hidden)), normal, self.value(hidden).squeeze(-1)
 
 
 def policy_batch(steps=16):
-    return randn(steps, 8, seed=1), randint(4, steps, seed=2), randn(steps, 2, seed=3), randn(steps, seed=4), (randint(5, steps, seed=5) > 0).float()
+    return (
+        randn(steps, 8, seed=1),
+        randint(4, steps, seed=2),
+        randn(steps, 2, seed=3),
+        randn(steps, seed=4),
+        (randint(5, steps, seed=5) > 0).float(),
+    )
 
 
 def policy_loss(network, states, actions, controls, rewards, alive):
@@ -281,7 +316,12 @@ def policy_loss(network, states, actions, controls, rewards, alive):
     gain = torch.min(ratio * advantages, ratio.clamp(0.8, 1.2) * advantages).mean()
     # Drawing is part of the work; what is drawn differs between devices, so it enters with weight zero.
     drawn = discrete.sample().float().mean() + continuous.rsample().mean()
-    return F.mse_loss(values, returns) * 0.5 - gain - 0.01 * (discrete.entropy().mean() + continuous.entropy().mean()) + 0 * drawn.to(values.dtype)
+    return (
+        F.mse_loss(values, returns) * 0.5
+        - gain
+        - 0.01 * (discrete.entropy().mean() + continuous.entropy().mean())
+        + 0 * drawn.to(values.dtype)
+    )
 
 
 def first(network, inputs, *rest):

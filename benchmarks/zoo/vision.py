@@ -15,7 +15,9 @@ CLASSES = 10
 def classification_loss(network, images, classes):
     output = network(images)
     if not isinstance(output, torch.Tensor):  # GoogLeNet and Inception: auxiliary classifiers
-        return sum(weight * F.cross_entropy(part, classes) for weight, part in zip((1.0, 0.4, 0.4), output) if part is not None)
+        return sum(
+            weight * F.cross_entropy(part, classes) for weight, part in zip((1.0, 0.4, 0.4), output) if part is not None
+        )
     return F.cross_entropy(output, classes)
 
 
@@ -32,13 +34,19 @@ def by_name(name, **options):
 
 
 def vit():
-    return models().VisionTransformer(image_size=32, patch_size=8, num_layers=2, num_heads=4, hidden_dim=64, mlp_dim=128, num_classes=CLASSES)
+    return models().VisionTransformer(
+        image_size=32, patch_size=8, num_layers=2, num_heads=4, hidden_dim=64, mlp_dim=128, num_classes=CLASSES
+    )
 
 
 def swin(version):
     module = models().swin_transformer
-    options = {} if version == 1 else {"block": module.SwinTransformerBlockV2, "downsample_layer": module.PatchMergingV2}
-    return module.SwinTransformer([4, 4], 32, [2, 2], [2, 4], [4, 4] if version == 1 else [8, 8], num_classes=CLASSES, **options)
+    options = (
+        {} if version == 1 else {"block": module.SwinTransformerBlockV2, "downsample_layer": module.PatchMergingV2}
+    )
+    return module.SwinTransformer(
+        [4, 4], 32, [2, 2], [2, 4], [4, 4] if version == 1 else [8, 8], num_classes=CLASSES, **options
+    )
 
 
 def convnext():
@@ -108,7 +116,11 @@ def pyramid(channels=32, pool=True):
     """A small ResNet with a feature pyramid over its last three levels."""
     vision = import_torchvision()
     backbone = vision.models.ResNet(vision.models.resnet.BasicBlock, [1, 1, 1, 1])
-    extra = vision.ops.feature_pyramid_network.LastLevelMaxPool() if pool else vision.ops.feature_pyramid_network.LastLevelP6P7(channels, channels)
+    extra = (
+        vision.ops.feature_pyramid_network.LastLevelMaxPool()
+        if pool
+        else vision.ops.feature_pyramid_network.LastLevelP6P7(channels, channels)
+    )
     layers = {"layer2": "0", "layer3": "1", "layer4": "2"}
     return vision.models.detection.backbone_utils.BackboneWithFPN(backbone, layers, [128, 256, 512], channels, extra)
 
@@ -119,7 +131,9 @@ SIZES = {"min_size": 64, "max_size": 96}
 
 
 def anchors(levels, shapes=(0.5, 1.0, 2.0)):
-    return models().detection.anchor_utils.AnchorGenerator(tuple((8 * 2**i,) for i in range(levels)), (shapes,) * levels)
+    return models().detection.anchor_utils.AnchorGenerator(
+        tuple((8 * 2**i,) for i in range(levels)), (shapes,) * levels
+    )
 
 
 def faster_rcnn():
@@ -169,7 +183,9 @@ def detection_batch(count=2, edge=64, classes=4):
         for mask, (x1, y1, x2, y2) in zip(masks, boxes.long().tolist()):
             mask[y1:y2, x1:x2] = 1
         points = torch.cat([boxes[:, None, :2] + randint(8, 3, 5, 2, seed=40 + i), torch.ones(3, 5, 1)], dim=2)
-        targets.append({"boxes": boxes, "labels": randint(classes, 3, seed=50 + i, low=1), "masks": masks, "keypoints": points})
+        targets.append(
+            {"boxes": boxes, "labels": randint(classes, 3, seed=50 + i, low=1), "masks": masks, "keypoints": points}
+        )
     return images, targets
 
 
@@ -219,6 +235,10 @@ def rows():
     for name, build in SEGMENTATION.items():
         yield Model("torchvision", name, build, segmentation_batch, segmentation_loss, first, name in quick)
     for name, (build, options) in DETECTION.items():
-        yield Model("torchvision", name, build, partial(detection_batch, **options), detection_loss, detections, name in quick)
+        yield Model(
+            "torchvision", name, build, partial(detection_batch, **options), detection_loss, detections, name in quick
+        )
     for name, (build, frames, edge) in VIDEO.items():
-        yield Model("torchvision", name, build, partial(video_batch, frames, edge), classification_loss, first, name in quick)
+        yield Model(
+            "torchvision", name, build, partial(video_batch, frames, edge), classification_loss, first, name in quick
+        )

@@ -1,11 +1,11 @@
 #include "opencl/device.h"
 
-#include "opencl/caching_allocator.h"
-#include "opencl/environment.h"
-#include "opencl/host_launch.h"
-#include "opencl/kernel_function.h"
+#include "opencl/memory/caching_allocator.h"
+#include "base/environment.h"
+#include "cpu/cpu_executor.h"
+#include "cpu/kernel_function.h"
 #include "opencl/launch.h"
-#include "opencl/platform.h"
+#include "base/os.h"
 #include "opencl/queue.h"
 
 #include <algorithm>
@@ -73,7 +73,8 @@ Capabilities query(cl_platform_id platform, cl_device_id id) {
   c.global_memory = device_value<cl_ulong>(id, CL_DEVICE_GLOBAL_MEM_SIZE);
   c.max_allocation = device_value<cl_ulong>(id, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
   c.local_memory = device_value<cl_ulong>(id, CL_DEVICE_LOCAL_MEM_SIZE);
-  c.vector_floats = static_cast<uint32_t>(environment::number("TORCH_OCL_VECTOR_FLOATS", device_value<cl_uint>(id, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, 1)));
+  c.vector_floats = static_cast<uint32_t>(environment::number(
+      "TORCH_OCL_VECTOR_FLOATS", device_value<cl_uint>(id, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, 1)));
   c.compute_units = std::max(1u, device_value<cl_uint>(id, CL_DEVICE_MAX_COMPUTE_UNITS, 1));
   c.base_alignment = std::max(1u, device_value<cl_uint>(id, CL_DEVICE_MEM_BASE_ADDR_ALIGN, 1024) / 8);
   c.max_work_group = std::max<size_t>(1, device_value<size_t>(id, CL_DEVICE_MAX_WORK_GROUP_SIZE, 1));
@@ -87,11 +88,12 @@ bool usable(cl_device_id id, std::string& why) {
   return true;
 }
 
-// Write by the host, run a kernel, read by the host, at two offsets and without mapping: the behaviour that OpenCL does not
-// promise for CL_MEM_USE_HOST_PTR and that CPU runtimes and integrated GPUs have. `by_address`: the kernel gets the address.
+// Write by the host, run a kernel, read by the host, at two offsets and without mapping: the behaviour that OpenCL does
+// not promise for CL_MEM_USE_HOST_PTR and that CPU runtimes and integrated GPUs have. `by_address`: the kernel gets the
+// address.
 bool shares_memory(Device& device, bool by_address) {
   constexpr size_t bytes = 1 << 16, count = bytes / 4;
-  auto* host = static_cast<int32_t*>(platform::map_pages(bytes));
+  auto* host = static_cast<int32_t*>(os::map_pages(bytes));
   if (!host) return false;
   bool shared = false;
   cl_int code = CL_SUCCESS;
@@ -99,7 +101,7 @@ bool shares_memory(Device& device, bool by_address) {
   if (code == CL_SUCCESS) {
     try {
       Queue queue(device, -1);
-      Kernel& kernel = get_kernel(device, "selftest.cl", "add_one", Defines());
+      Kernel& kernel = get_kernel(device, "selftest/selftest.cl", "add_one", Defines());
       shared = true;
       for (int round = 0; round < 2 && shared; ++round) {
         for (size_t i = 0; i < count; ++i) host[i] = static_cast<int32_t>(i * 3 + round);
@@ -123,7 +125,7 @@ bool shares_memory(Device& device, bool by_address) {
     }
     clReleaseMemObject(buffer);
   }
-  platform::unmap(host, bytes);
+  os::unmap(host, bytes);
   return shared;
 }
 
@@ -135,17 +137,17 @@ struct Found {
   HostDriver host_driver;
 };
 
-bool host_threads_wanted() { return HostThreads::wanted() > 0 && environment::flag("TORCH_OCL_UNIFIED_MEMORY", true); }
+bool host_threads_wanted() { return ThreadPool::wanted() > 0 && environment::flag("TORCH_OCL_UNIFIED_MEMORY", true); }
 
-// An environment variable for drivers, which read it once, when their devices are first asked for. Not where the user has set it; child
-// processes do not see it.
+// An environment variable for drivers, which read it once, when their devices are first asked for. Not where the user
+// has set it; child processes do not see it.
 class DriverVariable {
  public:
   DriverVariable(const char* name, const char* value, bool wanted) : name_(name), asked_(wanted && !std::getenv(name)) {
-    if (asked_) platform::set_environment(name, value);
+    if (asked_) os::set_environment(name, value);
   }
   ~DriverVariable() {
-    if (asked_) platform::set_environment(name_, nullptr);
+    if (asked_) os::set_environment(name_, nullptr);
   }
   DriverVariable(const DriverVariable&) = delete;
   bool asked() const { return asked_; }
@@ -155,15 +157,17 @@ class DriverVariable {
   bool asked_;
 };
 
-// What drivers are asked for. PoCL: its driver without threads beside the usual one, which stays the first for others in the process. Intel's
-// runtime for CPUs: more local memory than its 256 KiB, which it takes from the heap; tiles of Winograd's convolutions do not fit into that.
+// What drivers are asked for. PoCL: its driver without threads beside the usual one, which stays the first for others
+// in the process. Intel's runtime for CPUs: more local memory than its 256 KiB, which it takes from the heap; tiles of
+// Winograd's convolutions do not fit into that.
 struct DriverVariables {
   DriverVariable pocl_drivers{"POCL_DEVICES", "pthread basic", host_threads_wanted()};
   DriverVariable intel_local_memory{"CL_CONFIG_CPU_FORCE_LOCAL_MEM_SIZE", "1MB", true};
 
   // Whether the device is of PoCL's driver without threads; not, for example, when somebody has used PoCL before us.
   bool without_threads(const std::string& platform, const std::string& device) const {
-    return pocl_drivers.asked() && platform == "Portable Computing Language" && (device.rfind("basic", 0) == 0 || device.rfind("cpu-minimal", 0) == 0);
+    return pocl_drivers.asked() && platform == "Portable Computing Language" &&
+           (device.rfind("basic", 0) == 0 || device.rfind("cpu-minimal", 0) == 0);
   }
 };
 
@@ -191,7 +195,7 @@ struct Registry {
   }
 
   void discover() {
-    platform::watch_forks();
+    os::watch_forks();
     const DriverVariables variables;
     cl_uint n = 0;
     cl_int code = clGetPlatformIDs(0, nullptr, &n);
@@ -213,19 +217,23 @@ struct Registry {
       std::vector<cl_device_id> ids(count);
       check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, count, ids.data(), nullptr), "clGetDeviceIDs");
       for (cl_device_id id : ids) {
-        const std::string label = name + " " + platform_string(platform, CL_PLATFORM_VERSION) + " " + device_string(id, CL_DEVICE_NAME);
+        const std::string label =
+            name + " " + platform_string(platform, CL_PLATFORM_VERSION) + " " + device_string(id, CL_DEVICE_NAME);
         std::string why;
         if (!usable(id, why)) {
           problems.push_back(label + " is left out: " + why);
           continue;
         }
-        const bool gpu = device_value<cl_device_type>(id, CL_DEVICE_TYPE) & (CL_DEVICE_TYPE_GPU | CL_DEVICE_TYPE_ACCELERATOR);
+        const bool gpu =
+            device_value<cl_device_type>(id, CL_DEVICE_TYPE) & (CL_DEVICE_TYPE_GPU | CL_DEVICE_TYPE_ACCELERATOR);
         all.push_back({platform, id, label, gpu, host_driver(variables, name, id, gpu)});
       }
     }
     // One device per processor: PoCL's usual driver is left out where the one without threads is there.
     std::erase_if(all, [&](const Found& f) {
-      auto replaces = [&](const Found& other) { return other.host_driver == HostDriver::basic && other.platform == f.platform; };
+      auto replaces = [&](const Found& other) {
+        return other.host_driver == HostDriver::basic && other.platform == f.platform;
+      };
       return f.host_driver == HostDriver::none && !f.gpu && std::any_of(all.begin(), all.end(), replaces);
     });
     std::stable_partition(all.begin(), all.end(), [](const Found& f) { return f.gpu; });
@@ -282,16 +290,18 @@ const std::vector<std::string>& Device::problems() { return registry().problems;
 
 Device& Device::get(int index) {
   Registry& r = registry();
-  if (platform::in_forked_child()) [[unlikely]]
+  if (os::in_forked_child()) [[unlikely]]
     throw std::runtime_error(
-        "Cannot re-initialize OCL in forked subprocess. To use OCL with multiprocessing, you must use the 'spawn' start method");
+        "Cannot re-initialize OCL in forked subprocess. To use OCL with multiprocessing, you must use the 'spawn' "
+        "start method");
   if (index < 0 || static_cast<size_t>(index) >= r.found.size()) [[unlikely]] {
     if (r.found.empty())
       throw std::out_of_range(
-          "No OpenCL device is available. Install an OpenCL driver: your GPU vendor's, or for the CPU `apt install pocl-opencl-icd` "
+          "No OpenCL device is available. Install an OpenCL driver: your GPU vendor's, or for the CPU `apt install "
+          "pocl-opencl-icd` "
           "or `pip install intel-opencl-rt`; then `python -m torch_ocl` shows what is found.");
-    throw std::out_of_range("invalid device ordinal: ocl:" + std::to_string(index) + " was asked for, " + std::to_string(r.found.size()) +
-                            " device(s) are visible");
+    throw std::out_of_range("invalid device ordinal: ocl:" + std::to_string(index) + " was asked for, " +
+                            std::to_string(r.found.size()) + " device(s) are visible");
   }
   std::call_once(*r.opened[index], [&] {
     const Found& f = r.found[index];
@@ -302,30 +312,34 @@ Device& Device::get(int index) {
 
 Device::~Device() = default;
 
-Device::Device(int index, cl_platform_id platform, cl_device_id id, HostDriver host_driver) : index_(index), platform_(platform), id_(id) {
+Device::Device(int index, cl_platform_id platform, cl_device_id id, HostDriver host_driver)
+    : index_(index), platform_(platform), id_(id) {
   capabilities_ = query(platform, id);
-  const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, reinterpret_cast<cl_context_properties>(platform), 0};
+  const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, reinterpret_cast<cl_context_properties>(platform),
+                                              0};
   cl_int code = CL_SUCCESS;
   context_ = clCreateContext(properties, 1, &id_, nullptr, nullptr, &code);
   check(code, "clCreateContext");
   if (host_driver != HostDriver::none) {
-    host_launch_ = std::make_unique<HostLaunch>(host_driver, context_, id_);
-    capabilities_.compute_units = HostThreads::instance().members();
+    executor_ = std::make_unique<CpuExecutor>(host_driver, context_, id_);
+    capabilities_.compute_units = ThreadPool::instance().members();
   }
-  style_ = capabilities_.is_cpu ? KernelStyle::fat : KernelStyle::simt;
-  if (auto forced = environment::get("TORCH_OCL_KERNEL_STYLE")) style_ = *forced == "simt" ? KernelStyle::simt : KernelStyle::fat;
+  style_ = capabilities_.is_cpu ? KernelStyle::cpu : KernelStyle::gpu;
+  if (auto forced = environment::get("TORCH_OCL_KERNEL_STYLE"))
+    style_ = *forced == "gpu" ? KernelStyle::gpu : KernelStyle::cpu;
   std::optional<kernel_function::Test> functions;
-  if (host_launch_ && fat()) functions.emplace(*this, host_launch_->driver());
+  if (executor_ && cpu_style()) functions.emplace(*this, executor_->driver());
   // Another process has tested the memory, and waits for the answer about functions.
   const bool only_functions = environment::get("TORCH_OCL_CALL_KERNELS") == "only";
-  capabilities_.unified_memory = environment::flag("TORCH_OCL_UNIFIED_MEMORY", true) && (only_functions || shares_memory(*this, false));
-  takes_addresses_ = host_launch_ && capabilities_.unified_memory && (only_functions || shares_memory(*this, true));
+  capabilities_.unified_memory =
+      environment::flag("TORCH_OCL_UNIFIED_MEMORY", true) && (only_functions || shares_memory(*this, false));
+  takes_addresses_ = executor_ && capabilities_.unified_memory && (only_functions || shares_memory(*this, true));
   calls_kernels_ = takes_addresses_ && functions;
   calls_kernels_ = calls_kernels_ && functions->passed(*this);
-  // Buffers that are the host's pages have all of its memory. PoCL reports the first NUMA node's, of which a virtual machine may have plugged in
-  // a part so far.
+  // Buffers that are the host's pages have all of its memory. PoCL reports the first NUMA node's, of which a virtual
+  // machine may have plugged in a part so far.
   if (capabilities_.is_cpu && capabilities_.unified_memory && !std::getenv("POCL_MEMORY_LIMIT"))
-    capabilities_.global_memory = std::max<uint64_t>(capabilities_.global_memory, platform::physical_memory());
+    capabilities_.global_memory = std::max<uint64_t>(capabilities_.global_memory, os::physical_memory());
   allocator_ = std::make_unique<CachingAllocator>(*this);
   default_queue_ = &new_queue();
 }

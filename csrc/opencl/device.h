@@ -1,10 +1,10 @@
-// Devices: found once per process, ordered GPUs first, chosen by TORCH_OCL_VISIBLE_DEVICES. Devices, contexts and queues are
-// never destroyed: at process exit their threads may already be gone.
+// Devices: found once per process, ordered GPUs first, chosen by TORCH_OCL_VISIBLE_DEVICES. Devices, contexts and
+// queues are never destroyed: at process exit their threads may already be gone.
 #pragma once
 
-#include "opencl/capabilities.h"
+#include "opencl/capabilities/capabilities.h"
 #include "opencl/error.h"
-#include "opencl/host_grid.h"
+#include "cpu/launch_grid.h"
 
 #include <memory>
 #include <mutex>
@@ -14,7 +14,7 @@
 namespace ocl {
 
 class CachingAllocator;
-class HostLaunch;
+class CpuExecutor;
 class Queue;
 
 class Device {
@@ -31,16 +31,16 @@ class Device {
   cl_device_id id() const { return id_; }
   cl_context context() const { return context_; }
   const Capabilities& capabilities() const { return capabilities_; }
-  // Style chosen from the device's type, or forced by TORCH_OCL_KERNEL_STYLE=fat|simt (read once).
+  // Style chosen from the device's type, or forced by TORCH_OCL_KERNEL_STYLE=cpu|gpu (read once).
   KernelStyle style() const { return style_; }
-  bool fat() const { return style_ == KernelStyle::fat; }
+  bool cpu_style() const { return style_ == KernelStyle::cpu; }
 
-  // For drivers that execute commands on the enqueuing thread: launches then run on a team of threads of this process, in the order of issue
-  // (host_backlog.h). Null for all others.
-  HostLaunch* host_launch() const { return host_launch_.get(); }
+  // For drivers that execute commands on the enqueuing thread: launches then run on a team of threads of this process,
+  // in the order of issue (command_queue.h). Null for all others.
+  CpuExecutor* executor() const { return executor_.get(); }
 
-  // Kernels of devices with host_launch() are given the addresses of segments instead of their cl_mem (start-up self-test): a
-  // driver shared by several threads keeps a record of who uses a cl_mem, under locks.
+  // Kernels of devices with executor() are given the addresses of segments instead of their cl_mem (start-up
+  // self-test): a driver shared by several threads keeps a record of who uses a cl_mem, under locks.
   bool takes_addresses() const { return takes_addresses_; }
 
   // Kernels that are written for it are called as functions (kernel_function.h; start-up self-test).
@@ -68,9 +68,9 @@ class Device {
   cl_device_id id_;
   cl_context context_ = nullptr;
   Capabilities capabilities_;
-  KernelStyle style_ = KernelStyle::fat;
+  KernelStyle style_ = KernelStyle::cpu;
   bool takes_addresses_ = false, calls_kernels_ = false;
-  std::unique_ptr<HostLaunch> host_launch_;
+  std::unique_ptr<CpuExecutor> executor_;
   std::unique_ptr<CachingAllocator> allocator_;
   Queue* default_queue_ = nullptr;
   std::mutex queues_mutex_;

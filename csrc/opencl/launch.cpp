@@ -1,8 +1,8 @@
 #include "opencl/launch.h"
 
-#include "opencl/environment.h"
-#include "opencl/host_launch.h"
-#include "opencl/kernel_function.h"
+#include "base/environment.h"
+#include "cpu/cpu_executor.h"
+#include "cpu/kernel_function.h"
 
 #include <algorithm>
 #include <cstring>
@@ -10,7 +10,8 @@
 
 namespace ocl {
 
-// Of a thread's objects, which are few at a time: a launch may have to issue another one first (Queue::issue_held_back).
+// Of a thread's objects, which are few at a time: a launch may have to issue another one first
+// (Queue::issue_held_back).
 struct Arguments::Records {
   std::deque<Record> all;
   size_t taken = 0;
@@ -37,8 +38,9 @@ Location locate_for(const Kernel& kernel, unsigned index, const void* address) {
   // The texts users know from CUDA; the argument says which tensor when an operator did not check by itself.
   const std::string here = "ocl:" + std::to_string(kernel.device().index());
   const std::string there = location.device ? "ocl:" + std::to_string(location.device->index()) : "cpu";
-  throw std::invalid_argument("Expected all tensors to be on the same device, but found at least two devices, " + here + " and " + there +
-                              "! (argument " + std::to_string(index) + " of the OpenCL kernel " + kernel.name() + ")");
+  throw std::invalid_argument("Expected all tensors to be on the same device, but found at least two devices, " + here +
+                              " and " + there + "! (argument " + std::to_string(index) + " of the OpenCL kernel " +
+                              kernel.name() + ")");
 }
 
 }  // namespace
@@ -108,25 +110,30 @@ size_t Arguments::pack(const void* data, size_t bytes, void* to, size_t room) {
     const void* from = head.kind >= Kind::nothing ? static_cast<const void*>(&local_bytes) : record + at;
     const size_t length = head.kind >= Kind::nothing ? sizeof local_bytes : head.bytes;
     if (used + length <= room) std::memcpy(static_cast<char*>(to) + used, from, length);
-    used += (length + kernel_function::argument_slot - 1) / kernel_function::argument_slot * kernel_function::argument_slot;
+    used +=
+        (length + kernel_function::argument_slot - 1) / kernel_function::argument_slot * kernel_function::argument_slot;
     if (head.kind < Kind::nothing) at += length;
   }
   return used;
 }
 
-std::string argument_text(const Kernel& kernel, unsigned index) { return "clSetKernelArg(" + kernel.name() + ", " + std::to_string(index) + ")"; }
+std::string argument_text(const Kernel& kernel, unsigned index) {
+  return "clSetKernelArg(" + kernel.name() + ", " + std::to_string(index) + ")";
+}
 
-void enqueue(Queue& queue, const Arguments& arguments, const Range& global, const Range& local, const HostBacklog::Joint& joint) {
+void enqueue(Queue& queue, const Arguments& arguments, const Range& global, const Range& local,
+             const CommandQueue::Joint& joint) {
   static const bool synchronous = environment::flag("TORCH_OCL_SYNC");
   queue.issue_held_back();
   Kernel& kernel = arguments.kernel();
-  if (HostLaunch* host = queue.device().host_launch()) {
+  if (CpuExecutor* host = queue.device().executor()) {
     host->issue(queue, arguments, global, local, joint);
   } else {
     queue.command({Command::Kind::kernel, kernel.name().c_str()}, "clEnqueueNDRangeKernel", [&](cl_event* event) {
       std::lock_guard lock(kernel.mutex());
       unsigned index;
-      if (const cl_int code = Arguments::set(kernel, arguments.data(), arguments.bytes(), index); code != CL_SUCCESS) [[unlikely]]
+      if (const cl_int code = Arguments::set(kernel, arguments.data(), arguments.bytes(), index); code != CL_SUCCESS)
+          [[unlikely]]
         throw_error(code, argument_text(kernel, index).c_str());
       return clEnqueueNDRangeKernel(queue.handle(), kernel.handle(), global.dimensions, nullptr, global.size.data(),
                                     local.dimensions ? local.size.data() : nullptr, 0, nullptr, event);

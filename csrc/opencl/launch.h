@@ -1,8 +1,8 @@
 // Launching a kernel: launch(queue, kernel, global, local, arguments...).
 #pragma once
 
-#include "opencl/memory.h"
-#include "opencl/program.h"
+#include "opencl/memory/segment.h"
+#include "opencl/program/program.h"
 
 #include <array>
 #include <type_traits>
@@ -33,9 +33,10 @@ class Arguments {
   Arguments(const Arguments&) = delete;
   Kernel& kernel() const { return kernel_; }
 
-  // A pointer is a device address and becomes two kernel arguments, the buffer (by its address where the device takes those,
-  // Device::takes_addresses) and the byte offset (macro TENSOR in common/memory.clh); LocalMemory is __local memory; anything else is passed
-  // as it is. Errors: PyTorch's "Expected all tensors to be on the same device" when an address is not memory of the kernel's device.
+  // A pointer is a device address and becomes two kernel arguments, the buffer (by its address where the device takes
+  // those, Device::takes_addresses) and the byte offset (macro TENSOR in common/memory.clh); LocalMemory is __local
+  // memory; anything else is passed as it is. Errors: PyTorch's "Expected all tensors to be on the same device" when an
+  // address is not memory of the kernel's device.
   template <class T>
   void add(const T& argument) {
     if constexpr (std::is_pointer_v<T>) {
@@ -43,7 +44,8 @@ class Arguments {
     } else if constexpr (std::is_same_v<T, LocalMemory>) {
       add(Kind::local, nullptr, argument.bytes);
     } else {
-      static_assert(std::is_trivially_copyable_v<T> && !std::is_same_v<T, bool>, "pass int, long, float, double or a plain struct");
+      static_assert(std::is_trivially_copyable_v<T> && !std::is_same_v<T, bool>,
+                    "pass int, long, float, double or a plain struct");
       add_value(&argument, sizeof(T));
     }
   }
@@ -53,15 +55,22 @@ class Arguments {
 
   const void* data() const { return record_.memory.data(); }
   size_t bytes() const { return record_.used; }
-  // Sets what data() and bytes() were on the kernel, as far as the last launch had other values; returns the first error code and the argument's
-  // index. The caller has the kernel for itself.
+  // Sets what data() and bytes() were on the kernel, as far as the last launch had other values; returns the first
+  // error code and the argument's index. The caller has the kernel for itself.
   static cl_int set(Kernel& kernel, const void* data, size_t bytes, unsigned& index);
 
-  // The same as a kernel that is called takes it (kernel_function.h), as far as there is room; returns the bytes of all.
+  // The same as a kernel that is called takes it (kernel_function.h), as far as there is room; returns the bytes of
+  // all.
   static size_t pack(const void* data, size_t bytes, void* to, size_t room);
 
  private:
-  enum class Kind : uint32_t { value, buffer, address, nothing, local };  // no value follows the last two: no buffer, and local memory
+  enum class Kind : uint32_t {
+    value,
+    buffer,
+    address,
+    nothing,
+    local
+  };  // no value follows the last two: no buffer, and local memory
   struct Head {
     Kind kind;
     uint32_t bytes;
@@ -84,11 +93,14 @@ class Arguments {
 // What an error of an argument's is reported as.
 std::string argument_text(const Kernel& kernel, unsigned index);
 
-// `joint`: how this launch is run together with others that wait behind it, on devices whose kernels run on threads of this process.
-void enqueue(Queue& queue, const Arguments& arguments, const Range& global, const Range& local, const HostBacklog::Joint& joint = {});
+// `joint`: how this launch is run together with others that wait behind it, on devices whose kernels run on threads of
+// this process.
+void enqueue(Queue& queue, const Arguments& arguments, const Range& global, const Range& local,
+             const CommandQueue::Joint& joint = {});
 
-// Enqueues the kernel with these arguments (Arguments::add): numbers must have exactly the width of the kernel's parameter (int32_t for int,
-// int64_t for long). A range with a zero size does nothing. `global` must be a multiple of `local`.
+// Enqueues the kernel with these arguments (Arguments::add): numbers must have exactly the width of the kernel's
+// parameter (int32_t for int, int64_t for long). A range with a zero size does nothing. `global` must be a multiple of
+// `local`.
 template <class... Values>
 void launch(Queue& queue, Kernel& kernel, const Range& global, const Range& local, const Values&... values) {
   if (global.size[0] == 0 || global.size[1] == 0 || global.size[2] == 0) return;

@@ -1,8 +1,8 @@
 #include "opencl/queue.h"
 
-#include "opencl/host_launch.h"
-#include "opencl/memory.h"
-#include "opencl/out_of_memory.h"
+#include "cpu/cpu_executor.h"
+#include "opencl/memory/segment.h"
+#include "opencl/memory/out_of_memory.h"
 
 #include <chrono>
 #include <cstring>
@@ -15,7 +15,7 @@ Event::~Event() {
 }
 
 bool Event::complete() const {
-  if (times_) return HostBacklog::instance().complete(ticket_);
+  if (times_) return CommandQueue::instance().complete(ticket_);
   cl_int status = CL_QUEUED;
   check(clGetEventInfo(event_, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status, nullptr), "clGetEventInfo");
   if (status < 0) throw_error(status, "an asynchronous command");
@@ -23,7 +23,7 @@ bool Event::complete() const {
 }
 
 void Event::wait() const {
-  if (times_) return HostBacklog::instance().wait(ticket_);
+  if (times_) return CommandQueue::instance().wait(ticket_);
   check(clWaitForEvents(1, &event_), "clWaitForEvents");
 }
 
@@ -33,8 +33,10 @@ Event::Times Event::times() const {
     return times_->get();
   }
   cl_ulong start = 0, end = 0;
-  check(clGetEventProfilingInfo(event_, CL_PROFILING_COMMAND_START, sizeof(start), &start, nullptr), "clGetEventProfilingInfo");
-  check(clGetEventProfilingInfo(event_, CL_PROFILING_COMMAND_END, sizeof(end), &end, nullptr), "clGetEventProfilingInfo");
+  check(clGetEventProfilingInfo(event_, CL_PROFILING_COMMAND_START, sizeof(start), &start, nullptr),
+        "clGetEventProfilingInfo");
+  check(clGetEventProfilingInfo(event_, CL_PROFILING_COMMAND_END, sizeof(end), &end, nullptr),
+        "clGetEventProfilingInfo");
   return {start, end};
 }
 
@@ -51,15 +53,14 @@ uint64_t host_time() {
 
 Queue::Queue(Device& device, int id) : device_(device), id_(id) {
   cl_int code = CL_SUCCESS;
-  const cl_command_queue_properties execution = device.host_launch() ? device.host_launch()->queue_properties() : 0;
+  const cl_command_queue_properties execution = device.executor() ? device.executor()->queue_properties() : 0;
   handle_ = clCreateCommandQueue(device.context(), device.id(), CL_QUEUE_PROFILING_ENABLE | execution, &code);
   check(code, "clCreateCommandQueue");
 }
 
 static void raise_to(std::atomic<uint64_t>& counter, uint64_t value) {
   uint64_t now = counter.load(std::memory_order_relaxed);
-  while (now < value && !counter.compare_exchange_weak(now, value, std::memory_order_relaxed)) {
-  }
+  while (now < value && !counter.compare_exchange_weak(now, value, std::memory_order_relaxed)) {}
 }
 
 void Queue::finish() {
@@ -67,20 +68,20 @@ void Queue::finish() {
   const uint64_t issued = issued_.load(std::memory_order_relaxed);
   const uint64_t finished = finished_.load(std::memory_order_relaxed);
   if (finished >= issued) return;  // nothing since the last time
-  if (device_.host_launch()) finish_on_host();
-  if (!device_.host_launch() || shared_.load()) check(clFinish(handle_), "clFinish");
+  if (device_.executor()) finish_on_host();
+  if (!device_.executor() || shared_.load()) check(clFinish(handle_), "clFinish");
   raise_to(flushed_, issued);
   raise_to(finished_, issued);
 }
 
-void Queue::issued_on_host(HostBacklog::Ticket ticket) {
+void Queue::issued_on_host(CommandQueue::Ticket ticket) {
   raise_to(ticket_, ticket);
   issued_.fetch_add(1, std::memory_order_relaxed);
-  if (shared_.load(std::memory_order_relaxed)) HostBacklog::instance().wait(ticket);
+  if (shared_.load(std::memory_order_relaxed)) CommandQueue::instance().wait(ticket);
 }
 
 void Queue::finish_on_host() {
-  HostBacklog::instance().wait(ticket_.load(std::memory_order_relaxed));
+  CommandQueue::instance().wait(ticket_.load(std::memory_order_relaxed));
   if (!failed_.exchange(false)) return;
   std::optional<Failure> failure;
   {
@@ -98,20 +99,21 @@ void Queue::fail_later(cl_int code, const std::string& what) {
 
 cl_command_queue Queue::share_handle() {
   issue_held_back();
-  if (!shared_.exchange(true) && device_.host_launch()) HostBacklog::instance().wait(ticket_.load());
+  if (!shared_.exchange(true) && device_.executor()) CommandQueue::instance().wait(ticket_.load());
   return handle_;
 }
 
 void Queue::flush() {
-  if (device_.host_launch()) HostBacklog::instance().start();
+  if (device_.executor()) CommandQueue::instance().start();
   raise_to(flushed_, issued_.load(std::memory_order_relaxed));
   check(clFlush(handle_), "clFlush");
 }
 
 void Queue::issued() {
-  // Drivers that batch until a flush (Intel's CPU runtime, GPUs) start working while the host prepares further launches.
+  // Drivers that batch until a flush (Intel's CPU runtime, GPUs) start working while the host prepares further
+  // launches.
   const uint64_t issued = issued_.fetch_add(1, std::memory_order_relaxed) + 1;
-  if (device_.host_launch()) return;  // nothing to flush
+  if (device_.executor()) return;  // nothing to flush
   if (issued - flushed_.load(std::memory_order_relaxed) >= 8) flush();
 }
 
@@ -121,15 +123,16 @@ std::string Queue::command_text(const char* call, const Command& command) {
 
 void Queue::failed(cl_int code, const std::string& what) {
   // Some drivers find memory for a buffer when a command first uses it.
-  if (code == CL_MEM_OBJECT_ALLOCATION_FAILURE) raise_out_of_memory(what + " failed: OpenCL out of memory (" + error_name(code) + ")");
+  if (code == CL_MEM_OBJECT_ALLOCATION_FAILURE)
+    raise_out_of_memory(what + " failed: OpenCL out of memory (" + error_name(code) + ")");
   throw_error(code, what.c_str());
 }
 
 Event Queue::record() {
   issue_held_back();
-  if (device_.host_launch()) {
+  if (device_.executor()) {
     auto* times = new HostTimes;
-    const HostBacklog::Ticket ticket = HostBacklog::instance().issue(1, [times](const void*) {
+    const CommandQueue::Ticket ticket = CommandQueue::instance().issue(1, [times](const void*) {
       times->begin();
       times->end();
       times->release();
@@ -147,7 +150,7 @@ bool Queue::idle() {
   issue_held_back();
   const uint64_t issued = issued_.load(std::memory_order_relaxed);
   if (finished_.load(std::memory_order_relaxed) >= issued) return true;
-  if (device_.host_launch()) return HostBacklog::instance().complete(ticket_.load(std::memory_order_relaxed));
+  if (device_.executor()) return CommandQueue::instance().complete(ticket_.load(std::memory_order_relaxed));
   std::lock_guard lock(probe_mutex_);
   if (!probe_ || probed_ < issued) {
     probe_ = record();
@@ -162,21 +165,23 @@ void Queue::wait(const Event& event) {
   issue_held_back();
   if (!event) return;
   cl_event handle = event.handle();
-  if (!device_.host_launch() && handle) {
+  if (!device_.executor() && handle) {
     check(clEnqueueBarrierWithWaitList(handle_, 1, &handle, nullptr), "clEnqueueBarrierWithWaitList");
     issued_.fetch_add(1, std::memory_order_relaxed);
-  } else if (device_.host_launch() && !handle) {
+  } else if (device_.executor() && !handle) {
     issued_on_host(event.ticket());  // the backlog keeps commands of all queues in order
   } else {
     event.wait();
   }
 }
 
-// One of the four transfers: by memcpy where commands run on threads of this process and addresses are the device's, otherwise by the driver.
+// One of the four transfers: by memcpy where commands run on threads of this process and addresses are the device's,
+// otherwise by the driver.
 template <class Direct, class Enqueue>
-void Queue::transfer(const Command& what, const char* call, const Direct& direct, const Enqueue& enqueue, const void* data, size_t bytes) {
+void Queue::transfer(const Command& what, const char* call, const Direct& direct, const Enqueue& enqueue,
+                     const void* data, size_t bytes) {
   issue_held_back();
-  HostLaunch* host = device_.host_launch();
+  CpuExecutor* host = device_.executor();
   if (!host) return command(what, call, enqueue);
   const float expected = host->copy_time(what.bytes);
   if (device_.takes_addresses())
@@ -190,7 +195,7 @@ void Queue::copy(void* destination, const void* source, size_t bytes) {
   const Location to = locate(destination), from = locate(source);
   transfer(
       {Command::Kind::copy, "Memcpy DtoD", bytes}, "clEnqueueCopyBuffer",
-      [=](HostLaunch& host, const void*) { host.copy(destination, source, bytes); },
+      [=](CpuExecutor& host, const void*) { host.copy(destination, source, bytes); },
       [=, queue = handle_](cl_event* event) {
         return clEnqueueCopyBuffer(queue, from.buffer, to.buffer, from.offset, to.offset, bytes, 0, nullptr, event);
       });
@@ -206,19 +211,22 @@ void Queue::read(void* host, const void* source, size_t bytes, bool blocking) {
   }
   transfer(
       {Command::Kind::read, "Memcpy DtoH", bytes}, "clEnqueueReadBuffer",
-      [=](HostLaunch& launch, const void*) { launch.copy(host, source, bytes); },
+      [=](CpuExecutor& launch, const void*) { launch.copy(host, source, bytes); },
       [=, queue = handle_](cl_event* event) {
-        return clEnqueueReadBuffer(queue, from.buffer, blocking ? CL_TRUE : CL_FALSE, from.offset, bytes, host, 0, nullptr, event);
+        return clEnqueueReadBuffer(queue, from.buffer, blocking ? CL_TRUE : CL_FALSE, from.offset, bytes, host, 0,
+                                   nullptr, event);
       });
-  if (!blocking) flush();
-  else if (device_.host_launch()) finish();
+  if (!blocking)
+    flush();
+  else if (device_.executor())
+    finish();
 }
 
 void Queue::write(void* destination, const void* host, size_t bytes, bool blocking) {
   if (bytes == 0) return;
   const Location to = locate(destination);
   // Little enough to be kept until its turn comes.
-  const bool keep = bytes <= 4096 && device_.host_launch() && device_.takes_addresses();
+  const bool keep = bytes <= 4096 && device_.executor() && device_.takes_addresses();
   if (device_.capabilities().unified_memory && blocking && !keep) {
     finish();
     std::memcpy(destination, host, bytes);
@@ -226,13 +234,16 @@ void Queue::write(void* destination, const void* host, size_t bytes, bool blocki
   }
   transfer(
       {Command::Kind::write, "Memcpy HtoD", bytes}, "clEnqueueWriteBuffer",
-      [=](HostLaunch& launch, const void* kept) { launch.copy(destination, keep ? kept : host, bytes); },
+      [=](CpuExecutor& launch, const void* kept) { launch.copy(destination, keep ? kept : host, bytes); },
       [=, queue = handle_](cl_event* event) {
-        return clEnqueueWriteBuffer(queue, to.buffer, blocking ? CL_TRUE : CL_FALSE, to.offset, bytes, host, 0, nullptr, event);
+        return clEnqueueWriteBuffer(queue, to.buffer, blocking ? CL_TRUE : CL_FALSE, to.offset, bytes, host, 0, nullptr,
+                                    event);
       },
       host, keep ? bytes : 0);
-  if (!blocking) flush();
-  else if (device_.host_launch() && !keep) finish();
+  if (!blocking)
+    flush();
+  else if (device_.executor() && !keep)
+    finish();
 }
 
 void Queue::fill(void* destination, const void* pattern, size_t pattern_bytes, size_t bytes) {
@@ -242,7 +253,7 @@ void Queue::fill(void* destination, const void* pattern, size_t pattern_bytes, s
   std::memcpy(kept.data(), pattern, pattern_bytes);
   transfer(
       {Command::Kind::fill, "Memset", bytes}, "clEnqueueFillBuffer",
-      [=](HostLaunch& host, const void*) { host.fill(destination, kept.data(), pattern_bytes, bytes); },
+      [=](CpuExecutor& host, const void*) { host.fill(destination, kept.data(), pattern_bytes, bytes); },
       [=, queue = handle_](cl_event* event) {
         return clEnqueueFillBuffer(queue, to.buffer, kept.data(), pattern_bytes, to.offset, bytes, 0, nullptr, event);
       });

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "opencl/device.h"
-#include "opencl/host_backlog.h"
+#include "cpu/command_queue.h"
 
 #include <atomic>
 #include <cstdint>
@@ -13,10 +13,11 @@
 
 namespace ocl {
 
-// Nanoseconds of a steady clock, the device's clock of devices with host_launch().
+// Nanoseconds of a steady clock, the device's clock of devices with executor().
 uint64_t host_time();
 
-// When a command of a device with host_launch() began and ended. Belongs to an event and, until it has ended, to the command.
+// When a command of a device with executor() began and ended. Belongs to an event and, until it has ended, to the
+// command.
 class HostTimes {
  public:
   void begin() { begin_ = host_time(); }
@@ -39,9 +40,11 @@ class Event {
 
   Event() = default;
   explicit Event(cl_event event) : event_(event) {}
-  Event(HostBacklog::Ticket ticket, HostTimes* times) : ticket_(ticket), times_(times) {}
+  Event(CommandQueue::Ticket ticket, HostTimes* times) : ticket_(ticket), times_(times) {}
   Event(Event&& other) noexcept
-      : event_(std::exchange(other.event_, nullptr)), ticket_(other.ticket_), times_(std::exchange(other.times_, nullptr)) {}
+      : event_(std::exchange(other.event_, nullptr)),
+        ticket_(other.ticket_),
+        times_(std::exchange(other.times_, nullptr)) {}
   Event& operator=(Event&& other) noexcept {
     std::swap(event_, other.event_);
     std::swap(ticket_, other.ticket_);
@@ -53,7 +56,7 @@ class Event {
 
   explicit operator bool() const { return event_ || times_; }
   cl_event handle() const { return event_; }  // null for a command of the backlog
-  HostBacklog::Ticket ticket() const { return ticket_; }
+  CommandQueue::Ticket ticket() const { return ticket_; }
   bool complete() const;
   void wait() const;
   // Time at which the command ended, in nanoseconds of the device's clock.
@@ -63,7 +66,7 @@ class Event {
 
  private:
   cl_event event_ = nullptr;
-  HostBacklog::Ticket ticket_ = 0;
+  CommandQueue::Ticket ticket_ = 0;
   HostTimes* times_ = nullptr;
 };
 
@@ -74,7 +77,8 @@ struct Command {
   const char* name;  // valid during the call
   size_t bytes = 0;  // moved or filled
 };
-// Watches every enqueued command; null when off, which is all that an unwatched command pays for. `issued`: epoch_time() before the enqueuing call.
+// Watches every enqueued command; null when off, which is all that an unwatched command pays for. `issued`:
+// epoch_time() before the enqueuing call.
 using CommandObserver = void (*)(Queue&, const Command&, int64_t issued, Event);
 void set_command_observer(CommandObserver observer);
 // Nanoseconds since the epoch, the host's clock of profiles.
@@ -87,7 +91,8 @@ class Queue {
   cl_command_queue handle() const { return handle_; }
   int id() const { return id_; }  // 0 is the default queue
 
-  // Blocks until all work issued so far has ended. Errors: ocl::Error, also for failures of earlier asynchronous commands.
+  // Blocks until all work issued so far has ended. Errors: ocl::Error, also for failures of earlier asynchronous
+  // commands.
   void finish();
   // Gives issued work to the driver without waiting.
   void flush();
@@ -103,19 +108,20 @@ class Queue {
   void write(void* destination, const void* host, size_t bytes, bool blocking = true);
   void fill(void* destination, const void* pattern, size_t pattern_bytes, size_t bytes);
 
-  // counter_count ints of the device's memory, for counting inside of one kernel of this queue at a time: zero before and after it. They live as
-  // long as the process. Errors: OutOfMemory.
+  // counter_count ints of the device's memory, for counting inside of one kernel of this queue at a time: zero before
+  // and after it. They live as long as the process. Errors: OutOfMemory.
   static constexpr size_t counter_count = 1024;
   void* counters();
 
-  // Somebody holds back work of this queue, because what follows may be joined with it: `issue` is called before anything else is issued to the
-  // queue or asked of it (but not by those who enqueue on handle()), until it is null.
+  // Somebody holds back work of this queue, because what follows may be joined with it: `issue` is called before
+  // anything else is issued to the queue or asked of it (but not by those who enqueue on handle()), until it is null.
   void before_next(void (*issue)(Queue&)) { held_back_.store(issue, std::memory_order_release); }
   void issue_held_back() {
     if (auto* issue = held_back_.load(std::memory_order_acquire); issue && !Undisturbed::here()) [[unlikely]]
       issue(*this);
   }
-  // While there is one, the thread's own commands do not call `issue`: it is doing so, or has done so and holds locks since.
+  // While there is one, the thread's own commands do not call `issue`: it is doing so, or has done so and holds locks
+  // since.
   class Undisturbed {
    public:
     Undisturbed() { ++depth_; }
@@ -129,8 +135,8 @@ class Queue {
   // Whether commands are to be issued when they are called for: somebody watches them, or shares the queue.
   bool watched() const { return observer_.load(std::memory_order_relaxed) || shared_.load(std::memory_order_relaxed); }
 
-  // Enqueues one command: `enqueue(cl_event*)` makes the OpenCL call, whose name is for errors. Flushes every few commands, because some
-  // drivers start working only then. Not for devices with host_launch().
+  // Enqueues one command: `enqueue(cl_event*)` makes the OpenCL call, whose name is for errors. Flushes every few
+  // commands, because some drivers start working only then. Not for devices with executor().
   template <class Enqueue>
   void command(const Command& command, const char* call, const Enqueue& enqueue) {
     const CommandObserver observer = observer_.load(std::memory_order_relaxed);
@@ -143,15 +149,16 @@ class Queue {
     if (observer) observer(*this, command, before, Event(event));
   }
 
-  // The same for devices with host_launch(): `run(data)`, a trivially copyable function object, is called later on another thread with a copy
-  // of `data` and returns an error code, which finish() raises. `expected`, `joint`: see HostBacklog; watched commands are not joined.
+  // The same for devices with executor(): `run(data)`, a trivially copyable function object, is called later on another
+  // thread with a copy of `data` and returns an error code, which finish() raises. `expected`, `joint`: see
+  // CommandQueue; watched commands are not joined.
   template <class Run>
-  void host_command(const Command& command, const char* call, float expected, const Run& run, const void* data = nullptr, size_t bytes = 0,
-                    const HostBacklog::Joint& joint = {}) {
+  void host_command(const Command& command, const char* call, float expected, const Run& run,
+                    const void* data = nullptr, size_t bytes = 0, const CommandQueue::Joint& joint = {}) {
     const CommandObserver observer = observer_.load(std::memory_order_relaxed);
     const int64_t before = observer ? epoch_time() : 0;
     HostTimes* const times = observer ? new HostTimes : nullptr;
-    const HostBacklog::Ticket ticket = HostBacklog::instance().issue(
+    const CommandQueue::Ticket ticket = CommandQueue::instance().issue(
         expected,
         [this, command, call, times, run](const void* data) {
           if (times) times->begin();
@@ -159,7 +166,7 @@ class Queue {
             fail_later(code, command_text(call, command));
           if (times) times->end(), times->release();
         },
-        data, bytes, observer ? HostBacklog::Joint{} : joint);
+        data, bytes, observer ? CommandQueue::Joint{} : joint);
     issued_on_host(ticket);
     if (observer) observer(*this, command, before, Event(ticket, times));
   }
@@ -167,8 +174,8 @@ class Queue {
   // Keeps the error of an asynchronous command for the next finish().
   void fail_later(cl_int code, const std::string& what);
 
-  // The queue for others to enqueue on. On devices with host_launch() such commands run on the enqueuing thread: from now on ours have ended
-  // when they are issued.
+  // The queue for others to enqueue on. On devices with executor() such commands run on the enqueuing thread: from now
+  // on ours have ended when they are issued.
   cl_command_queue share_handle();
   // To be called after a command that somebody else enqueued here.
   void issued();
@@ -178,8 +185,9 @@ class Queue {
   [[noreturn]] static void failed(cl_int code, const std::string& what);
   static std::string command_text(const char* call, const Command& command);
   template <class Direct, class Enqueue>
-  void transfer(const Command& what, const char* call, const Direct& direct, const Enqueue& enqueue, const void* data = nullptr, size_t bytes = 0);
-  void issued_on_host(HostBacklog::Ticket ticket);
+  void transfer(const Command& what, const char* call, const Direct& direct, const Enqueue& enqueue,
+                const void* data = nullptr, size_t bytes = 0);
+  void issued_on_host(CommandQueue::Ticket ticket);
   void finish_on_host();
 
   struct Failure {
@@ -192,7 +200,7 @@ class Queue {
   cl_command_queue handle_ = nullptr;
   // Commands issued, flushed to the driver and known to have ended.
   std::atomic<uint64_t> issued_{0}, flushed_{0}, finished_{0};
-  std::atomic<HostBacklog::Ticket> ticket_{0};  // the last in the backlog
+  std::atomic<CommandQueue::Ticket> ticket_{0};  // the last in the backlog
   std::atomic<bool> shared_{false}, failed_{false};
   std::atomic<void (*)(Queue&)> held_back_{nullptr};
   std::mutex counters_mutex_;

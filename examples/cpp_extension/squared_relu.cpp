@@ -1,4 +1,5 @@
-// An operator of one's own in C++ with an OpenCL kernel: examples::squared_relu_cpp(x) = max(x, 0)^2, for float32 tensors on `ocl`.
+// An operator of one's own in C++ with an OpenCL kernel: examples::squared_relu_cpp(x) = max(x, 0)^2, for float32
+// tensors on `ocl`.
 #include <ATen/ATen.h>
 #include <torch/library.h>
 #include <torch_ocl/extension.h>
@@ -21,13 +22,15 @@ __kernel void squared_relu(TENSOR(const float, x), TENSOR(float, y), long n) {
 )";
 
 at::Tensor squared_relu(const at::Tensor& input) {
-  TORCH_CHECK(input.scalar_type() == at::kFloat, "squared_relu is implemented for float32 tensors, got ", input.scalar_type());
+  TORCH_CHECK(input.scalar_type() == at::kFloat, "squared_relu is implemented for float32 tensors, got ",
+              input.scalar_type());
   const at::Tensor x = input.contiguous(), y = at::empty_like(x);
   const int device = x.device().index();
   static std::map<int, void*> kernels;  // one per device; guard it when several threads call
   if (!kernels[device]) kernels[device] = torch_ocl_extension()->kernel(device, "squared_relu", source);
   const int64_t n = x.numel();
-  ocl::extension::launch(kernels[device], {1, {static_cast<size_t>(n)}}, {}, x.const_data_ptr(), y.mutable_data_ptr(), n);
+  ocl::extension::launch(kernels[device], {1, {static_cast<size_t>(n)}}, {}, x.const_data_ptr(), y.mutable_data_ptr(),
+                         n);
   return y;
 }
 

@@ -1,5 +1,5 @@
-// Trains a small convolutional network on `ocl` and on `cpu` from equal weights, and compares loss curves and inference.
-// Prints both curves; exit status 1 when they differ.
+// Trains a small convolutional network on `ocl` and on `cpu` from equal weights, and compares loss curves and
+// inference. Prints both curves; exit status 1 when they differ.
 #include <torch/torch.h>
 
 #include <iostream>

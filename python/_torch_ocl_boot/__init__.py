@@ -13,11 +13,13 @@ _ON = {"1", "on", "yes", "true"}
 def _other_accelerator():
     import torch
 
-    return next((name for name in ("cuda", "xpu") if hasattr(torch, name) and getattr(torch, name).is_available()), None)
+    return next(
+        (name for name in ("cuda", "xpu") if hasattr(torch, name) and getattr(torch, name).is_available()), None
+    )
 
 
 def reason_not_to_load():
-    """None when the backend should be loaded, otherwise the reason in words (policy: docs/architecture.md)."""
+    """None when the backend should be loaded, otherwise the reason in words (policy: docs/design/architecture.md)."""
     import torch
 
     from . import loader

@@ -149,7 +149,9 @@ def probe():
     if not sys.executable:
         return -1
     try:
-        answer = subprocess.run([sys.executable, "-I", "-S", __file__, sys.prefix], capture_output=True, text=True, timeout=60, check=True)
+        answer = subprocess.run(
+            [sys.executable, "-I", "-S", __file__, sys.prefix], capture_output=True, text=True, timeout=60, check=True
+        )
         return int(answer.stdout.split()[-1])
     except subprocess.CalledProcessError:
         return 0  # a driver that crashes is no device

@@ -1,7 +1,7 @@
 """torch_ocl: the device `ocl` for PyTorch, on anything that has an OpenCL driver.
 
 Importing this package always loads the backend. `import torch` loads it by itself where an OpenCL device is the only
-accelerator (see TORCH_OCL_AUTOLOAD in docs/environment.md).
+accelerator (see TORCH_OCL_AUTOLOAD in docs/generated/environment.md).
 """
 
 from pathlib import Path
@@ -44,7 +44,9 @@ def _load():
     from . import _patches, backends, ocl
 
     ocl._register()
-    torch.utils.generate_methods_for_privateuse1_backend(for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True)
+    torch.utils.generate_methods_for_privateuse1_backend(
+        for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
+    )
     backends._register()
     _patches.apply()
 

@@ -4,7 +4,7 @@ python -m torch_ocl                 platforms, devices, capabilities, cache, sel
 python -m torch_ocl warmup [MODEL]  compiles the kernels of networks ahead of their first use (--help)
 python -m torch_ocl cache clear     deletes the compiled programs on disk
 python -m torch_ocl tuning [clear]  prints or deletes the algorithms known to be quickest on the current device (torch.backends.ocl.benchmark)
-python -m torch_ocl environment     the environment variables as a table (docs/environment.md)
+python -m torch_ocl environment     the environment variables as a table (docs/generated/environment.md)
 """
 
 import os
@@ -18,7 +18,16 @@ from _torch_ocl_boot import loader
 
 from . import _core
 
-FEATURES = ("fp64", "fp16", "sub_groups", "correctly_rounded_divide_sqrt", "denormals", "unified_memory", "bfloat16_pairs", "quick_bfloat16_pairs")
+FEATURES = (
+    "fp64",
+    "fp16",
+    "sub_groups",
+    "correctly_rounded_divide_sqrt",
+    "denormals",
+    "unified_memory",
+    "bfloat16_pairs",
+    "quick_bfloat16_pairs",
+)
 
 
 def line(name, value):
@@ -57,8 +66,14 @@ def show_device(index):
     line("platform", f"{facts.platform_name} ({facts.platform_version})")
     line("driver", f"{facts.driver_version}, {facts.device_version}, {facts.c_version}")
     kind = "GPU" if facts.is_gpu else "CPU" if facts.is_cpu else "accelerator"
-    line("kind", f"{kind}, {facts.compute_units} compute units, vectors of {facts.vector_floats} floats, kernels in {facts.style} style")
-    line("memory", f"{size(facts.global_memory)}, at most {size(facts.max_allocation)} in one piece, {size(facts.local_memory)} local")
+    line(
+        "kind",
+        f"{kind}, {facts.compute_units} compute units, vectors of {facts.vector_floats} floats, kernels in {facts.style} style",
+    )
+    line(
+        "memory",
+        f"{size(facts.global_memory)}, at most {size(facts.max_allocation)} in one piece, {size(facts.local_memory)} local",
+    )
     line("work-group", f"at most {facts.max_work_group} work-items")
     line("float additions", f"atomic by {facts.float_atomics}")
     line("has", ", ".join(name for name in FEATURES if getattr(facts, name)) or "-")
@@ -75,9 +90,14 @@ def self_test(index):
     x, weight = torch.randn(64, 48), torch.randn(32, 48, requires_grad=True)
     torch.nn.functional.cross_entropy(x @ weight.t(), torch.arange(64) % 32).backward()
     twin = weight.detach().to(f"ocl:{index}").requires_grad_()
-    torch.nn.functional.cross_entropy(x.to(twin.device) @ twin.t(), torch.arange(64, device=twin.device) % 32).backward()
+    torch.nn.functional.cross_entropy(
+        x.to(twin.device) @ twin.t(), torch.arange(64, device=twin.device) % 32
+    ).backward()
     error = (twin.grad.cpu() - weight.grad).abs().max().item()
-    line("a training step", f"{'ok' if error < 1e-5 else 'failed'} (largest difference of a gradient to the CPU's: {error:.1e})")
+    line(
+        "a training step",
+        f"{'ok' if error < 1e-5 else 'failed'} (largest difference of a gradient to the CPU's: {error:.1e})",
+    )
     return good and error < 1e-5
 
 
@@ -98,7 +118,10 @@ def doctor():
     state = torch.ocl.cache_state()
     print("cache of compiled programs")
     line("folder", torch.ocl.cache_folder())
-    line("content", f"{state['files']} programs, {size(state['bytes'])}, {'writable' if state['writable'] else 'NOT writable'}")
+    line(
+        "content",
+        f"{state['files']} programs, {size(state['bytes'])}, {'writable' if state['writable'] else 'NOT writable'}",
+    )
     for index in range(core.device_count()):
         print(f"self-test of ocl:{index}")
         try:

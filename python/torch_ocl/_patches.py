@@ -44,7 +44,12 @@ def _patch_dlpack_without_copy():
 
     @functools.wraps(original)
     def __dlpack__(self, *, dl_device=None, copy=None, **rest):
-        if copy is not False or dl_device is None or torch.overrides.has_torch_function_unary(self) or self.device.type != "ocl":
+        if (
+            copy is not False
+            or dl_device is None
+            or torch.overrides.has_torch_function_unary(self)
+            or self.device.type != "ocl"
+        ):
             return original(self, dl_device=dl_device, copy=copy, **rest)
         if int(dl_device[0]) != 1 or not torch.ocl.get_device_properties(self.device).unified_memory:
             return original(self, dl_device=dl_device, copy=copy, **rest)

@@ -101,7 +101,9 @@ def _fold_batch_norms(traced, shared):
 
 
 def _is_relu(traced, node):
-    return isinstance(_module_of(traced, node), nn.ReLU) or (node.op == "call_function" and node.target in _RELU_FUNCTIONS)
+    return isinstance(_module_of(traced, node), nn.ReLU) or (
+        node.op == "call_function" and node.target in _RELU_FUNCTIONS
+    )
 
 
 def _fuse_residual_sums(traced):
@@ -109,7 +111,12 @@ def _fuse_residual_sums(traced):
         if not _is_relu(traced, node) or not node.args:
             continue
         total = node.args[0]
-        if not isinstance(total, fx.Node) or total.op != "call_function" or total.target not in _ADD_FUNCTIONS or len(total.users) != 1:
+        if (
+            not isinstance(total, fx.Node)
+            or total.op != "call_function"
+            or total.target not in _ADD_FUNCTIONS
+            or len(total.users) != 1
+        ):
             continue
         if len(total.args) != 2 or total.kwargs or not all(isinstance(argument, fx.Node) for argument in total.args):
             continue
@@ -125,10 +132,17 @@ def _fuse_residual_sums(traced):
 def _activations_in_place(traced, shared):
     for node in list(traced.graph.nodes):
         source = node.args[0] if node.args else None
-        if not isinstance(source, fx.Node) or len(source.users) != 1 or type(_module_of(traced, source)) not in _FRESH_RESULTS:
+        if (
+            not isinstance(source, fx.Node)
+            or len(source.users) != 1
+            or type(_module_of(traced, source)) not in _FRESH_RESULTS
+        ):
             continue
         module = _module_of(traced, node)
-        if type(module) in (nn.ReLU, nn.ReLU6, nn.Hardtanh, nn.SiLU, nn.Hardswish, nn.Hardsigmoid, nn.LeakyReLU) and id(module) not in shared:
+        if (
+            type(module) in (nn.ReLU, nn.ReLU6, nn.Hardtanh, nn.SiLU, nn.Hardswish, nn.Hardsigmoid, nn.LeakyReLU)
+            and id(module) not in shared
+        ):
             module.inplace = True
         elif node.op == "call_function" and node.target is F.relu:
             node.kwargs = {**node.kwargs, "inplace": True}
@@ -137,6 +151,9 @@ def _activations_in_place(traced, shared):
 
 def _drop_identities(traced):
     for node in list(traced.graph.nodes):
-        if isinstance(_module_of(traced, node), (nn.Identity, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)) and len(node.args) == 1:
+        if (
+            isinstance(_module_of(traced, node), (nn.Identity, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d))
+            and len(node.args) == 1
+        ):
             node.replace_all_uses_with(node.args[0])
             traced.graph.erase_node(node)

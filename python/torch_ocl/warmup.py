@@ -19,15 +19,23 @@ DEFAULT = ["alexnet", "resnet18", "resnet50", "mobilenet_v2", "vgg16"]
 
 
 def parse(arguments):
-    parser = argparse.ArgumentParser("python -m torch_ocl warmup", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        "python -m torch_ocl warmup", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("models", nargs="*", default=DEFAULT, metavar="MODEL")
     parser.add_argument("--batch", type=int, default=2, help="images; another number compiles nothing new")
     parser.add_argument("--size", type=int, default=224, help="edge of the images")
-    parser.add_argument("--dtype", choices=["float32", "bfloat16", "float16"], default="float32", help="half types: under autocast")
+    parser.add_argument(
+        "--dtype", choices=["float32", "bfloat16", "float16"], default="float32", help="half types: under autocast"
+    )
     parser.add_argument("--optimizer", default="SGD", help="name in torch.optim")
     parser.add_argument("--inference", action="store_true", help="no training step")
     parser.add_argument("--device", default="ocl")
-    parser.add_argument("--tune", action="store_true", help="also measure the algorithms for these shapes (one model at a time; batch and size matter)")
+    parser.add_argument(
+        "--tune",
+        action="store_true",
+        help="also measure the algorithms for these shapes (one model at a time; batch and size matter)",
+    )
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args(arguments)
 
@@ -58,12 +66,16 @@ def run_classifier(options, name):
     model = torchvision_models().get_model(name, weights=None).to(options.device)
     images = torch.randn(options.batch, 3, options.size, options.size, device=options.device)
     classes = torch.zeros(options.batch, dtype=torch.long, device=options.device)
-    with torch.autocast(options.device.split(":")[0], getattr(torch, options.dtype), enabled=options.dtype != "float32"):
+    with torch.autocast(
+        options.device.split(":")[0], getattr(torch, options.dtype), enabled=options.dtype != "float32"
+    ):
         with torch.no_grad():
             model.eval()(images)
         if options.inference:
             return
-        optimizer = getattr(torch.optim, options.optimizer)(model.parameters(), lr=1e-3, **({"momentum": 0.9} if options.optimizer == "SGD" else {}))
+        optimizer = getattr(torch.optim, options.optimizer)(
+            model.parameters(), lr=1e-3, **({"momentum": 0.9} if options.optimizer == "SGD" else {})
+        )
         for _ in range(2):  # the second step of an optimizer with state uses other kernels
             optimizer.zero_grad()
             output = model.train()(images)
@@ -93,11 +105,18 @@ def main(arguments):
              "--device", options.device, *(["--inference"] if options.inference else []), *(["--tune"] if options.tune else [])]  # fmt: skip
 
     def child(name):
-        return subprocess.run([sys.executable, "-m", "torch_ocl", "warmup", name, *flags], capture_output=True, text=True)
+        return subprocess.run(
+            [sys.executable, "-m", "torch_ocl", "warmup", name, *flags], capture_output=True, text=True
+        )
 
     failed = 0
     with concurrent.futures.ThreadPoolExecutor(1 if options.tune else os.cpu_count()) as pool:
         for name, answer in zip(options.models, pool.map(child, options.models)):
             failed += answer.returncode != 0
-            print(answer.stdout.strip() if answer.returncode == 0 else f"{name}: {(answer.stderr.strip().splitlines() or ['failed'])[-1]}", flush=True)
+            print(
+                answer.stdout.strip()
+                if answer.returncode == 0
+                else f"{name}: {(answer.stderr.strip().splitlines() or ['failed'])[-1]}",
+                flush=True,
+            )
     return int(failed > 0)

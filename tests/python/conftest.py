@@ -1,4 +1,4 @@
-"""Fixtures and options that all Python tests share. See docs/testing.md."""
+"""Fixtures and options that all Python tests share. See docs/contribute/testing.md."""
 
 import contextlib
 import os
@@ -72,7 +72,11 @@ def without_fallback():
     """Fails when an operator inside the block ran on the CPU."""
     before = torch.ocl.fallbacks()
     yield
-    new = {name: count - before.get(name, 0) for name, count in torch.ocl.fallbacks().items() if count != before.get(name, 0)}
+    new = {
+        name: count - before.get(name, 0)
+        for name, count in torch.ocl.fallbacks().items()
+        if count != before.get(name, 0)
+    }
     assert not new, f"ran on the CPU: {new}"
 
 

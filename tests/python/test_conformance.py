@@ -10,7 +10,9 @@ from conformance import cases, gaps, worker
 
 SAMPLE, SEED = 10, 2026
 REGRESSIONS = [
-    tuple(line.split()) for line in (Path(__file__).parent / "conformance" / "regressions.txt").read_text().splitlines() if line and not line.startswith("#")
+    tuple(line.split())
+    for line in (Path(__file__).parent / "conformance" / "regressions.txt").read_text().splitlines()
+    if line and not line.startswith("#")
 ]
 
 

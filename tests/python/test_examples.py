@@ -17,7 +17,21 @@ SCRIPT = ROOT / "examples" / "train_images.py"
 
 
 def run(folder, *arguments):
-    command = [sys.executable, str(SCRIPT), "--model", "resnet18", "--size", "32", "--images", "64", "--batch", "16", "--workers", "1", "--quiet"]
+    command = [
+        sys.executable,
+        str(SCRIPT),
+        "--model",
+        "resnet18",
+        "--size",
+        "32",
+        "--images",
+        "64",
+        "--batch",
+        "16",
+        "--workers",
+        "1",
+        "--quiet",
+    ]
     done = subprocess.run([*command, "--output", str(folder), *arguments], capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stderr
     return done.stdout, json.loads((folder / "resnet18.json").read_text())
@@ -47,17 +61,31 @@ def test_script(command):
 @pytest.mark.slow
 def test_operator_in_cpp(tmp_path):
     variables = os.environ | {"TORCH_EXTENSIONS_DIR": str(tmp_path), "MAX_JOBS": "1"}
-    done = subprocess.run([sys.executable, str(ROOT / "examples" / "cpp_extension" / "run.py")], env=variables, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / "cpp_extension" / "run.py")],
+        env=variables,
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split("\n")[:2] == ["agree", "squared_relu is implemented for float32 tensors, got Half"]
 
 
 @pytest.mark.full  # a minute of compiling
 def test_training_in_cpp(tmp_path):
-    configure = ["cmake", "-S", str(ROOT / "examples" / "cpp_train"), "-B", str(tmp_path), f"-DCMAKE_PREFIX_PATH={torch.utils.cmake_prefix_path}"]
+    configure = [
+        "cmake",
+        "-S",
+        str(ROOT / "examples" / "cpp_train"),
+        "-B",
+        str(tmp_path),
+        f"-DCMAKE_PREFIX_PATH={torch.utils.cmake_prefix_path}",
+    ]
     subprocess.run([*configure, f"-DTORCH_OCL_LIBRARY={torch_ocl.library_path()}"], check=True, capture_output=True)
     subprocess.run(["cmake", "--build", str(tmp_path)], check=True, capture_output=True)
-    done = subprocess.run([str(tmp_path / "train")], env=os.environ | {"TORCH_OCL_FALLBACK": "error"}, capture_output=True, text=True)
+    done = subprocess.run(
+        [str(tmp_path / "train")], env=os.environ | {"TORCH_OCL_FALLBACK": "error"}, capture_output=True, text=True
+    )
     assert done.returncode == 0 and "ocl learns what the CPU learns" in done.stdout, done.stdout + done.stderr
 
 

@@ -14,7 +14,14 @@ from tests.python.fuzz.families import FAMILIES
 @pytest.mark.parametrize("family", FAMILIES)
 def test_random_programs(family):
     # the same programs in every run: hypothesis derives them from the name of the function
-    @settings(max_examples=12, derandomize=True, deadline=None, database=None, phases=(Phase.generate, Phase.shrink), suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=12,
+        derandomize=True,
+        deadline=None,
+        database=None,
+        phases=(Phase.generate, Phase.shrink),
+        suppress_health_check=list(HealthCheck),
+    )
     @given(FAMILIES[family]())
     def run(program):
         check(program)

@@ -1,16 +1,19 @@
 #include "ops/conv/implicit_gemm.h"
 
-#include "opencl/bfloat16_pairs.h"
+#include "opencl/capabilities/bfloat16_pairs.h"
 #include "ops/conv/combine.h"
 #include "ops/conv/gather.h"
 
 namespace ocl::ops {
 namespace {
 
-constexpr int64_t max_pixels = 384, max_words = 256;  // MAX_PIXELS and the words along a slab that MAX_DEPTH allows in conv_gather_pairs.clh
-constexpr int64_t static_local_bytes = 30 << 10;      // pieces (408 of 32 bytes), taps (512 of 32) and edge tile (512 bytes) of conv_multiply
+constexpr int64_t max_pixels = 384,
+                  max_words =
+                      256;  // MAX_PIXELS and the words along a slab that MAX_DEPTH allows in conv_gather_pairs.clh
+constexpr int64_t static_local_bytes =
+    30 << 10;  // pieces (408 of 32 bytes), taps (512 of 32) and edge tile (512 bytes) of conv_multiply
 
-// Words along a sum of `length` steps: two of them in each (csrc/opencl/bfloat16_pairs.h).
+// Words along a sum of `length` steps: two of them in each (csrc/opencl/capabilities/bfloat16_pairs.h).
 int64_t words(int64_t length) { return ceil_div(length, 2); }
 
 // Pixels and channels of one task, rows of one slab, bytes of local memory.
@@ -19,14 +22,18 @@ struct Tiles {
   size_t local_bytes;
 };
 
-// A slab of 32 pixels should stay in a 32 KiB L1 cache: at most max_words; slabs of equal depth, even for pairs. Sums between slabs are kept in local
-// memory, which bounds channels. Short of tasks, channels are split before pixels: pixels would be gathered no less often.
+// A slab of 32 pixels should stay in a 32 KiB L1 cache: at most max_words; slabs of equal depth, even for pairs. Sums
+// between slabs are kept in local memory, which bounds channels. Short of tasks, channels are split before pixels:
+// pixels would be gathered no less often.
 Tiles choose_tiles(const Gather& g, const Device& device) {
   const int64_t cores = device.capabilities().compute_units;
-  const int64_t budget = (static_cast<int64_t>(std::min<uint64_t>(device.capabilities().local_memory, 768 << 10)) - static_local_bytes) / 4;
+  const int64_t budget =
+      (static_cast<int64_t>(std::min<uint64_t>(device.capabilities().local_memory, 768 << 10)) - static_local_bytes) /
+      4;
   const bool roomy = budget > 100'000;
   Tiles t{};
-  const int64_t size = words(g.depth()), slabs = ceil_div(size, size <= max_words || roomy ? max_words : 128), depth = ceil_div(size, slabs);
+  const int64_t size = words(g.depth()), slabs = ceil_div(size, size <= max_words || roomy ? max_words : 128),
+                depth = ceil_div(size, slabs);
   t.depth = 2 * depth;
   const int64_t total = g.shape.batch * g.plane();
   t.pixels = std::min<int64_t>(slabs > 1 ? 224 : max_pixels, budget / depth / 32 * 32);
@@ -35,7 +42,8 @@ Tiles choose_tiles(const Gather& g, const Device& device) {
   t.pixel_tasks = ceil_div(total, t.pixels);
   int64_t limit = round_up(g.shape.out_channels, 8);
   if (slabs > 1) limit = std::min(limit, (budget - t.pixels * depth) / (t.pixels * 8) * 8);
-  for (t.channel_tasks = ceil_div(g.shape.out_channels, limit); t.channel_tasks < ceil_div(g.shape.out_channels, 8); ++t.channel_tasks)
+  for (t.channel_tasks = ceil_div(g.shape.out_channels, limit); t.channel_tasks < ceil_div(g.shape.out_channels, 8);
+       ++t.channel_tasks)
     if (balanced(t.pixel_tasks * t.channel_tasks * g.groups, cores)) break;
   t.channels = round_up(ceil_div(g.shape.out_channels, t.channel_tasks), 8);
   t.channel_tasks = ceil_div(g.shape.out_channels, t.channels);
@@ -48,29 +56,35 @@ Defines gather_defines(DType type, int stride, bool volume) {
 }
 
 Kernel& specialise(KernelSite& site, Device& device, DType type, int stride, bool volume) {
-  return site.get(device, Variant().add(type).add(stride, 3).add(volume, 1), [&] { return gather_defines(type, stride, volume); });
+  return site.get(device, Variant().add(type).add(stride, 3).add(volume, 1),
+                  [&] { return gather_defines(type, stride, volume); });
 }
 
 int64_t packed_words(const Gather& g) { return g.groups * round_up(g.shape.out_channels, 8) * words(g.depth()); }
 
 // y [batch, groups * out_channels, output]; packed: room for packed_words.
-void multiply(Queue& queue, DType type, const Gather& g, const void* x, const void* w, const void* bias, void* y, uint32_t* packed) {
-  static KernelSite pack_site("conv_pairs.cl", "conv_pack_weights"), multiply_site("conv_pairs.cl", "conv_multiply");
+void multiply(Queue& queue, DType type, const Gather& g, const void* x, const void* w, const void* bias, void* y,
+              uint32_t* packed) {
+  static KernelSite pack_site("conv/bfloat16_pairs.cpu.cl", "conv_pack_weights"),
+      multiply_site("conv/bfloat16_pairs.cpu.cl", "conv_multiply");
   Device& device = queue.device();
   const int stride = stride_class(g.shape);
   const bool volume = is_volume(g.shape);
-  launch(queue, specialise(pack_site, device, type, stride, volume), Range(ceil_div(g.shape.out_channels, 8), ceil_div(g.depth(), 512), g.groups),
-         Range(1, 1, 1), w, packed, g.shape, g.weights);
+  launch(queue, specialise(pack_site, device, type, stride, volume),
+         Range(ceil_div(g.shape.out_channels, 8), ceil_div(g.depth(), 512), g.groups), Range(1, 1, 1), w, packed,
+         g.shape, g.weights);
   const Tiles t = choose_tiles(g, device);
-  launch(queue, specialise(multiply_site, device, type, stride, volume), Range(t.pixel_tasks, t.channel_tasks, g.groups), Range(1, 1, 1), x, packed,
-         bias, y, g.shape, int32_t{bias != nullptr}, static_cast<int32_t>(t.channels), static_cast<int32_t>(t.pixels), static_cast<int32_t>(t.depth),
-         LocalMemory{t.local_bytes});
+  launch(queue, specialise(multiply_site, device, type, stride, volume),
+         Range(t.pixel_tasks, t.channel_tasks, g.groups), Range(1, 1, 1), x, packed, bias, y, g.shape,
+         int32_t{bias != nullptr}, static_cast<int32_t>(t.channels), static_cast<int32_t>(t.pixels),
+         static_cast<int32_t>(t.depth), LocalMemory{t.local_bytes});
 }
 
 const char* refuses_common(const ConvProblem& p, const Device& device) {
-  if ((p.dtype != DType::bfloat16 || !has_bfloat16_pairs(device))) return "needs bfloat16 and a processor that multiplies it";
+  if ((p.dtype != DType::bfloat16 || !has_bfloat16_pairs(device)))
+    return "needs bfloat16 and a processor that multiplies it";
   if (p.depthwise()) return "depthwise kernels are faster";
-  if (!device.fat()) return "made for CPU runtimes";
+  if (!device.cpu_style()) return "made for CPU runtimes";
   if (p.channels_last) return "channels first only";
   if (p.dtype != DType::float32 && !is_half(p.dtype)) return "float32, float16 and bfloat16 only";
   if (device.capabilities().local_memory < 192 << 10) return "needs 192 KiB of local memory";
@@ -84,10 +98,13 @@ const char* declines(const ConvProblem&, const Device& device) {
 
 // ---- forward
 
-size_t forward_workspace(const ConvProblem& p, const Device&) { return 4 * packed_words(flatten_pointwise(forward_gather(p))); }
+size_t forward_workspace(const ConvProblem& p, const Device&) {
+  return 4 * packed_words(flatten_pointwise(forward_gather(p)));
+}
 
 void forward(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace) {
-  multiply(queue, p.dtype, flatten_pointwise(forward_gather(p)), t.x, t.w, t.bias, t.y, static_cast<uint32_t*>(workspace));
+  multiply(queue, p.dtype, flatten_pointwise(forward_gather(p)), t.x, t.w, t.bias, t.y,
+           static_cast<uint32_t*>(workspace));
 }
 
 // ---- backward-data: one sub-grid of dx per residue of the stride, each a stride-1 product, then interleaved.
@@ -108,7 +125,9 @@ size_t backward_data_workspace(const ConvProblem& p, const Device&) {
 
 void backward_data(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace) {
   uint32_t* packed = static_cast<uint32_t*>(workspace);
-  if (residues(p) == 1) return multiply(queue, p.dtype, flatten_pointwise(backward_data_gather(p, {0, 0, 0})), t.y, t.w, nullptr, t.x, packed);
+  if (residues(p) == 1)
+    return multiply(queue, p.dtype, flatten_pointwise(backward_data_gather(p, {0, 0, 0})), t.y, t.w, nullptr, t.x,
+                    packed);
   char* parts = static_cast<char*>(workspace) + round_up(packed_bytes(p), 64) + 256;
   const uint64_t present = each_sub_grid(p, [&](const Gather& g, int residue) {
     multiply(queue, p.dtype, g, t.y, t.w, nullptr, parts + residue * slot_bytes(p), packed);
@@ -130,7 +149,7 @@ size_t backward_weight_workspace(const ConvProblem& p, const Device& device) {
 }
 
 void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace) {
-  static KernelSite site("conv_pairs_backward_weight.cl", "conv_backward_weight");
+  static KernelSite site("conv/bfloat16_pairs_backward_weight.cpu.cl", "conv_backward_weight");
   Device& device = queue.device();
   const Gather g = flatten_pointwise(forward_gather(p));
   const WeightTiles tiles = choose_weight_tiles(g, device, 2);
@@ -139,9 +158,12 @@ void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, 
   const DType result = tiles.parts > 1 ? DType::float32 : p.dtype;
   Kernel& kernel = site.get(device, Variant().add(p.dtype).add(result).add(stride, 3).add(volume, 1),
                             [&] { return gather_defines(p.dtype, stride, volume).add("RESULT", name_of(result)); });
-  launch(queue, kernel, Range(ceil_div(g.shape.out_channels, tiles.channels), ceil_div(g.depth(), tiles.columns), g.groups * tiles.parts),
-         Range(1, 1, 1), t.x, t.y, tiles.parts > 1 ? workspace : t.w, g.shape, static_cast<int32_t>(g.groups), static_cast<int32_t>(tiles.channels),
-         static_cast<int32_t>(tiles.columns), static_cast<int32_t>(tiles.share), LocalMemory{tiles.local_bytes});
+  launch(
+      queue, kernel,
+      Range(ceil_div(g.shape.out_channels, tiles.channels), ceil_div(g.depth(), tiles.columns), g.groups * tiles.parts),
+      Range(1, 1, 1), t.x, t.y, tiles.parts > 1 ? workspace : t.w, g.shape, static_cast<int32_t>(g.groups),
+      static_cast<int32_t>(tiles.channels), static_cast<int32_t>(tiles.columns), static_cast<int32_t>(tiles.share),
+      LocalMemory{tiles.local_bytes});
   if (tiles.parts > 1) sum_shares(queue, p, static_cast<const float*>(workspace), tiles.parts, t.w);
 }
 
@@ -150,8 +172,10 @@ void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, 
 std::span<const ConvAlgorithm> bfloat16_pairs_algorithms() {
   static const ConvAlgorithm algorithms[] = {
       {"bfloat16_pairs", ConvPass::forward, refuses_common, forward_workspace, forward, declines},
-      {"bfloat16_pairs", ConvPass::backward_data, backward_data_refuses, backward_data_workspace, backward_data, declines},
-      {"bfloat16_pairs", ConvPass::backward_weight, backward_weight_refuses, backward_weight_workspace, backward_weight, declines},
+      {"bfloat16_pairs", ConvPass::backward_data, backward_data_refuses, backward_data_workspace, backward_data,
+       declines},
+      {"bfloat16_pairs", ConvPass::backward_weight, backward_weight_refuses, backward_weight_workspace, backward_weight,
+       declines},
   };
   return algorithms;
 }

@@ -33,29 +33,34 @@ uint64_t each_sub_grid(const ConvProblem& p, const std::function<void(const Gath
 }
 
 void interleave(Queue& queue, const ConvProblem& p, const void* parts, uint64_t present, void* dx) {
-  static KernelSite site("conv_combine.cl", "conv_interleave");
+  static KernelSite site("conv/combine.cpu.cl", "conv_interleave");
   struct alignas(16) Int3 {
     int32_t d, h, w, unused;
   };
   auto triple = [](const std::array<int64_t, 3>& v) {
     return Int3{static_cast<int32_t>(v[0]), static_cast<int32_t>(v[1]), static_cast<int32_t>(v[2]), 0};
   };
-  const int64_t planes = p.batch * p.in_channels, tasks = std::min(planes, fat_tasks(queue.device(), planes * p.in_pixels()));
+  const int64_t planes = p.batch * p.in_channels,
+                tasks = std::min(planes, cpu_tasks(queue.device(), planes * p.in_pixels()));
   const int64_t per_task = ceil_div(planes, tasks);
-  launch(queue, specialise(site, queue.device(), p.dtype), Range(ceil_div(planes, per_task)), Range(1), parts, dx, triple(p.input), triple(p.stride),
-         slot_bytes(p) / static_cast<int64_t>(size_of(p.dtype)), present, planes, per_task);
+  launch(queue, specialise(site, queue.device(), p.dtype), Range(ceil_div(planes, per_task)), Range(1), parts, dx,
+         triple(p.input), triple(p.stride), slot_bytes(p) / static_cast<int64_t>(size_of(p.dtype)), present, planes,
+         per_task);
 }
 
 WeightTiles choose_weight_tiles(const Gather& g, const Device& device, int64_t pixels_per_word) {
   constexpr int64_t words = 128;
   const int64_t cores = device.capabilities().compute_units, size = g.depth(), pixels = g.shape.batch * g.plane();
   const bool roomy = device.capabilities().local_memory >= 512 << 10;
-  auto even = [](int64_t total, int64_t limit, int64_t unit) { return round_up(ceil_div(total, ceil_div(total, limit)), unit); };
+  auto even = [](int64_t total, int64_t limit, int64_t unit) {
+    return round_up(ceil_div(total, ceil_div(total, limit)), unit);
+  };
   WeightTiles t{};
   t.channels = even(g.shape.out_channels, roomy ? 256 : 128, 16);
   t.columns = even(size, roomy ? 192 : 128, 32);
   const int64_t tasks = g.groups * ceil_div(g.shape.out_channels, t.channels) * ceil_div(size, t.columns);
-  for (t.parts = 1; t.parts < ceil_div(pixels, words * pixels_per_word) && !balanced(tasks * t.parts, cores);) ++t.parts;
+  for (t.parts = 1; t.parts < ceil_div(pixels, words * pixels_per_word) && !balanced(tasks * t.parts, cores);)
+    ++t.parts;
   t.share = round_up(ceil_div(pixels, t.parts), 16 * pixels_per_word);
   t.parts = ceil_div(pixels, t.share);
   t.local_bytes = 4 * (t.channels * words + t.columns * words + t.channels * t.columns);
@@ -63,9 +68,9 @@ WeightTiles choose_weight_tiles(const Gather& g, const Device& device, int64_t p
 }
 
 void sum_shares(Queue& queue, const ConvProblem& p, const float* shares, int64_t parts, void* dw) {
-  static KernelSite site("conv_combine.cl", "conv_sum_shares");
-  launch(queue, specialise(site, queue.device(), p.dtype), Range(ceil_div(p.w_numel(), 4096)), Range(1), shares, dw, p.w_numel(),
-         static_cast<int32_t>(parts));
+  static KernelSite site("conv/combine.cpu.cl", "conv_sum_shares");
+  launch(queue, specialise(site, queue.device(), p.dtype), Range(ceil_div(p.w_numel(), 4096)), Range(1), shares, dw,
+         p.w_numel(), static_cast<int32_t>(parts));
 }
 
 }  // namespace ocl::ops

@@ -1,6 +1,6 @@
 #include "ops/conv/conv.h"
 
-#include "opencl/environment.h"
+#include "base/environment.h"
 #include "ops/conv/depthwise.h"
 #include "ops/conv/direct.h"
 #include "ops/conv/implicit_gemm.h"
@@ -57,12 +57,16 @@ void check(const ConvProblem& p) {
     if (!condition) throw std::invalid_argument(std::string("convolution: ") + what);
   };
   constexpr int64_t limit = std::numeric_limits<int32_t>::max();
-  require(p.groups >= 1 && p.in_channels % p.groups == 0 && p.out_channels % p.groups == 0, "channels are not divisible by groups");
+  require(p.groups >= 1 && p.in_channels % p.groups == 0 && p.out_channels % p.groups == 0,
+          "channels are not divisible by groups");
   require(p.batch <= limit && p.in_channels <= limit && p.out_channels <= limit, "batch or channels above 2^31 - 1");
   for (int d = 0; d < 3; ++d) {
-    require(p.kernel[d] >= 1 && p.stride[d] >= 1 && p.dilation[d] >= 1 && p.padding[d] >= 0, "kernel, stride, dilation and padding must be positive");
-    require(p.input[d] + 2 * p.padding[d] <= limit && p.output[d] * p.stride[d] <= limit, "a spatial size above 2^31 - 1");
-    require((p.output[d] - 1) * p.stride[d] - 2 * p.padding[d] + p.dilation[d] * (p.kernel[d] - 1) < p.input[d] || p.output[d] <= 0,
+    require(p.kernel[d] >= 1 && p.stride[d] >= 1 && p.dilation[d] >= 1 && p.padding[d] >= 0,
+            "kernel, stride, dilation and padding must be positive");
+    require(p.input[d] + 2 * p.padding[d] <= limit && p.output[d] * p.stride[d] <= limit,
+            "a spatial size above 2^31 - 1");
+    require((p.output[d] - 1) * p.stride[d] - 2 * p.padding[d] + p.dilation[d] * (p.kernel[d] - 1) < p.input[d] ||
+                p.output[d] <= 0,
             "the output is larger than input, padding and kernel allow");
   }
 }
@@ -77,7 +81,8 @@ bool order_matters(const ConvProblem& p) {
   return (p.in_channels > 1 && p.in_pixels() > 1) || (p.out_channels > 1 && p.out_pixels() > 1);
 }
 
-// A filter as large as its unpadded input sees it once: its taps are channels of a single pixel, and the convolution a product of matrices.
+// A filter as large as its unpadded input sees it once: its taps are channels of a single pixel, and the convolution a
+// product of matrices.
 ConvProblem taps_as_channels(ConvProblem p) {
   constexpr std::array<int64_t, 3> one{1, 1, 1}, none{0, 0, 0};
   if (p.output != one || p.padding != none || p.kernel != p.input || p.channels_last || p.filters_last) return p;
@@ -94,7 +99,8 @@ struct LiveTaps {
 LiveTaps live_taps(const ConvProblem& p, int d) {
   const auto lives = [&](int64_t tap) {
     for (int64_t o = 0; o < p.output[d]; ++o)
-      if (const int64_t at = o * p.stride[d] - p.padding[d] + tap * p.dilation[d]; at >= 0 && at < p.input[d]) return true;
+      if (const int64_t at = o * p.stride[d] - p.padding[d] + tap * p.dilation[d]; at >= 0 && at < p.input[d])
+        return true;
     return false;
   };
   LiveTaps live{0, p.kernel[d]};
@@ -103,8 +109,9 @@ LiveTaps live_taps(const ConvProblem& p, int d) {
   return live;
 }
 
-// A filter of which only a part ever meets the input, as 3 x 3 on an image of one pixel or under a dilation that exceeds the image: the convolution
-// with that part. Returns false, having done nothing, where nothing can be left away.
+// A filter of which only a part ever meets the input, as 3 x 3 on an image of one pixel or under a dilation that
+// exceeds the image: the convolution with that part. Returns false, having done nothing, where nothing can be left
+// away.
 bool run_live_taps(Queue& queue, ConvPass pass, const ConvProblem& p, const ConvOperands& operands) {
   ConvProblem live = p;
   int64_t offset = 0;
@@ -127,11 +134,13 @@ bool run_live_taps(Queue& queue, ConvPass pass, const ConvProblem& p, const Conv
   live.filters_last = false;
   const int64_t channels = p.in_per_group(), tap = p.filters_last ? channels : 1;
   const int64_t sizes[] = {p.out_channels, channels, live.kernel[0], live.kernel[1], live.kernel[2]};
-  const int64_t strides[] = {channels * p.taps(), p.filters_last ? 1 : p.taps(), p.kernel[1] * p.kernel[2] * tap, p.kernel[2] * tap, tap};
+  const int64_t strides[] = {channels * p.taps(), p.filters_last ? 1 : p.taps(), p.kernel[1] * p.kernel[2] * tap,
+                             p.kernel[2] * tap, tap};
   const int64_t bytes = static_cast<int64_t>(size_of(p.dtype));
   Workspace part(queue, static_cast<size_t>(live.w_numel() * bytes));
   const TensorView dense = TensorView::contiguous(part.data(), p.dtype, sizes);
-  const TensorView inside = TensorView::strided(static_cast<char*>(operands.w) + offset * tap * bytes, p.dtype, sizes, strides);
+  const TensorView inside =
+      TensorView::strided(static_cast<char*>(operands.w) + offset * tap * bytes, p.dtype, sizes, strides);
   ConvOperands with_part = operands;
   with_part.w = part.data();
   if (pass != ConvPass::backward_weight) copy(queue, dense, inside);
@@ -144,23 +153,29 @@ bool run_live_taps(Queue& queue, ConvPass pass, const ConvProblem& p, const Conv
 }
 
 // w goes through a copy in the order that the algorithm takes.
-void run_with_ordered_filters(const ConvAlgorithm& algorithm, Queue& queue, ConvProblem p, const ConvOperands& operands);
+void run_with_ordered_filters(const ConvAlgorithm& algorithm, Queue& queue, ConvProblem p,
+                              const ConvOperands& operands);
 
-void run_direct(const ConvAlgorithm& algorithm, Queue& queue, const ConvProblem& problem, const ConvOperands& operands) {
-  if (problem.filters_last && !algorithm.takes_filters_last(problem)) return run_with_ordered_filters(algorithm, queue, problem, operands);
+void run_direct(const ConvAlgorithm& algorithm, Queue& queue, const ConvProblem& problem,
+                const ConvOperands& operands) {
+  if (problem.filters_last && !algorithm.takes_filters_last(problem))
+    return run_with_ordered_filters(algorithm, queue, problem, operands);
   Workspace workspace(queue, algorithm.workspace(problem, queue.device()));
   algorithm.run(queue, problem, operands, workspace.data());
 }
 
-void run_with_ordered_filters(const ConvAlgorithm& algorithm, Queue& queue, ConvProblem p, const ConvOperands& operands) {
+void run_with_ordered_filters(const ConvAlgorithm& algorithm, Queue& queue, ConvProblem p,
+                              const ConvOperands& operands) {
   p.filters_last = false;
   const size_t bytes = size_of(p.dtype);
   Workspace ordered(queue, static_cast<size_t>(p.w_numel()) * bytes);
   ConvOperands inner = operands;
   inner.w = ordered.data();
-  if (algorithm.pass != ConvPass::backward_weight) transpose_planes(queue, bytes, p.out_channels, p.taps(), p.in_per_group(), operands.w, inner.w);
+  if (algorithm.pass != ConvPass::backward_weight)
+    transpose_planes(queue, bytes, p.out_channels, p.taps(), p.in_per_group(), operands.w, inner.w);
   run_direct(algorithm, queue, p, inner);
-  if (algorithm.pass == ConvPass::backward_weight) transpose_planes(queue, bytes, p.out_channels, p.in_per_group(), p.taps(), inner.w, operands.w);
+  if (algorithm.pass == ConvPass::backward_weight)
+    transpose_planes(queue, bytes, p.out_channels, p.in_per_group(), p.taps(), inner.w, operands.w);
 }
 
 // x and y go through channels-first copies around the algorithm; the one that the pass computes is copied back.
@@ -181,16 +196,19 @@ void run_reordered(const ConvAlgorithm& algorithm, Queue& queue, const ConvProbl
     if (side.channels <= 1 || side.pixels <= 1) continue;
     copies[i].emplace(queue, p.batch * side.channels * side.pixels * bytes);
     *members[i] = copies[i]->data();
-    if (!side.output) transpose_planes(queue, bytes, p.batch, side.pixels, side.channels, side.caller, copies[i]->data());
+    if (!side.output)
+      transpose_planes(queue, bytes, p.batch, side.pixels, side.channels, side.caller, copies[i]->data());
   }
   run_direct(algorithm, queue, channels_first(p), inner);
   for (int i = 0; i < 2; ++i)
-    if (sides[i].output && copies[i]) transpose_planes(queue, bytes, p.batch, sides[i].channels, sides[i].pixels, copies[i]->data(), sides[i].caller);
+    if (sides[i].output && copies[i])
+      transpose_planes(queue, bytes, p.batch, sides[i].channels, sides[i].pixels, copies[i]->data(), sides[i].caller);
 }
 
 using Algorithms = std::span<const ConvAlgorithm>;
 
-const ConvAlgorithm* find(Algorithms algorithms, std::string_view name, const ConvProblem& problem, const Device& device) {
+const ConvAlgorithm* find(Algorithms algorithms, std::string_view name, const ConvProblem& problem,
+                          const Device& device) {
   for (const ConvAlgorithm& algorithm : algorithms)
     if (algorithm.name == name && !conv_refusal(algorithm, problem, device)) return &algorithm;
   return nullptr;
@@ -216,11 +234,12 @@ tuning::Result result_of(ConvPass pass, const ConvProblem& p, const ConvOperands
 }
 
 // The best guess and every other algorithm that can; "reference" only where there is nothing else, it may take seconds.
-std::string_view measure(Queue& queue, const tuning::Problem& key, Algorithms algorithms, const ConvAlgorithm& guess, ConvPass pass,
-                         const ConvProblem& p, const ConvOperands& operands) {
+std::string_view measure(Queue& queue, const tuning::Problem& key, Algorithms algorithms, const ConvAlgorithm& guess,
+                         ConvPass pass, const ConvProblem& p, const ConvOperands& operands) {
   std::vector<tuning::Candidate> candidates;
   auto add = [&](const ConvAlgorithm& algorithm) {
-    candidates.push_back({algorithm.name, [&queue, &algorithm, &p, &operands] { run_conv(algorithm, queue, p, operands); }});
+    candidates.push_back(
+        {algorithm.name, [&queue, &algorithm, &p, &operands] { run_conv(algorithm, queue, p, operands); }});
   };
   add(guess);
   for (const ConvAlgorithm& algorithm : algorithms.first(algorithms.size() - 1))
@@ -232,7 +251,8 @@ const ConvAlgorithm& choose(Queue& queue, ConvPass pass, const ConvProblem& prob
   static const std::string forced = environment::get("TORCH_OCL_CONV").value_or("auto");
   const Device& device = queue.device();
   const Algorithms algorithms = conv_algorithms(pass);
-  if (const ConvAlgorithm* found = forced == "auto" ? nullptr : find(algorithms, forced, problem, device)) return *found;
+  if (const ConvAlgorithm* found = forced == "auto" ? nullptr : find(algorithms, forced, problem, device))
+    return *found;
   if (!tuning::active(device)) return first(algorithms, problem, device);
   const tuning::Problem key = tuning_problem(pass, problem);
   std::string_view name = tuning::choice(device, key);
@@ -247,7 +267,8 @@ const ConvAlgorithm& choose(Queue& queue, ConvPass pass, const ConvProblem& prob
 }  // namespace
 
 std::span<const ConvAlgorithm> conv_algorithms(ConvPass pass) {
-  static const std::vector<ConvAlgorithm> lists[] = {collect(ConvPass::forward), collect(ConvPass::backward_data), collect(ConvPass::backward_weight)};
+  static const std::vector<ConvAlgorithm> lists[] = {collect(ConvPass::forward), collect(ConvPass::backward_data),
+                                                     collect(ConvPass::backward_weight)};
   return lists[static_cast<int>(pass)];
 }
 
@@ -266,7 +287,9 @@ void run_conv(const ConvAlgorithm& algorithm, Queue& queue, const ConvProblem& p
 void convolution(Queue& queue, ConvPass pass, const ConvProblem& problem, const ConvOperands& operands) {
   check(problem);
   require_dtype(queue.device(), problem.dtype, "convolution");
-  const int64_t results = pass == ConvPass::forward ? problem.y_numel() : pass == ConvPass::backward_data ? problem.x_numel() : problem.w_numel();
+  const int64_t results = pass == ConvPass::forward         ? problem.y_numel()
+                          : pass == ConvPass::backward_data ? problem.x_numel()
+                                                            : problem.w_numel();
   if (results == 0) return;
   ConvProblem p = problem;
   p.channels_last = problem.channels_last && order_matters(problem);

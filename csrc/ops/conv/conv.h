@@ -1,5 +1,5 @@
-// Convolution in 1 to 3 dimensions: forward, gradient of the input, gradient of the weight. Grouped, depthwise and dilated;
-// transposed convolutions are the same passes with the roles of input and output exchanged by the caller.
+// Convolution in 1 to 3 dimensions: forward, gradient of the input, gradient of the weight. Grouped, depthwise and
+// dilated; transposed convolutions are the same passes with the roles of input and output exchanged by the caller.
 #pragma once
 
 #include "ops/core/context.h"
@@ -17,7 +17,8 @@ struct ConvProblem {
   bool filters_last = false;   // memory order of w: O D H W C/groups instead of O C/groups D H W
   int64_t batch = 1, groups = 1;
   int64_t in_channels = 1, out_channels = 1;  // totals over all groups
-  std::array<int64_t, 3> input{1, 1, 1}, output{1, 1, 1}, kernel{1, 1, 1}, stride{1, 1, 1}, padding{0, 0, 0}, dilation{1, 1, 1};
+  std::array<int64_t, 3> input{1, 1, 1}, output{1, 1, 1}, kernel{1, 1, 1}, stride{1, 1, 1}, padding{0, 0, 0},
+      dilation{1, 1, 1};
 
   int64_t in_per_group() const { return in_channels / groups; }
   int64_t out_per_group() const { return out_channels / groups; }
@@ -30,9 +31,11 @@ struct ConvProblem {
   bool depthwise() const { return groups == in_channels && groups > 1; }
 };
 
-// Operands by pass, all dense: x [N, C, D, H, W] (or channels_last), w [O, C/groups, KD, KH, KW] (or filters_last), y like x.
+// Operands by pass, all dense: x [N, C, D, H, W] (or channels_last), w [O, C/groups, KD, KH, KW] (or filters_last), y
+// like x.
 //   forward:         y = x * w + bias        backward_data: x = dy * w^T        backward_weight: w = dy * x
-// The member that the pass computes is written, the other two are read; bias (forward only, may be null) has O elements.
+// The member that the pass computes is written, the other two are read; bias (forward only, may be null) has O
+// elements.
 struct ConvOperands {
   void* x = nullptr;
   void* w = nullptr;
@@ -43,13 +46,15 @@ struct ConvOperands {
 struct ConvAlgorithm {
   const char* name;  // for TORCH_OCL_CONV and the benchmark
   ConvPass pass;
-  // nullptr when the algorithm can run the problem on the device, otherwise the reason why not. An algorithm that refuses
-  // channels_last is tried again in the other order, the operands being transposed through a workspace.
+  // nullptr when the algorithm can run the problem on the device, otherwise the reason why not. An algorithm that
+  // refuses channels_last is tried again in the other order, the operands being transposed through a workspace.
   const char* (*refuses)(const ConvProblem&, const Device&);
   size_t (*workspace)(const ConvProblem&, const Device&);  // bytes
   void (*run)(Queue&, const ConvProblem&, const ConvOperands&, void* workspace);
-  // nullptr when it is also the better choice than the algorithms behind it; otherwise why it is passed over unless forced or measured to be quicker.
-  const char* (*declines)(const ConvProblem&, const Device&) = [](const ConvProblem&, const Device&) -> const char* { return nullptr; };
+  // nullptr when it is also the better choice than the algorithms behind it; otherwise why it is passed over unless
+  // forced or measured to be quicker.
+  const char* (*declines)(const ConvProblem&, const Device&) = [](const ConvProblem&, const Device&) -> const
+      char* { return nullptr; };
   // Whether it takes w in the order filters_last too. For others w goes through a workspace.
   bool (*takes_filters_last)(const ConvProblem&) = [](const ConvProblem&) { return false; };
 };
@@ -61,10 +66,10 @@ std::span<const ConvAlgorithm> conv_algorithms(ConvPass pass);
 const char* conv_refusal(const ConvAlgorithm& algorithm, const ConvProblem& problem, const Device& device);
 void run_conv(const ConvAlgorithm& algorithm, Queue& queue, const ConvProblem& problem, const ConvOperands& operands);
 
-// Runs the algorithm forced by TORCH_OCL_CONV when it does not refuse, otherwise the one known to be quickest (ops/core/tuning.h), otherwise the
-// first that neither refuses nor declines.
-// An empty output does nothing; an empty reduction gives zeros (plus bias).
-// Errors: std::invalid_argument for inconsistent shapes or a dimension above 2^31 - 1.
+// Runs the algorithm forced by TORCH_OCL_CONV when it does not refuse, otherwise the one known to be quickest
+// (ops/core/tuning.h), otherwise the first that neither refuses nor declines. An empty output does nothing; an empty
+// reduction gives zeros (plus bias). Errors: std::invalid_argument for inconsistent shapes or a dimension above 2^31
+// - 1.
 void convolution(Queue& queue, ConvPass pass, const ConvProblem& problem, const ConvOperands& operands);
 
 }  // namespace ocl::ops

@@ -8,17 +8,18 @@
 namespace ocl::ops {
 namespace {
 
-constexpr int64_t most_pairs = 1024;  // as in kernels_cl/conv_direct.cl
+constexpr int64_t most_pairs = 1024;  // as in kernels_cl/conv/direct.cpu.cl
 constexpr int64_t widest_vector = 16;
 constexpr int64_t line_floats = 1536;            // of a piece at most
 constexpr int64_t most_line_bytes = 160 << 10;   // of a task's lines,
 constexpr int64_t most_frame_bytes = 192 << 10;  // its frames, those of a block of channels,
 constexpr int64_t most_block_bytes = 48 << 10;
 constexpr int64_t most_sum_bytes = 64 << 10;  // and sums of a weight gradient: all should stay in a second-level cache
-// A weight gradient goes through so many between two rounds of horizontal sums, from several images where they are small.
+// A weight gradient goes through so many between two rounds of horizontal sums, from several images where they are
+// small.
 constexpr int64_t fewest_floats = 800;
 
-// kernels_cl/conv_direct.cl has the same struct.
+// kernels_cl/conv/direct.cpu.cl has the same struct.
 struct Direct {
   int64_t x_image, x_plane, y_image, y_plane;
   int32_t batch, channels, results;
@@ -69,11 +70,13 @@ void set_band(Direct& s, int64_t stride, int64_t band) {
 int64_t channel_floats(const Direct& s, int64_t stride) { return s.stride_h * stride * s.frame; }
 int64_t line_of(const Direct& s) { return round_up(int64_t{s.band} * s.pitch + s.pitch + 2 * widest_vector, 16); }
 
-// The highest bands of equal height whose lines have at most so many floats and whose frames of so many channels fit; false where one row does not.
+// The highest bands of equal height whose lines have at most so many floats and whose frames of so many channels fit;
+// false where one row does not.
 bool choose_band(Direct& s, int64_t stride, int64_t channels, int64_t floats) {
   const auto fits = [&](int64_t band) {
     set_band(s, stride, band);
-    return 4 * channels * channel_floats(s, stride) <= most_frame_bytes && band * s.pitch <= std::max<int64_t>(floats, s.pitch);
+    return 4 * channels * channel_floats(s, stride) <= most_frame_bytes &&
+           band * s.pitch <= std::max<int64_t>(floats, s.pitch);
   };
   for (int64_t bands = ceil_div(s.out_h, std::max<int64_t>(1, floats / s.pitch));; ++bands) {
     const int64_t band = ceil_div(s.out_h, bands);
@@ -83,7 +86,7 @@ bool choose_band(Direct& s, int64_t stride, int64_t channels, int64_t floats) {
 }
 
 const char* refuses_common(const ConvProblem& p, const Device& device) {
-  if (!device.fat()) return "made for CPU runtimes";
+  if (!device.cpu_style()) return "made for CPU runtimes";
   if (p.channels_last) return "channels first only";
   if (p.dtype != DType::float32 && !is_half(p.dtype)) return "float32, float16 and bfloat16 only";
   if (p.input[0] != 1 || p.output[0] != 1 || p.kernel[0] != 1) return "two dimensions only";
@@ -94,8 +97,9 @@ const char* refuses_common(const ConvProblem& p, const Device& device) {
 }
 
 Kernel& specialise(KernelSite& site, Device& device, DType type, DType result, int64_t stride) {
-  return site.get(device, Variant().add(type).add(result).add(stride, 2),
-                  [&] { return Defines().add("DTYPE", name_of(type)).add("RESULT", name_of(result)).add("STRIDE", stride); });
+  return site.get(device, Variant().add(type).add(result).add(stride, 2), [&] {
+    return Defines().add("DTYPE", name_of(type)).add("RESULT", name_of(result)).add("STRIDE", stride);
+  });
 }
 
 // ---- forward, and the gradient of the input for stride 1
@@ -122,34 +126,40 @@ bool plan_multiply(Plan& plan, const Gather& g, const Device& device) {
   const int64_t pieces = int64_t{s.batch} * s.bands;
   plan.shares = std::clamp<int64_t>(ceil_div(16 * units, g.groups), 1, pieces);
   plan.parts = std::clamp<int64_t>(ceil_div(2 * units, plan.shares * g.groups), plan.parts, blocks);
-  plan.channels = std::clamp<int64_t>(std::min(most_block_bytes / (4 * channel_floats(s, stride)), most_pairs / s.taps()), 1, s.channels);
+  plan.channels = std::clamp<int64_t>(
+      std::min(most_block_bytes / (4 * channel_floats(s, stride)), most_pairs / s.taps()), 1, s.channels);
   plan.channels = ceil_div(s.channels, ceil_div(s.channels, plan.channels));
-  plan.local_bytes = 4 * static_cast<size_t>(plan.channels * channel_floats(s, stride) + 4 * ceil_div(blocks, plan.parts) * line_of(s));
+  plan.local_bytes = 4 * static_cast<size_t>(plan.channels * channel_floats(s, stride) +
+                                             4 * ceil_div(blocks, plan.parts) * line_of(s));
   return plan.local_bytes <= device.capabilities().local_memory - (8 << 10);
 }
 
 int64_t packed_floats(const Gather& g) { return g.groups * round_up(g.shape.out_channels, 4) * g.depth(); }
 
-void multiply(Queue& queue, DType type, const Gather& g, const void* x, const void* w, const void* bias, void* y, float* packed) {
-  static KernelSite pack_site("conv_direct.cl", "conv_direct_pack"), site("conv_direct.cl", "conv_direct");
+void multiply(Queue& queue, DType type, const Gather& g, const void* x, const void* w, const void* bias, void* y,
+              float* packed) {
+  static KernelSite pack_site("conv/direct.cpu.cl", "conv_direct_pack"), site("conv/direct.cpu.cl", "conv_direct");
   Device& device = queue.device();
   const int64_t stride = stride_of(g);
   Plan plan;
   plan_multiply(plan, g, device);
   const Direct& s = plan.shape;
-  launch(queue, specialise(pack_site, device, type, DType::float32, stride), Range(ceil_div(s.results, 4), g.groups), Range(1, 1), w, packed, s,
-         g.weights);
-  launch(queue, specialise(site, device, type, DType::float32, stride), Range(plan.shares, plan.parts, g.groups), Range(1, 1, 1), x, packed, bias, y,
-         s, int32_t{bias != nullptr}, narrow(plan.channels), narrow(line_of(s)), LocalMemory{plan.local_bytes});
+  launch(queue, specialise(pack_site, device, type, DType::float32, stride), Range(ceil_div(s.results, 4), g.groups),
+         Range(1, 1), w, packed, s, g.weights);
+  launch(queue, specialise(site, device, type, DType::float32, stride), Range(plan.shares, plan.parts, g.groups),
+         Range(1, 1, 1), x, packed, bias, y, s, int32_t{bias != nullptr}, narrow(plan.channels), narrow(line_of(s)),
+         LocalMemory{plan.local_bytes});
 }
 
 // ---- whether it is the better choice: parts of a processor's peak, fitted to what was measured with AVX2
 
 // Of the pixels computed, those that are of the result.
 double pixels_used(const Direct& s, const Device& device) {
-  const int64_t lanes = device.capabilities().vector_floats < 16 ? 8 : 16, whole = s.out_h / s.band, rest = s.out_h % s.band;
+  const int64_t lanes = device.capabilities().vector_floats < 16 ? 8 : 16, whole = s.out_h / s.band,
+                rest = s.out_h % s.band;
   const auto computed = [&](int64_t rows) { return rows ? round_up((rows - 1) * s.pitch + s.out_w, lanes) : 0; };
-  return static_cast<double>(int64_t{s.out_h} * s.out_w) / static_cast<double>(whole * computed(s.band) + computed(rest));
+  return static_cast<double>(int64_t{s.out_h} * s.out_w) /
+         static_cast<double>(whole * computed(s.band) + computed(rest));
 }
 
 double part(int64_t of, double more) { return static_cast<double>(of) / (static_cast<double>(of) + more); }
@@ -162,7 +172,8 @@ const char* slower_than_gathering(const Gather& g, const Device& device) {
   const Direct& s = plan.shape;
   const double rows = part(s.results, static_cast<double>(round_up(s.results, 4) - s.results));
   const double direct =
-      pixels_used(s, device) * rows * part(s.taps() * ceil_div(s.results, plan.parts), filling * static_cast<double>(s.stride_h * stride_of(g)));
+      pixels_used(s, device) * rows *
+      part(s.taps() * ceil_div(s.results, plan.parts), filling * static_cast<double>(s.stride_h * stride_of(g)));
   return direct < 1.05 * part(s.results, 10) ? "gathering serves many channels" : nullptr;
 }
 
@@ -172,9 +183,13 @@ const char* forward_refuses(const ConvProblem& p, const Device& device) {
   return plan_multiply(plan, forward_gather(p), device) ? nullptr : "rows are too wide";
 }
 
-const char* forward_declines(const ConvProblem& p, const Device& device) { return slower_than_gathering(forward_gather(p), device); }
+const char* forward_declines(const ConvProblem& p, const Device& device) {
+  return slower_than_gathering(forward_gather(p), device);
+}
 
-size_t forward_workspace(const ConvProblem& p, const Device&) { return 4 * static_cast<size_t>(packed_floats(forward_gather(p))) + 256; }
+size_t forward_workspace(const ConvProblem& p, const Device&) {
+  return 4 * static_cast<size_t>(packed_floats(forward_gather(p))) + 256;
+}
 
 void forward(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace) {
   multiply(queue, p.dtype, forward_gather(p), t.x, t.w, t.bias, t.y, static_cast<float*>(workspace));
@@ -198,7 +213,8 @@ size_t backward_data_workspace(const ConvProblem& p, const Device&) {
 }
 
 void backward_data(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace) {
-  multiply(queue, p.dtype, backward_data_gather(p, only_residue), t.y, t.w, nullptr, t.x, static_cast<float*>(workspace));
+  multiply(queue, p.dtype, backward_data_gather(p, only_residue), t.y, t.w, nullptr, t.x,
+           static_cast<float*>(workspace));
 }
 
 // ---- gradient of the weight: shares of the pieces leave partial sums
@@ -218,14 +234,16 @@ bool plan_weight(WeightPlan& plan, const ConvProblem& p, const Device& device) {
   plan.results = round_up(even(s.results, 32), 4);
   if (!choose_band(s, stride, 1, std::min(line_floats, most_line_bytes / 4 / plan.results))) return false;
   s.images = s.bands > 1 ? 1 : narrow(std::clamp<int64_t>(fewest_floats / (int64_t{s.out_h} * s.pitch), 1, s.batch));
-  const int64_t by_memory = most_frame_bytes / (4 * s.images * channel_floats(s, stride)), by_sums = most_sum_bytes / (4 * plan.results * s.taps());
+  const int64_t by_memory = most_frame_bytes / (4 * s.images * channel_floats(s, stride)),
+                by_sums = most_sum_bytes / (4 * plan.results * s.taps());
   plan.channels = even(s.channels, std::clamp<int64_t>(std::min(by_memory, by_sums), 1, most_pairs / s.taps()));
   const int64_t pieces = ceil_div(s.batch, s.images) * s.bands;
   const int64_t tasks = g.groups * ceil_div(s.channels, plan.channels) * ceil_div(s.results, plan.results);
   for (plan.shares = 1; plan.shares < pieces && !balanced(tasks * plan.shares, units);) ++plan.shares;
   const int64_t width = round_up(std::min<int64_t>(plan.results, s.results), 4);
-  plan.local_bytes = 4 * static_cast<size_t>(s.images * (plan.channels * channel_floats(s, stride) + width * line_of(s)) +
-                                             (plan.channels * s.taps() + 2) * width + 16);
+  plan.local_bytes =
+      4 * static_cast<size_t>(s.images * (plan.channels * channel_floats(s, stride) + width * line_of(s)) +
+                              (plan.channels * s.taps() + 2) * width + 16);
   return plan.local_bytes <= device.capabilities().local_memory - (8 << 10);
 }
 
@@ -242,7 +260,8 @@ const char* backward_weight_declines(const ConvProblem& p, const Device& device)
   const double used = pixels_used(s, device) * part(s.results, static_cast<double>(round_up(s.results, 4) - s.results));
   const int64_t results = std::min<int64_t>(plan.results, s.results);
   const double copied = static_cast<double>(plan.channels * s.stride_h * p.stride[2] + results);
-  const double direct = used * part(plan.channels * results * s.taps(), filling * copied) * part(int64_t{s.images} * s.band * s.pitch, 60);
+  const double direct = used * part(plan.channels * results * s.taps(), filling * copied) *
+                        part(int64_t{s.images} * s.band * s.pitch, 60);
   return direct < 1.05 * part(s.results, 26) ? "gathering serves many channels" : nullptr;
 }
 
@@ -253,14 +272,15 @@ size_t backward_weight_workspace(const ConvProblem& p, const Device& device) {
 }
 
 void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace) {
-  static KernelSite site("conv_direct.cl", "conv_direct_weight");
+  static KernelSite site("conv/direct.cpu.cl", "conv_direct_weight");
   WeightPlan plan;
   plan_weight(plan, p, queue.device());
   const Direct& s = plan.shape;
   const bool partial = plan.shares > 1;
   const Range grid(plan.shares, ceil_div(s.channels, plan.channels) * ceil_div(s.results, plan.results), p.groups);
-  launch(queue, specialise(site, queue.device(), p.dtype, partial ? DType::float32 : p.dtype, p.stride[2]), grid, Range(1, 1, 1), t.x, t.y,
-         partial ? workspace : t.w, s, narrow(plan.channels), narrow(plan.results), narrow(line_of(s)), LocalMemory{plan.local_bytes});
+  launch(queue, specialise(site, queue.device(), p.dtype, partial ? DType::float32 : p.dtype, p.stride[2]), grid,
+         Range(1, 1, 1), t.x, t.y, partial ? workspace : t.w, s, narrow(plan.channels), narrow(plan.results),
+         narrow(line_of(s)), LocalMemory{plan.local_bytes});
   if (partial) sum_shares(queue, p, static_cast<const float*>(workspace), plan.shares, t.w);
 }
 
@@ -269,8 +289,10 @@ void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, 
 std::span<const ConvAlgorithm> direct_algorithms() {
   static const ConvAlgorithm algorithms[] = {
       {"direct", ConvPass::forward, forward_refuses, forward_workspace, forward, forward_declines},
-      {"direct", ConvPass::backward_data, backward_data_refuses, backward_data_workspace, backward_data, backward_data_declines},
-      {"direct", ConvPass::backward_weight, backward_weight_refuses, backward_weight_workspace, backward_weight, backward_weight_declines},
+      {"direct", ConvPass::backward_data, backward_data_refuses, backward_data_workspace, backward_data,
+       backward_data_declines},
+      {"direct", ConvPass::backward_weight, backward_weight_refuses, backward_weight_workspace, backward_weight,
+       backward_weight_declines},
   };
   return algorithms;
 }

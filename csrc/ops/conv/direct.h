@@ -1,4 +1,5 @@
-// Direct convolution from frames in local memory, for CPU runtimes: groups of few channels, large filters (kernels_cl/conv_direct.cl).
+// Direct convolution from frames in local memory, for CPU runtimes: groups of few channels, large filters
+// (kernels_cl/conv/direct.cpu.cl).
 #pragma once
 
 #include "ops/conv/conv.h"

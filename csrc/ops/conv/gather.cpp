@@ -28,7 +28,11 @@ Gather forward_gather(const ConvProblem& p) {
   }
   const int64_t depth = p.in_per_group() * p.taps();
   const auto place = tap_strides(p);
-  g.weights = {p.out_per_group() * depth, depth, p.filters_last ? 1 : p.taps(), 0, {narrow(place[0]), narrow(place[1]), narrow(place[2])}};
+  g.weights = {p.out_per_group() * depth,
+               depth,
+               p.filters_last ? 1 : p.taps(),
+               0,
+               {narrow(place[0]), narrow(place[1]), narrow(place[2])}};
   return g;
 }
 
@@ -72,7 +76,9 @@ Gather flatten_pointwise(Gather g) {
   return g;
 }
 
-int stride_class(const GatherShape& s) { return s.stride[2] == 1 || s.stride[2] == 2 || s.stride[2] == 4 ? s.stride[2] : 0; }
+int stride_class(const GatherShape& s) {
+  return s.stride[2] == 1 || s.stride[2] == 2 || s.stride[2] == 4 ? s.stride[2] : 0;
+}
 
 bool is_volume(const GatherShape& s) { return s.input[0] > 1 || s.output[0] > 1 || s.kernel[0] > 1; }
 

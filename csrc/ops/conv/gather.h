@@ -1,4 +1,4 @@
-// A convolution as the fat matrix-product kernels see it: every pass but backward-weight is the gather
+// A convolution as the CPU matrix-product kernels see it: every pass but backward-weight is the gather
 //   y[n, g, o, p] = bias + sum_{c, t} x[n, g, c, p * stride - padding + t * dilation] * w(g, o, c, t)
 // with weights in any order of taps; padding may be negative.
 #pragma once
@@ -7,14 +7,14 @@
 
 namespace ocl::ops {
 
-// kernels_cl/common/conv_gather.clh has the same struct.
+// kernels_cl/conv/gather.clh has the same struct.
 struct GatherShape {
   int64_t x_image, x_plane;
   int32_t batch, in_channels, out_channels;  // channels of one group
   int32_t input[3], output[3], kernel[3], stride[3], padding[3], dilation[3];
 };
 
-// kernels_cl/common/weight_map.clh has the same struct.
+// kernels_cl/upsample/weight_map.clh has the same struct.
 struct WeightMap {
   int64_t group, out, in;
   int32_t base, tap[3];
@@ -33,11 +33,12 @@ struct Gather {
 // x and y channels first, w in either order.
 Gather forward_gather(const ConvProblem& p);
 
-// dx at the pixels residue + q * stride, q in [0, output): a stride-1 gather from dy with the taps that reach those pixels.
-// Stride 1 has the single residue (0, 0, 0). kernel[d] == 0 when no tap does.
+// dx at the pixels residue + q * stride, q in [0, output): a stride-1 gather from dy with the taps that reach those
+// pixels. Stride 1 has the single residue (0, 0, 0). kernel[d] == 0 when no tap does.
 Gather backward_data_gather(const ConvProblem& p, const std::array<int64_t, 3>& residue);
 
-// How the kernels are specialised: stride along rows where they have vectors for it, otherwise 0; whether there is a depth.
+// How the kernels are specialised: stride along rows where they have vectors for it, otherwise 0; whether there is a
+// depth.
 int stride_class(const GatherShape& s);
 bool is_volume(const GatherShape& s);
 

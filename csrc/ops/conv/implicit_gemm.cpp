@@ -1,6 +1,6 @@
 #include "ops/conv/implicit_gemm.h"
 
-#include "opencl/prefetch.h"
+#include "opencl/capabilities/prefetch.h"
 #include "ops/conv/combine.h"
 #include "ops/conv/gather.h"
 #include "ops/elementwise/elementwise.h"
@@ -13,8 +13,8 @@ namespace ocl::ops {
 namespace {
 
 constexpr int64_t max_pixels = 384, max_depth = 384;  // as in conv_gather.clh
-constexpr int64_t max_phase_taps = 49;  // as in conv_gather.clh
-constexpr int64_t direct_pixels = 2048;  // up to which weights are not packed
+constexpr int64_t max_phase_taps = 49;                // as in conv_gather.clh
+constexpr int64_t direct_pixels = 2048;               // up to which weights are not packed
 constexpr int64_t static_local_bytes = 28 << 10;      // pieces, taps and edge tile of conv_multiply
 
 // Pixels and channels of one task, rows of one slab, bytes of local memory.
@@ -29,9 +29,12 @@ struct Tiles {
 bool takes_phases(const Gather& g) {
   const GatherShape& s = g.shape;
   if (s.kernel[0] != 1 || s.input[0] != 1 || s.output[0] != 1 || s.padding[0] != 0) return false;
-  if ((s.stride[2] != 1 && s.stride[2] != 2) || s.stride[1] != s.stride[2] || g.taps() < 4 || g.taps() > max_phase_taps) return false;
+  if ((s.stride[2] != 1 && s.stride[2] != 2) || s.stride[1] != s.stride[2] || g.taps() < 4 || g.taps() > max_phase_taps)
+    return false;
   for (int d : {1, 2})
-    if (s.input[d] != s.output[d] * s.stride[d] || s.padding[d] < 0 || s.dilation[d] * (s.kernel[d] - 1) - s.padding[d] < 0) return false;
+    if (s.input[d] != s.output[d] * s.stride[d] || s.padding[d] < 0 ||
+        s.dilation[d] * (s.kernel[d] - 1) - s.padding[d] < 0)
+      return false;
   return s.padding[2] <= 8 && s.dilation[2] * (s.kernel[2] - 1) <= 16;  // columns stay within the slack around the rows
 }
 
@@ -47,7 +50,8 @@ int64_t phase_floats(const Gather& g, int64_t pixels) {
   return pixels * g.taps() + g.shape.stride[1] * g.shape.stride[2] * phase_line(g, pixels);
 }
 
-// When the last of `tasks` ends, of which the i-th takes cost(i). Every core has a contiguous share, then takes from the end of the longest one left.
+// When the last of `tasks` ends, of which the i-th takes cost(i). Every core has a contiguous share, then takes from
+// the end of the longest one left.
 template <class Cost>
 int64_t end_of(int64_t tasks, int64_t cores, const Cost& cost) {
   struct Core {
@@ -57,8 +61,10 @@ int64_t end_of(int64_t tasks, int64_t cores, const Cost& cost) {
   for (int64_t i = 0; i < cores; ++i) all.push_back({tasks * i / cores, tasks * (i + 1) / cores});
   int64_t last = 0;
   for (int64_t i = 0; i < tasks; ++i) {
-    Core& free = *std::min_element(all.begin(), all.end(), [](const Core& a, const Core& b) { return a.time < b.time; });
-    Core& longest = *std::max_element(all.begin(), all.end(), [](const Core& a, const Core& b) { return a.end - a.begin < b.end - b.begin; });
+    Core& free =
+        *std::min_element(all.begin(), all.end(), [](const Core& a, const Core& b) { return a.time < b.time; });
+    Core& longest = *std::max_element(all.begin(), all.end(),
+                                      [](const Core& a, const Core& b) { return a.end - a.begin < b.end - b.begin; });
     free.time += cost(free.begin < free.end ? free.begin++ : --longest.end);
     last = std::max(last, free.time);
   }
@@ -70,32 +76,45 @@ void split_channels(Tiles& t, int64_t total, int64_t out_channels, int64_t limit
   constexpr int64_t gathering = 10;  // gathering a vector takes as long as multiplying it with so many channels
   int64_t best_end = std::numeric_limits<int64_t>::max();
   // Two tasks for each core at least, in case one starts late.
-  const int64_t most = ceil_div(out_channels, 8), fewest = std::max(ceil_div(out_channels, limit), std::min(most, ceil_div(2 * cores, t.pixel_tasks * groups)));
+  const int64_t most = ceil_div(out_channels, 8),
+                fewest = std::max(ceil_div(out_channels, limit),
+                                  std::min(most, ceil_div(2 * cores, t.pixel_tasks * groups)));
   auto consider = [&](int64_t end, int64_t channels, bool channels_slow) {
     if (end < best_end) best_end = end, t.channels = channels, t.channels_slow = channels_slow;
   };
   for (int64_t parts = fewest; parts <= most; ++parts) {
-    const int64_t channels = round_up(ceil_div(out_channels, parts), 8), channel_tasks = ceil_div(out_channels, channels), tasks = t.pixel_tasks * channel_tasks;
+    const int64_t channels = round_up(ceil_div(out_channels, parts), 8),
+                  channel_tasks = ceil_div(out_channels, channels), tasks = t.pixel_tasks * channel_tasks;
     if (tasks * groups >= 16 * cores)  // even enough, and too many to play through at every launch
-      return consider(ceil_div(total, 16) * (round_up(out_channels, 8) + gathering * channel_tasks) * groups / cores, channels, false);
+      return consider(ceil_div(total, 16) * (round_up(out_channels, 8) + gathering * channel_tasks) * groups / cores,
+                      channels, false);
     auto cost = [&](int64_t pixel_task, int64_t channel_task) {
-      const int64_t vectors = ceil_div(std::min(t.pixels, total - pixel_task * t.pixels), 16), width = std::min(channels, out_channels - channel_task * channels);
+      const int64_t vectors = ceil_div(std::min(t.pixels, total - pixel_task * t.pixels), 16),
+                    width = std::min(channels, out_channels - channel_task * channels);
       return vectors * (round_up(width, 8) + gathering);
     };
-    consider(end_of(tasks * groups, cores, [&](int64_t i) { return cost(i % tasks / channel_tasks, i % channel_tasks); }), channels, false);
-    consider(end_of(tasks * groups, cores, [&](int64_t i) { return cost(i % t.pixel_tasks, i % tasks / t.pixel_tasks); }), channels, true);
+    consider(
+        end_of(tasks * groups, cores, [&](int64_t i) { return cost(i % tasks / channel_tasks, i % channel_tasks); }),
+        channels, false);
+    consider(
+        end_of(tasks * groups, cores, [&](int64_t i) { return cost(i % t.pixel_tasks, i % tasks / t.pixel_tasks); }),
+        channels, true);
   }
 }
 
-// A slab of 32 pixels should stay in a 32 KiB L1 cache: depth <= 256; slabs of equal depth. Sums between slabs are kept in local
-// memory, which bounds channels. Short of tasks, channels are split before pixels: pixels would be gathered no less often.
+// A slab of 32 pixels should stay in a 32 KiB L1 cache: depth <= 256; slabs of equal depth. Sums between slabs are kept
+// in local memory, which bounds channels. Short of tasks, channels are split before pixels: pixels would be gathered no
+// less often.
 Tiles choose_tiles(const Gather& g, const Device& device) {
   const int64_t cores = device.capabilities().compute_units;
-  int64_t budget = (static_cast<int64_t>(std::min<uint64_t>(device.capabilities().local_memory, 768 << 10)) - static_local_bytes) / 4;
+  int64_t budget =
+      (static_cast<int64_t>(std::min<uint64_t>(device.capabilities().local_memory, 768 << 10)) - static_local_bytes) /
+      4;
   const bool roomy = budget > 100'000;
   Tiles t{};
-  const bool phases = takes_phases(g) && phase_floats(g, max_pixels) <= budget / 2;  // rows of very wide images do not fit
-  const int64_t unit = phases ? g.taps() : 1;  // phases serve all taps of a channel
+  const bool phases =
+      takes_phases(g) && phase_floats(g, max_pixels) <= budget / 2;  // rows of very wide images do not fit
+  const int64_t unit = phases ? g.taps() : 1;                        // phases serve all taps of a channel
   const int64_t slabs = ceil_div(g.depth() / unit, (g.depth() <= 256 || roomy ? 256 : 128) / unit);
   t.depth = ceil_div(g.depth() / unit, slabs) * unit;
   if (phases) budget -= phase_floats(g, slabs > 1 ? 224 : max_pixels);
@@ -136,30 +155,36 @@ int64_t packed_floats(const Gather& g) { return g.groups * round_up(g.shape.out_
 bool reads_weights(DType type, const Gather& g) {
   const GatherShape& s = g.shape;
   const WeightMap& m = g.weights;
-  return type == DType::float32 && s.out_channels % 8 == 0 && m.base == 0 && m.tap[2] == 1 && m.tap[1] == s.kernel[2] && m.tap[0] == s.kernel[1] * s.kernel[2] &&
-         m.in == g.taps() && m.out == g.depth() && (g.groups == 1 || m.group == s.out_channels * g.depth()) &&
-         s.batch * g.plane() <= direct_pixels;
+  return type == DType::float32 && s.out_channels % 8 == 0 && m.base == 0 && m.tap[2] == 1 && m.tap[1] == s.kernel[2] &&
+         m.tap[0] == s.kernel[1] * s.kernel[2] && m.in == g.taps() && m.out == g.depth() &&
+         (g.groups == 1 || m.group == s.out_channels * g.depth()) && s.batch * g.plane() <= direct_pixels;
 }
 
 // y [batch, groups * out_channels, output]; packed: room for packed_floats.
-void multiply(Queue& queue, DType type, const Gather& g, const void* x, const void* w, const void* bias, void* y, float* packed) {
-  static KernelSite pack_site("conv_implicit_gemm.cl", "conv_pack_weights"), multiply_site("conv_implicit_gemm.cl", "conv_multiply");
+void multiply(Queue& queue, DType type, const Gather& g, const void* x, const void* w, const void* bias, void* y,
+              float* packed) {
+  static KernelSite pack_site("conv/implicit_gemm.cpu.cl", "conv_pack_weights"),
+      multiply_site("conv/implicit_gemm.cpu.cl", "conv_multiply");
   Device& device = queue.device();
   const int stride = stride_class(g.shape);
   const bool volume = is_volume(g.shape);
   const bool direct = reads_weights(type, g);
   if (!direct)
-    launch(queue, specialise(pack_site, device, type, stride, volume), Range(ceil_div(g.shape.out_channels, 8), ceil_div(g.depth(), 512), g.groups), Range(1, 1, 1),
-           w, packed, g.shape, g.weights);
+    launch(queue, specialise(pack_site, device, type, stride, volume),
+           Range(ceil_div(g.shape.out_channels, 8), ceil_div(g.depth(), 512), g.groups), Range(1, 1, 1), w, packed,
+           g.shape, g.weights);
   const Tiles t = choose_tiles(g, device);
-  const Range grid = t.channels_slow ? Range(t.pixel_tasks * t.channel_tasks, 1, g.groups) : Range(t.pixel_tasks, t.channel_tasks, g.groups);
-  launch(queue, specialise(multiply_site, device, type, stride, volume), grid, Range(1, 1, 1), x, direct ? w : packed, bias, y, g.shape,
-         int32_t{bias != nullptr}, static_cast<int32_t>(t.pixel_tasks), static_cast<int32_t>(t.channels), static_cast<int32_t>(t.pixels), static_cast<int32_t>(t.depth),
-         static_cast<int32_t>(t.phase_line), static_cast<int32_t>(t.phase_at), direct ? g.depth() : int64_t{0}, LocalMemory{t.local_bytes});
+  const Range grid = t.channels_slow ? Range(t.pixel_tasks * t.channel_tasks, 1, g.groups)
+                                     : Range(t.pixel_tasks, t.channel_tasks, g.groups);
+  launch(queue, specialise(multiply_site, device, type, stride, volume), grid, Range(1, 1, 1), x, direct ? w : packed,
+         bias, y, g.shape, int32_t{bias != nullptr}, static_cast<int32_t>(t.pixel_tasks),
+         static_cast<int32_t>(t.channels), static_cast<int32_t>(t.pixels), static_cast<int32_t>(t.depth),
+         static_cast<int32_t>(t.phase_line), static_cast<int32_t>(t.phase_at), direct ? g.depth() : int64_t{0},
+         LocalMemory{t.local_bytes});
 }
 
 const char* refuses_common(const ConvProblem& p, const Device& device) {
-  if (!device.fat()) return "made for CPU runtimes";
+  if (!device.cpu_style()) return "made for CPU runtimes";
   if (p.channels_last) return "channels first only";
   if (p.dtype != DType::float32 && !is_half(p.dtype)) return "float32, float16 and bfloat16 only";
   if (device.capabilities().local_memory < 192 << 10) return "needs 192 KiB of local memory";
@@ -185,29 +210,38 @@ Gather forward_plan(const ConvProblem& p) {
 }
 
 size_t skipped_bytes(const ConvProblem& p) {
-  return skips_pixels(p) ? 256 + round_up(p.batch * p.in_channels * p.out_pixels() * static_cast<int64_t>(size_of(p.dtype)), 256) : 0;
+  return skips_pixels(p)
+             ? 256 + round_up(p.batch * p.in_channels * p.out_pixels() * static_cast<int64_t>(size_of(p.dtype)), 256)
+             : 0;
 }
 
 // x as forward_plan reads it; `memory` has room for skipped_bytes.
 const void* forward_source(Queue& queue, const ConvProblem& p, void* x, void* memory) {
   if (!skips_pixels(p)) return x;
   const int64_t sizes[] = {p.batch, p.in_channels, p.output[0], p.output[1], p.output[2]};
-  const int64_t row = p.input[2], plane = p.input[1] * row, strides[] = {p.in_channels * p.in_pixels(), p.in_pixels(), p.stride[0] * plane, p.stride[1] * row, p.stride[2]};
+  const int64_t row = p.input[2], plane = p.input[1] * row,
+                strides[] = {p.in_channels * p.in_pixels(), p.in_pixels(), p.stride[0] * plane, p.stride[1] * row,
+                             p.stride[2]};
   copy(queue, TensorView::contiguous(memory, p.dtype, sizes), TensorView::strided(x, p.dtype, sizes, strides));
   return memory;
 }
 
-size_t forward_workspace(const ConvProblem& p, const Device&) { return 4 * round_up(packed_floats(forward_plan(p)), 64) + 256 + skipped_bytes(p); }
+size_t forward_workspace(const ConvProblem& p, const Device&) {
+  return 4 * round_up(packed_floats(forward_plan(p)), 64) + 256 + skipped_bytes(p);
+}
 
 void forward(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace) {
   const Gather g = forward_plan(p);
   float* packed = static_cast<float*>(workspace);
-  multiply(queue, p.dtype, g, forward_source(queue, p, t.x, packed + round_up(packed_floats(g), 64) + 64), t.w, t.bias, t.y, packed);
+  multiply(queue, p.dtype, g, forward_source(queue, p, t.x, packed + round_up(packed_floats(g), 64) + 64), t.w, t.bias,
+           t.y, packed);
 }
 
 // ---- backward-data: one sub-grid of dx per residue of the stride, each a stride-1 product, then interleaved.
 
-int64_t packed_bytes(const ConvProblem& p) { return 4 * p.groups * round_up(p.in_per_group(), 8) * p.out_per_group() * p.taps() + 512; }
+int64_t packed_bytes(const ConvProblem& p) {
+  return 4 * p.groups * round_up(p.in_per_group(), 8) * p.out_per_group() * p.taps() + 512;
+}
 
 const char* backward_data_refuses(const ConvProblem& p, const Device& device) {
   if (residues(p) > 64) return "strides are too large";
@@ -220,7 +254,9 @@ size_t backward_data_workspace(const ConvProblem& p, const Device&) {
 
 void backward_data(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace) {
   float* packed = static_cast<float*>(workspace);
-  if (residues(p) == 1) return multiply(queue, p.dtype, flatten_pointwise(backward_data_gather(p, {0, 0, 0})), t.y, t.w, nullptr, t.x, packed);
+  if (residues(p) == 1)
+    return multiply(queue, p.dtype, flatten_pointwise(backward_data_gather(p, {0, 0, 0})), t.y, t.w, nullptr, t.x,
+                    packed);
   char* parts = static_cast<char*>(workspace) + round_up(packed_bytes(p), 64) + 256;
   const uint64_t present = each_sub_grid(p, [&](const Gather& g, int residue) {
     multiply(queue, p.dtype, g, t.y, t.w, nullptr, parts + residue * slot_bytes(p), packed);
@@ -236,14 +272,16 @@ const char* backward_weight_refuses(const ConvProblem& p, const Device& device) 
   return refuses_common(p, device);
 }
 
-size_t partial_bytes(const ConvProblem& p, int64_t parts) { return parts > 1 ? static_cast<size_t>(round_up(4 * parts * p.w_numel(), 256)) : 0; }
+size_t partial_bytes(const ConvProblem& p, int64_t parts) {
+  return parts > 1 ? static_cast<size_t>(round_up(4 * parts * p.w_numel(), 256)) : 0;
+}
 
 size_t backward_weight_workspace(const ConvProblem& p, const Device& device) {
   return partial_bytes(p, choose_weight_tiles(forward_plan(p), device, 1).parts) + 256 + skipped_bytes(p);
 }
 
 void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace) {
-  static KernelSite site("conv_backward_weight.cl", "conv_backward_weight");
+  static KernelSite site("conv/implicit_gemm_backward_weight.cpu.cl", "conv_backward_weight");
   Device& device = queue.device();
   const Gather g = forward_plan(p);
   const WeightTiles tiles = choose_weight_tiles(g, device, 1);
@@ -251,12 +289,14 @@ void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, 
   const int stride = stride_class(g.shape);
   const bool volume = is_volume(g.shape);
   const DType result = tiles.parts > 1 ? DType::float32 : p.dtype;
-  Kernel& kernel = site.get(device, Variant().add(p.dtype).add(result).add(stride, 3).add(volume, 1), [&] {
-    return gather_defines(p.dtype, stride, volume).add("RESULT", name_of(result));
-  });
-  launch(queue, kernel, Range(ceil_div(g.shape.out_channels, tiles.channels), ceil_div(g.depth(), tiles.columns), g.groups * tiles.parts), Range(1, 1, 1), x, t.y,
-         tiles.parts > 1 ? workspace : t.w, g.shape, static_cast<int32_t>(g.groups), static_cast<int32_t>(tiles.channels), static_cast<int32_t>(tiles.columns),
-         static_cast<int32_t>(tiles.share), LocalMemory{tiles.local_bytes});
+  Kernel& kernel = site.get(device, Variant().add(p.dtype).add(result).add(stride, 3).add(volume, 1),
+                            [&] { return gather_defines(p.dtype, stride, volume).add("RESULT", name_of(result)); });
+  launch(
+      queue, kernel,
+      Range(ceil_div(g.shape.out_channels, tiles.channels), ceil_div(g.depth(), tiles.columns), g.groups * tiles.parts),
+      Range(1, 1, 1), x, t.y, tiles.parts > 1 ? workspace : t.w, g.shape, static_cast<int32_t>(g.groups),
+      static_cast<int32_t>(tiles.channels), static_cast<int32_t>(tiles.columns), static_cast<int32_t>(tiles.share),
+      LocalMemory{tiles.local_bytes});
   if (tiles.parts > 1) sum_shares(queue, p, static_cast<const float*>(workspace), tiles.parts, t.w);
 }
 

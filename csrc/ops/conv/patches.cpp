@@ -18,13 +18,19 @@ const char* refuses(const ConvProblem& p, const Device&) {
 }
 
 // Smaller kernels gather well.
-const char* declines(const ConvProblem& p, const Device&) { return p.taps() >= 36 ? nullptr : "small windows are gathered quicker"; }
+const char* declines(const ConvProblem& p, const Device&) {
+  return p.taps() >= 36 ? nullptr : "small windows are gathered quicker";
+}
 
 int64_t depth(const ConvProblem& p) { return p.in_channels * p.taps(); }
 int64_t patch_floats(const ConvProblem& p) { return p.batch * p.out_pixels() * depth(p); }
 
-size_t workspace(const ConvProblem& p, const Device&) { return static_cast<size_t>(patch_floats(p)) * size_of(p.dtype); }
-size_t weight_workspace(const ConvProblem& p, const Device&) { return static_cast<size_t>(patch_floats(p) + p.y_numel()) * size_of(p.dtype); }
+size_t workspace(const ConvProblem& p, const Device&) {
+  return static_cast<size_t>(patch_floats(p)) * size_of(p.dtype);
+}
+size_t weight_workspace(const ConvProblem& p, const Device&) {
+  return static_cast<size_t>(patch_floats(p) + p.y_numel()) * size_of(p.dtype);
+}
 
 // [N, OD, OH, OW, C, KD, KH, KW]: of the image, and as rows.
 std::array<int64_t, 8> sizes(const ConvProblem& p) {
@@ -32,7 +38,8 @@ std::array<int64_t, 8> sizes(const ConvProblem& p) {
 }
 TensorView in_image(const ConvProblem& p, void* x) {
   const int64_t row = p.input[2], plane = p.input[1] * row, channel = p.in_pixels();
-  const int64_t strides[] = {p.in_channels * channel, p.stride[0] * plane, p.stride[1] * row, p.stride[2], channel, plane, row, 1};
+  const int64_t strides[] = {
+      p.in_channels * channel, p.stride[0] * plane, p.stride[1] * row, p.stride[2], channel, plane, row, 1};
   return TensorView::strided(x, p.dtype, sizes(p), strides);
 }
 TensorView as_rows(const ConvProblem& p, void* data) {

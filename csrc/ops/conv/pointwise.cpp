@@ -58,7 +58,8 @@ void forward(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* wo
 
 void backward_data(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace) {
   const int64_t pixels = p.batch * p.out_pixels(), c = p.in_channels, o = p.out_channels;
-  gemm(queue, product(p, pixels, c, o, GemmProblem::row_major(pixels, o), GemmProblem::row_major(o, c)), {t.y, t.w, strided(p) ? workspace : t.x, nullptr});
+  gemm(queue, product(p, pixels, c, o, GemmProblem::row_major(pixels, o), GemmProblem::row_major(o, c)),
+       {t.y, t.w, strided(p) ? workspace : t.x, nullptr});
   if (!strided(p)) return;
   zero(queue, TensorView::contiguous(t.x, p.dtype, {p.x_numel()}));
   copy(queue, taps_of(p, t.x), packed(p, workspace));
@@ -66,7 +67,8 @@ void backward_data(Queue& queue, const ConvProblem& p, const ConvOperands& t, vo
 
 void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace) {
   const int64_t pixels = p.batch * p.out_pixels(), c = p.in_channels, o = p.out_channels;
-  gemm(queue, product(p, o, c, pixels, GemmProblem::transposed(pixels, o), GemmProblem::row_major(pixels, c)), {t.y, source(queue, p, t.x, workspace), t.w, nullptr});
+  gemm(queue, product(p, o, c, pixels, GemmProblem::transposed(pixels, o), GemmProblem::row_major(pixels, c)),
+       {t.y, source(queue, p, t.x, workspace), t.w, nullptr});
 }
 
 }  // namespace

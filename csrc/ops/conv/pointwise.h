@@ -1,4 +1,5 @@
-// 1x1 convolutions of channels-last images, which are one matrix product: y [pixels, O] = x [pixels, C] w [O, C]^T, and its gradients.
+// 1x1 convolutions of channels-last images, which are one matrix product: y [pixels, O] = x [pixels, C] w [O, C]^T, and
+// its gradients.
 #pragma once
 
 #include "ops/conv/conv.h"

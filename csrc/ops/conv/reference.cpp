@@ -18,20 +18,21 @@ Kernel& specialise(KernelSite& site, Device& device, DType type) {
 Range items(int64_t count) { return Range(round_up(std::min<int64_t>(count, 1 << 20), 64)); }
 
 void forward(Queue& queue, const ConvProblem& p, const ConvOperands& t, void*) {
-  static KernelSite site("conv_reference.cl", "conv_reference_forward");
-  launch(queue, specialise(site, queue.device(), p.dtype), items(p.y_numel()), Range(64), t.x, t.w, t.bias, t.y, conv_shape(p),
-         int32_t{t.bias != nullptr}, int32_t{p.channels_last}, p.y_numel());
+  static KernelSite site("conv/reference.cl", "conv_reference_forward");
+  launch(queue, specialise(site, queue.device(), p.dtype), items(p.y_numel()), Range(64), t.x, t.w, t.bias, t.y,
+         conv_shape(p), int32_t{t.bias != nullptr}, int32_t{p.channels_last}, p.y_numel());
 }
 
 void backward_data(Queue& queue, const ConvProblem& p, const ConvOperands& t, void*) {
-  static KernelSite site("conv_reference.cl", "conv_reference_backward_data");
+  static KernelSite site("conv/reference.cl", "conv_reference_backward_data");
   launch(queue, specialise(site, queue.device(), p.dtype), items(p.x_numel()), Range(64), t.x, t.w, t.y, conv_shape(p),
          int32_t{p.channels_last}, p.x_numel());
 }
 
 void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, void*) {
-  static KernelSite site("conv_reference.cl", "conv_reference_backward_weight");
-  launch(queue, specialise(site, queue.device(), p.dtype), items(p.w_numel()), Range(64), t.x, t.w, t.y, conv_shape(p), p.w_numel());
+  static KernelSite site("conv/reference.cl", "conv_reference_backward_weight");
+  launch(queue, specialise(site, queue.device(), p.dtype), items(p.w_numel()), Range(64), t.x, t.w, t.y, conv_shape(p),
+         p.w_numel());
 }
 
 const char* refuses(const ConvProblem&, const Device&) { return nullptr; }

@@ -9,12 +9,12 @@
 namespace ocl::ops {
 namespace {
 
-constexpr int64_t panel = 32, source_block = 16;  // as in conv_rows.cl
+constexpr int64_t panel = 32, source_block = 16;  // as in conv/rows.cpu.cl
 constexpr int64_t few_channels = 16;              // below, a row of one tap is too short
 constexpr int64_t heavy_weights = 128 << 10;      // 512 KiB
 constexpr int64_t most_offsets = 16 << 10;        // of a task: 128 KiB of local memory
 
-// kernels_cl/conv_rows.cl has the same struct.
+// kernels_cl/conv/rows.cpu.cl has the same struct.
 struct RowsShape {
   int64_t x_pixel, y_pixel;
   int32_t batch, sources, results;
@@ -28,8 +28,8 @@ struct RowsShape {
 int32_t narrow(int64_t value) { return static_cast<int32_t>(value); }
 
 // A gather whose result is image `image`, at the pixels first + q * step.
-RowsShape shape_of(const Gather& g, int64_t x_channels, int64_t y_channels, const std::array<int64_t, 3>& image, const std::array<int64_t, 3>& first,
-                   const std::array<int64_t, 3>& step) {
+RowsShape shape_of(const Gather& g, int64_t x_channels, int64_t y_channels, const std::array<int64_t, 3>& image,
+                   const std::array<int64_t, 3>& first, const std::array<int64_t, 3>& step) {
   RowsShape s{};
   s.x_pixel = x_channels, s.y_pixel = y_channels;
   s.batch = g.shape.batch, s.sources = g.shape.in_channels, s.results = g.shape.out_channels;
@@ -42,36 +42,42 @@ RowsShape shape_of(const Gather& g, int64_t x_channels, int64_t y_channels, cons
 }
 
 int64_t zero_floats(int64_t sources) { return round_up(sources, source_block); }
-int64_t packed_floats(int64_t groups, int64_t results, int64_t sources, int64_t taps) { return groups * round_up(results, panel) * sources * taps; }
+int64_t packed_floats(int64_t groups, int64_t results, int64_t sources, int64_t taps) {
+  return groups * round_up(results, panel) * sources * taps;
+}
 
 Kernel& kernel(KernelSite& site, Queue& queue) {
   return site.get(queue.device(), 0, [] { return Defines(); });
 }
 
-void pack(Queue& queue, const RowsShape& s, const WeightMap& m, int64_t groups, int64_t raw_taps, const void* w, float* packed, float* zeros) {
-  static KernelSite site("conv_rows.cl", "rows_pack");
+void pack(Queue& queue, const RowsShape& s, const WeightMap& m, int64_t groups, int64_t raw_taps, const void* w,
+          float* packed, float* zeros) {
+  static KernelSite site("conv/rows.cpu.cl", "rows_pack");
   const Range blocks(ceil_div(s.results, panel), ceil_div(s.sources, source_block), groups);
   launch(queue, kernel(site, queue), blocks, Range(1, 1, 1), w, packed, zeros, s, m, narrow(raw_taps));
 }
 
-void multiply(Queue& queue, const RowsShape& s, int64_t groups, const void* x, const float* packed, const float* zeros, const void* bias, void* y) {
-  static KernelSite site("conv_rows.cl", "rows_multiply");
+void multiply(Queue& queue, const RowsShape& s, int64_t groups, const void* x, const float* packed, const float* zeros,
+              const void* bias, void* y) {
+  static KernelSite site("conv/rows.cpu.cl", "rows_multiply");
   const int64_t units = queue.device().capabilities().compute_units, panels = ceil_div(s.results, panel);
   // Enough tasks for every unit. Weights are read again for every range of pixels: many weights want few ranges.
   const bool heavy = panels * panel * s.sources * s.tap_count() > heavy_weights;
-  const int64_t taps = std::max<int64_t>(1, s.tap_count()), most_pixels = std::min<int64_t>(heavy ? 256 : 128, most_offsets / taps / 8 * 8);
-  const int64_t ranges = std::max(ceil_div(s.pixels(), most_pixels), heavy ? int64_t{1} : std::min(4 * units, ceil_div(s.pixels(), 8)));
+  const int64_t taps = std::max<int64_t>(1, s.tap_count()),
+                most_pixels = std::min<int64_t>(heavy ? 256 : 128, most_offsets / taps / 8 * 8);
+  const int64_t ranges =
+      std::max(ceil_div(s.pixels(), most_pixels), heavy ? int64_t{1} : std::min(4 * units, ceil_div(s.pixels(), 8)));
   const int64_t pixels = round_up(ceil_div(s.pixels(), ranges), 8), pixel_tasks = ceil_div(s.pixels(), pixels);
   const int64_t panel_tasks = std::clamp<int64_t>(ceil_div(4 * units, pixel_tasks * groups), 1, panels);
   const int64_t panels_per_task = ceil_div(panels, panel_tasks);
   const Range tasks(pixel_tasks, ceil_div(panels, panels_per_task), groups);
   const LocalMemory offsets{static_cast<size_t>(taps * pixels * 8)}, targets{static_cast<size_t>(pixels * 8)};
-  launch(queue, kernel(site, queue), tasks, Range(1, 1, 1), x, packed, zeros, bias ? bias : zeros, y, s, int32_t{bias != nullptr}, narrow(pixels),
-         narrow(panels_per_task), offsets, targets);
+  launch(queue, kernel(site, queue), tasks, Range(1, 1, 1), x, packed, zeros, bias ? bias : zeros, y, s,
+         int32_t{bias != nullptr}, narrow(pixels), narrow(panels_per_task), offsets, targets);
 }
 
 const char* refuses(const ConvProblem& p, const Device& device) {
-  if (!device.fat()) return "made for CPU runtimes";
+  if (!device.cpu_style()) return "made for CPU runtimes";
   if (!p.channels_last) return "channels last only";
   if (p.dtype != DType::float32) return "float32 only";
   if (device.capabilities().local_memory < 192 << 10 || p.taps() > 128) return "too many taps for local memory";
@@ -99,10 +105,13 @@ const char* forward_declines(const ConvProblem& p, const Device&) {
   return row_length(p) < few_channels ? "rows are too short" : nullptr;
 }
 
-int64_t forward_packed_floats(const ConvProblem& p) { return packed_floats(p.groups, p.out_per_group(), p.in_per_group(), p.taps()); }
+int64_t forward_packed_floats(const ConvProblem& p) {
+  return packed_floats(p.groups, p.out_per_group(), p.in_per_group(), p.taps());
+}
 
 size_t forward_workspace(const ConvProblem& p, const Device&) {
-  return 4 * static_cast<size_t>(zero_floats(row_length(p)) + round_up(forward_packed_floats(p), 64) + padded_floats(p));
+  return 4 *
+         static_cast<size_t>(zero_floats(row_length(p)) + round_up(forward_packed_floats(p), 64) + padded_floats(p));
 }
 
 // x with its padding in `memory`; the shape becomes that of a convolution of it, whose rows are those of the kernel.
@@ -111,7 +120,8 @@ const void* pad(Queue& queue, const ConvProblem& p, RowsShape& s, void* x, void*
   const int64_t c = p.in_channels, row = size[2] * c, plane = size[1] * row;
   const TensorView whole = TensorView::contiguous(memory, p.dtype, {padded_floats(p)});
   zero(queue, whole);
-  const int64_t sizes[] = {p.batch, p.input[0], p.input[1], p.input[2] * c}, strides[] = {size[0] * plane, plane, row, 1};
+  const int64_t sizes[] = {p.batch, p.input[0], p.input[1], p.input[2] * c},
+                strides[] = {size[0] * plane, plane, row, 1};
   float* inside = static_cast<float*>(memory) + p.padding[0] * plane + p.padding[1] * row + p.padding[2] * c;
   copy(queue, TensorView::strided(inside, p.dtype, sizes, strides), TensorView::contiguous(x, p.dtype, sizes));
   for (int d = 0; d < 3; ++d) s.input[d] = narrow(size[d]), s.padding[d] = 0;
@@ -142,7 +152,8 @@ const char* backward_data_declines(const ConvProblem& p, const Device&) {
 }
 
 size_t backward_data_workspace(const ConvProblem& p, const Device&) {
-  return 4 * static_cast<size_t>(zero_floats(p.out_per_group()) + packed_floats(p.groups, p.in_per_group(), p.out_per_group(), p.taps()) + 64);
+  return 4 * static_cast<size_t>(zero_floats(p.out_per_group()) +
+                                 packed_floats(p.groups, p.in_per_group(), p.out_per_group(), p.taps()) + 64);
 }
 
 void backward_data(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace) {
@@ -154,8 +165,10 @@ void backward_data(Queue& queue, const ConvProblem& p, const ConvOperands& t, vo
         const Gather g = backward_data_gather(p, {z, y, x});
         if (g.plane() == 0) continue;
         RowsShape s = shape_of(g, p.out_channels, p.in_channels, p.input, {z, y, x}, p.stride);
-        if (g.taps() == 0) std::fill_n(s.taps, 3, 0);  // pixels that no tap reaches become zero
-        else pack(queue, s, g.weights, p.groups, p.taps(), t.w, packed, zeros);
+        if (g.taps() == 0)
+          std::fill_n(s.taps, 3, 0);  // pixels that no tap reaches become zero
+        else
+          pack(queue, s, g.weights, p.groups, p.taps(), t.w, packed, zeros);
         multiply(queue, s, p.groups, t.y, packed, zeros, nullptr, t.x);
         packed += packed_floats(p.groups, p.in_per_group(), p.out_per_group(), s.tap_count());
       }
@@ -168,7 +181,8 @@ bool takes_filters_last(const ConvProblem&) { return true; }
 std::span<const ConvAlgorithm> rows_algorithms() {
   static const ConvAlgorithm algorithms[] = {
       {"rows", ConvPass::forward, refuses, forward_workspace, forward, forward_declines, takes_filters_last},
-      {"rows", ConvPass::backward_data, backward_data_refuses, backward_data_workspace, backward_data, backward_data_declines, takes_filters_last},
+      {"rows", ConvPass::backward_data, backward_data_refuses, backward_data_workspace, backward_data,
+       backward_data_declines, takes_filters_last},
   };
   return algorithms;
 }

@@ -1,4 +1,4 @@
-// The shape of a convolution as the kernels see it (kernels_cl/common/conv_shape.clh has the same struct).
+// The shape of a convolution as the kernels see it (kernels_cl/conv/shape.clh has the same struct).
 #pragma once
 
 #include "ops/conv/conv.h"

@@ -6,8 +6,8 @@ using namespace simt_detail;
 
 namespace {
 
-// Results per work-item and direction: large tiles only where they fill the device and fit its local memory (two operands, 16 steps,
-// and the columns of conv_simt_weight).
+// Results per work-item and direction: large tiles only where they fill the device and fit its local memory (two
+// operands, 16 steps, and the columns of conv_simt_weight).
 int choose_tile(DType dtype, int64_t rows, int64_t columns, int64_t layers, const Device& device) {
   if (2 * 16 * 129 * size_of(accumulate_type(dtype)) + 128 * 32 > device.capabilities().local_memory) return 4;
   const int64_t groups = ceil_div(rows, 128) * ceil_div(columns, 128) * layers;
@@ -16,23 +16,28 @@ int choose_tile(DType dtype, int64_t rows, int64_t columns, int64_t layers, cons
 
 Kernel& specialise(KernelSite& site, Device& device, DType type, DType result, int tile) {
   return site.get(device, Variant().add(type).add(result).add(tile, 4), [&] {
-    return Defines().add("DTYPE", name_of(type)).add("ACCUMULATE", name_of(accumulate_type(type))).add("RESULT", name_of(result)).add("TILE", tile);
+    return Defines()
+        .add("DTYPE", name_of(type))
+        .add("ACCUMULATE", name_of(accumulate_type(type)))
+        .add("RESULT", name_of(result))
+        .add("TILE", tile);
   });
 }
 
-void gather(Queue& queue, DType type, const Part& part, int64_t result_channels, const void* x, const void* w, const void* bias, void* y) {
-  static KernelSite site("conv_simt.cl", "conv_simt_gather");
+void gather(Queue& queue, DType type, const Part& part, int64_t result_channels, const void* x, const void* w,
+            const void* bias, void* y) {
+  static KernelSite site("conv/simt.gpu.cl", "conv_simt_gather");
   const auto& [g, target] = part;
   const int64_t pixels = g.shape.batch * g.plane();
   const int tile = choose_tile(type, g.shape.out_channels, pixels, g.groups, queue.device());
   const int64_t edge = 16 * tile;
   launch(queue, specialise(site, queue.device(), type, type, tile),
-         Range(ceil_div(pixels, edge) * 16, ceil_div(g.shape.out_channels, edge) * 16, g.groups), Range(16, 16, 1), x, w, bias, y, g.shape, g.weights,
-         target, int32_t{bias != nullptr}, result_channels * target.plane());
+         Range(ceil_div(pixels, edge) * 16, ceil_div(g.shape.out_channels, edge) * 16, g.groups), Range(16, 16, 1), x,
+         w, bias, y, g.shape, g.weights, target, int32_t{bias != nullptr}, result_channels * target.plane());
 }
 
 const char* refuses(const ConvProblem& p, const Device& device) {
-  if (device.fat()) return "made for GPUs";
+  if (device.cpu_style()) return "made for GPUs";
   if (device.capabilities().max_work_group < 256) return "needs groups of 256 work-items";
   if (p.channels_last) return "channels first only";
   if (!is_floating(p.dtype)) return "floating types only";
@@ -56,7 +61,8 @@ void backward_data(Queue& queue, const ConvProblem& p, const ConvOperands& t, vo
 }
 
 int gradient_tile(DType dtype, const Gather& g, const Device& device) {
-  return choose_tile(dtype, g.shape.out_channels, g.depth(), g.groups * ceil_div(g.shape.batch * g.plane(), 1024), device);
+  return choose_tile(dtype, g.shape.out_channels, g.depth(), g.groups * ceil_div(g.shape.batch * g.plane(), 1024),
+                     device);
 }
 
 Shares choose_shares(DType dtype, const Gather& g, const Device& device) {
@@ -69,7 +75,7 @@ size_t backward_weight_workspace(const ConvProblem& p, const Device& device) {
 }
 
 void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace) {
-  static KernelSite site("conv_simt.cl", "conv_simt_weight");
+  static KernelSite site("conv/simt.gpu.cl", "conv_simt_weight");
   Device& device = queue.device();
   const Gather g = forward_gather(p);
   const Shares s = choose_shares(p.dtype, g, device);
@@ -77,8 +83,9 @@ void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, 
   const int tile = gradient_tile(p.dtype, g, device);
   const int64_t edge = 16 * tile;
   launch(queue, specialise(site, device, p.dtype, result, tile),
-         Range(ceil_div(g.depth(), edge) * 16, ceil_div(g.shape.out_channels, edge) * 16, g.groups * s.parts), Range(16, 16, 1), t.x, t.y,
-         s.parts > 1 ? workspace : t.w, g.shape, g.weights, static_cast<int32_t>(g.groups), s.pixels);
+         Range(ceil_div(g.depth(), edge) * 16, ceil_div(g.shape.out_channels, edge) * 16, g.groups * s.parts),
+         Range(16, 16, 1), t.x, t.y, s.parts > 1 ? workspace : t.w, g.shape, g.weights, static_cast<int32_t>(g.groups),
+         s.pixels);
   if (s.parts > 1) sum_shares(queue, p, s, workspace, t.w);
 }
 
@@ -111,7 +118,8 @@ std::vector<Part> backward_data_parts(const ConvProblem& p) {
 }
 
 Shares share_pixels(const Gather& g, const Device& device, int64_t tile_rows, int64_t tile_columns) {
-  const int64_t pixels = g.shape.batch * g.plane(), groups = ceil_div(g.shape.out_channels, tile_rows) * ceil_div(g.depth(), tile_columns) * g.groups;
+  const int64_t pixels = g.shape.batch * g.plane(),
+                groups = ceil_div(g.shape.out_channels, tile_rows) * ceil_div(g.depth(), tile_columns) * g.groups;
   const int64_t wanted = std::max<int64_t>(1, 4 * device.capabilities().compute_units / groups);
   Shares s{};
   s.pixels = round_up(ceil_div(pixels, std::min(wanted, ceil_div(pixels, 256))), 32);
@@ -119,12 +127,14 @@ Shares share_pixels(const Gather& g, const Device& device, int64_t tile_rows, in
   return s;
 }
 
-size_t shares_workspace(const ConvProblem& p, const Shares& s) { return s.parts > 1 ? s.parts * p.w_numel() * size_of(accumulate_type(p.dtype)) : 0; }
+size_t shares_workspace(const ConvProblem& p, const Shares& s) {
+  return s.parts > 1 ? s.parts * p.w_numel() * size_of(accumulate_type(p.dtype)) : 0;
+}
 
 void sum_shares(Queue& queue, const ConvProblem& p, const Shares& s, const void* gradients, void* w) {
-  static KernelSite site("conv_simt.cl", "conv_simt_sum");
-  launch(queue, specialise(site, queue.device(), p.dtype, p.dtype, 4), Range(round_up(p.w_numel(), 64)), Range(64), gradients, w, p.w_numel(),
-         static_cast<int32_t>(s.parts));
+  static KernelSite site("conv/simt.gpu.cl", "conv_simt_sum");
+  launch(queue, specialise(site, queue.device(), p.dtype, p.dtype, 4), Range(round_up(p.w_numel(), 64)), Range(64),
+         gradients, w, p.w_numel(), static_cast<int32_t>(s.parts));
 }
 
 }  // namespace simt_detail

@@ -1,4 +1,5 @@
-// Implicit matrix products for GPUs: work-groups that share local memory (kernels_cl/conv_simt.cl), and what the algorithms of that kind share.
+// Implicit matrix products for GPUs: work-groups that share local memory (kernels_cl/conv/simt.gpu.cl), and what the
+// algorithms of that kind share.
 #pragma once
 
 #include "ops/conv/conv.h"
@@ -11,13 +12,14 @@ std::span<const ConvAlgorithm> simt_algorithms();
 namespace simt_detail {
 
 // Where the results of a gather lie: pixel q of the gather is pixel first + q * step of planes of `size`.
-// The same struct as in kernels_cl/common/conv_simt.clh.
+// The same struct as in kernels_cl/conv/simt.clh.
 struct Target {
   int32_t size[3], first[3], step[3];
   int64_t plane() const { return int64_t{1} * size[0] * size[1] * size[2]; }
 };
 
-// Both passes as gathers: one, or for backward-data one per residue of the stride. What no tap reaches is a sum over nothing: zeros.
+// Both passes as gathers: one, or for backward-data one per residue of the stride. What no tap reaches is a sum over
+// nothing: zeros.
 struct Part {
   Gather gather;
   Target target;
@@ -25,7 +27,8 @@ struct Part {
 Part forward_part(const ConvProblem& p);
 std::vector<Part> backward_data_parts(const ConvProblem& p);
 
-// The pixels over which the weight's gradient is summed, in shares: enough work-groups for the device, at least 256 pixels each.
+// The pixels over which the weight's gradient is summed, in shares: enough work-groups for the device, at least 256
+// pixels each.
 struct Shares {
   int64_t parts, pixels;  // pixels of one share: a multiple of 32
 };

@@ -1,6 +1,6 @@
 #include "ops/conv/stem.h"
 
-#include "opencl/prefetch.h"
+#include "opencl/capabilities/prefetch.h"
 
 #include <algorithm>
 
@@ -8,7 +8,7 @@ namespace ocl::ops {
 
 namespace {
 
-// As in kernels_cl/conv_stem.cl.
+// As in kernels_cl/conv/stem.cpu.cl.
 struct Geometry {
   int32_t height, width, out_height, out_width, pad_h, pad_w, band, pitch, plane, line, row_chunks;
 };
@@ -29,13 +29,14 @@ Geometry geometry_of(const ConvProblem& p, int64_t band) {
   // Whole vectors of each row, unless running on over the gaps between rows takes fewer.
   const int64_t width = p.output[2], row_chunks = width >= 16 && round_up(width, 16) <= pitch ? ceil_div(width, 16) : 0;
   const auto narrow = [](int64_t value) { return static_cast<int32_t>(value); };
-  return {narrow(p.input[1]),   narrow(p.input[2]), narrow(p.output[1]), narrow(p.output[2]), narrow(p.padding[1]),
-          narrow(p.padding[2]), narrow(band),       narrow(pitch),       narrow(plane),       narrow(line),
-          narrow(row_chunks)};
+  return {narrow(p.input[1]),   narrow(p.input[2]),   narrow(p.output[1]), narrow(p.output[2]),
+          narrow(p.padding[1]), narrow(p.padding[2]), narrow(band),        narrow(pitch),
+          narrow(plane),        narrow(line),         narrow(row_chunks)};
 }
 
 size_t local_bytes(ConvPass pass, const ConvProblem& p, const Geometry& g) {
-  int64_t floats = g.line * (p.channels_last ? p.in_channels : 1) + p.in_channels * p.stride[1] * p.stride[2] * g.plane + 64;
+  int64_t floats =
+      g.line * (p.channels_last ? p.in_channels : 1) + p.in_channels * p.stride[1] * p.stride[2] * g.plane + 64;
   if (pass == ConvPass::backward_weight) floats += out_block * round_up(int64_t{g.band} * g.pitch, 16) + 16;
   return static_cast<size_t>(floats) * 4;
 }
@@ -43,7 +44,8 @@ size_t local_bytes(ConvPass pass, const ConvProblem& p, const Geometry& g) {
 // Bands as high as local memory and an even load of the compute units allow.
 Plan make_plan(ConvPass pass, const ConvProblem& p, const Device& device) {
   const int64_t units = device.capabilities().compute_units;
-  const uint64_t statics = pass == ConvPass::backward_weight ? (out_block + 2) * round_up(p.in_channels * p.taps(), 6) * 4 : 1024;
+  const uint64_t statics =
+      pass == ConvPass::backward_weight ? (out_block + 2) * round_up(p.in_channels * p.taps(), 6) * 4 : 1024;
   const uint64_t local_memory = device.capabilities().local_memory;
   const uint64_t budget = std::min<uint64_t>(local_memory - std::min(local_memory, statics + 8192), 400 << 10);
   Plan plan;
@@ -74,50 +76,55 @@ const char* refuse(ConvPass pass, const ConvProblem& p, const Device& device) {
 }
 
 void run_forward(Queue& queue, const ConvProblem& p, const ConvOperands& operands, void* workspace) {
-  static KernelSite site("conv_stem.cl", "stem_forward"), widen_site("conv_stem.cl", "stem_widen");
+  static KernelSite site("conv/stem.cpu.cl", "stem_forward"), widen_site("conv/stem.cpu.cl", "stem_widen");
   const Plan plan = make_plan(ConvPass::forward, p, queue.device());
   const auto make_defines = [&] { return stem_defines(p, queue.device()); };
   const void* w = operands.w;
   if (p.dtype != DType::float32) {
-    launch(queue, widen_site.get(queue.device(), stem_variant(p), make_defines), Range(ceil_div(p.w_numel(), 1024)), Range(1), w, workspace,
-           static_cast<int32_t>(p.w_numel()));
+    launch(queue, widen_site.get(queue.device(), stem_variant(p), make_defines), Range(ceil_div(p.w_numel(), 1024)),
+           Range(1), w, workspace, static_cast<int32_t>(p.w_numel()));
     w = workspace;
   }
-  launch(queue, site.get(queue.device(), stem_variant(p), make_defines), Range(p.batch, ceil_div(p.output[1], plan.geometry.band)), Range(1, 1),
-         operands.x, w, operands.bias ? operands.bias : operands.y, operands.y, plan.geometry, static_cast<int32_t>(p.out_channels),
+  launch(queue, site.get(queue.device(), stem_variant(p), make_defines),
+         Range(p.batch, ceil_div(p.output[1], plan.geometry.band)), Range(1, 1), operands.x, w,
+         operands.bias ? operands.bias : operands.y, operands.y, plan.geometry, static_cast<int32_t>(p.out_channels),
          int32_t{operands.bias != nullptr}, LocalMemory{plan.local_bytes});
 }
 
 void run_weight_gradient(Queue& queue, const ConvProblem& p, const ConvOperands& operands, void* workspace) {
-  static KernelSite site("conv_stem.cl", "stem_weight_gradient"), sum_site("conv_stem.cl", "stem_sum_partials");
+  static KernelSite site("conv/stem.cpu.cl", "stem_weight_gradient"), sum_site("conv/stem.cpu.cl", "stem_sum_partials");
   const Plan plan = make_plan(ConvPass::backward_weight, p, queue.device());
   const auto make_defines = [&] { return stem_defines(p, queue.device()); };
-  launch(queue, site.get(queue.device(), stem_variant(p), make_defines), Range(plan.parts, ceil_div(p.out_channels, out_block)), Range(1, 1), operands.x,
-         operands.y, workspace, plan.geometry, static_cast<int32_t>(p.out_channels), static_cast<int32_t>(plan.bands_per_part),
+  launch(queue, site.get(queue.device(), stem_variant(p), make_defines),
+         Range(plan.parts, ceil_div(p.out_channels, out_block)), Range(1, 1), operands.x, operands.y, workspace,
+         plan.geometry, static_cast<int32_t>(p.out_channels), static_cast<int32_t>(plan.bands_per_part),
          static_cast<int32_t>(plan.bands), LocalMemory{plan.local_bytes});
-  launch(queue, sum_site.get(queue.device(), stem_variant(p), make_defines), Range(ceil_div(p.w_numel(), 1024)), Range(1), workspace, operands.w,
-         static_cast<int32_t>(p.w_numel()), static_cast<int32_t>(plan.parts));
+  launch(queue, sum_site.get(queue.device(), stem_variant(p), make_defines), Range(ceil_div(p.w_numel(), 1024)),
+         Range(1), workspace, operands.w, static_cast<int32_t>(p.w_numel()), static_cast<int32_t>(plan.parts));
 }
 
 template <ConvPass pass>
 constexpr ConvAlgorithm algorithm(void (*run)(Queue&, const ConvProblem&, const ConvOperands&, void*)) {
   return {"stem", pass, [](const ConvProblem& problem, const Device& device) { return refuse(pass, problem, device); },
-          [](const ConvProblem& problem, const Device& device) { return make_plan(pass, problem, device).workspace; }, run};
+          [](const ConvProblem& problem, const Device& device) { return make_plan(pass, problem, device).workspace; },
+          run};
 }
 
-constexpr ConvAlgorithm algorithms[] = {algorithm<ConvPass::forward>(run_forward), algorithm<ConvPass::backward_weight>(run_weight_gradient)};
+constexpr ConvAlgorithm algorithms[] = {algorithm<ConvPass::forward>(run_forward),
+                                        algorithm<ConvPass::backward_weight>(run_weight_gradient)};
 
 }  // namespace
 
 const char* stem_refusal(const ConvProblem& p, const Device& device) {
-  if (!device.fat()) return "written for CPU devices";
+  if (!device.cpu_style()) return "written for CPU devices";
   if (p.dtype != DType::float32 && !is_half(p.dtype)) return "computes in float32";
   if (p.input[0] != 1 || p.kernel[0] != 1 || p.padding[0] != 0) return "two-dimensional only";
   if (p.groups != 1) return "needs one group";
   if (p.in_channels > 4) return "written for at most 4 input channels";
   if (p.out_channels < 8) return "needs at least 8 output channels";
   if (p.kernel[1] != p.kernel[2] || p.kernel[1] > 16 || p.kernel[1] < 2) return "needs a square kernel of 2 to 16";
-  if (p.stride[1] != p.stride[2] || (p.stride[1] != 1 && p.stride[1] != 2 && p.stride[1] != 4)) return "needs stride 1, 2 or 4";
+  if (p.stride[1] != p.stride[2] || (p.stride[1] != 1 && p.stride[1] != 2 && p.stride[1] != 4))
+    return "needs stride 1, 2 or 4";
   if (p.dilation[1] != 1 || p.dilation[2] != 1) return "needs dilation 1";
   if (p.in_pixels() > INT32_MAX / 16 || p.out_pixels() > INT32_MAX / 16) return "image too large";
   return nullptr;
@@ -130,7 +137,10 @@ Variant stem_variant(const ConvProblem& p) {
 Defines stem_defines(const ConvProblem& p, const Device& device) {
   Defines result;
   add_prefetch_define(result, device);
-  result.add("CHANNELS", p.in_channels).add("KERNEL", p.kernel[1]).add("STRIDE", p.stride[1]).add("CHANNELS_LAST", p.channels_last);
+  result.add("CHANNELS", p.in_channels)
+      .add("KERNEL", p.kernel[1])
+      .add("STRIDE", p.stride[1])
+      .add("CHANNELS_LAST", p.channels_last);
   dtype(result, "DTYPE", p.dtype);
   return result;
 }

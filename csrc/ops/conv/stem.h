@@ -1,6 +1,7 @@
-// Convolutions of images with at most 4 channels (first layers), in both memory orders (the gradient of the image: channels first): direct sums
-// over phase planes, for 2d square kernels up to 16, stride 1, 2 or 4, any padding (the gradient of the image: below the kernel's size), one group.
-// Layouts and formulas: kernels_cl/conv_stem.cl (forward and gradient of the weights), kernels_cl/conv_stem_backward_data.cl. Fat kernels only.
+// Convolutions of images with at most 4 channels (first layers), in both memory orders (the gradient of the image:
+// channels first): direct sums over phase planes, for 2d square kernels up to 16, stride 1, 2 or 4, any padding (the
+// gradient of the image: below the kernel's size), one group. Layouts and formulas: kernels_cl/conv/stem.cpu.cl
+// (forward and gradient of the weights), kernels_cl/conv/stem_backward_data.cpu.cl. CPU kernels only.
 #pragma once
 
 #include "ops/conv/conv.h"

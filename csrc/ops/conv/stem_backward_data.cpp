@@ -1,4 +1,4 @@
-// Gradient of images with at most 4 channels (kernels_cl/conv_stem_backward_data.cl). Fat kernels.
+// Gradient of images with at most 4 channels (kernels_cl/conv/stem_backward_data.cpu.cl). CPU kernels.
 #include "ops/conv/stem.h"
 
 #include <algorithm>
@@ -7,7 +7,7 @@ namespace ocl::ops {
 
 namespace {
 
-// As in kernels_cl/conv_stem_backward_data.cl.
+// As in kernels_cl/conv/stem_backward_data.cpu.cl.
 struct Geometry {
   int32_t height, width, out_height, out_width, pad_h, pad_w, first_a, last_a, first_b, band, columns, pitch, plane;
   int64_t rows() const { return last_a - first_a + 1; }
@@ -43,7 +43,8 @@ Geometry geometry_of(const ConvProblem& p, const Device& device, int64_t band) {
 }
 
 size_t local_bytes(const ConvProblem& p, const Geometry& g) {
-  return static_cast<size_t>(p.out_channels * g.plane + 2 * p.stride[2] * p.in_channels * g.columns + 64) * sizeof(float);
+  return static_cast<size_t>(p.out_channels * g.plane + 2 * p.stride[2] * p.in_channels * g.columns + 64) *
+         sizeof(float);
 }
 
 struct Plan {
@@ -53,12 +54,14 @@ struct Plan {
 
 // Bands as high as local memory and an even load of the compute units allow.
 Plan make_plan(const ConvProblem& p, const Device& device) {
-  const uint64_t local_memory = device.capabilities().local_memory, budget = std::min<uint64_t>(local_memory - std::min<uint64_t>(local_memory, 8192), 400 << 10);
+  const uint64_t local_memory = device.capabilities().local_memory,
+                 budget = std::min<uint64_t>(local_memory - std::min<uint64_t>(local_memory, 8192), 400 << 10);
   Geometry g = geometry_of(p, device, largest_band);
   const int64_t tasks = 4 * int64_t{device.capabilities().compute_units};
   for (int64_t band = std::min(largest_band, g.rows()); band > 1; --band) {
     g = geometry_of(p, device, band);
-    if (local_bytes(p, g) <= budget && p.batch * ceil_div(g.rows(), band) >= std::min(tasks, p.batch * g.rows())) return {g, local_bytes(p, g)};
+    if (local_bytes(p, g) <= budget && p.batch * ceil_div(g.rows(), band) >= std::min(tasks, p.batch * g.rows()))
+      return {g, local_bytes(p, g)};
   }
   g = geometry_of(p, device, 1);
   return {g, local_bytes(p, g) <= budget ? local_bytes(p, g) : 0};
@@ -74,14 +77,17 @@ const char* refuses(const ConvProblem& p, const Device& device) {
 size_t workspace(const ConvProblem& p, const Device&) { return static_cast<size_t>(p.w_numel()) * sizeof(float); }
 
 void run(Queue& queue, const ConvProblem& p, const ConvOperands& operands, void* weights) {
-  static KernelSite weights_site("conv_stem_backward_data.cl", "stem_phase_weights"), site("conv_stem_backward_data.cl", "stem_data_gradient");
+  static KernelSite weights_site("conv/stem_backward_data.cpu.cl", "stem_phase_weights"),
+      site("conv/stem_backward_data.cpu.cl", "stem_data_gradient");
   Device& device = queue.device();
-  const auto kernel = [&](KernelSite& of) -> Kernel& { return of.get(device, stem_variant(p), [&] { return stem_defines(p, device); }); };
+  const auto kernel = [&](KernelSite& of) -> Kernel& {
+    return of.get(device, stem_variant(p), [&] { return stem_defines(p, device); });
+  };
   const auto [geometry, bytes] = make_plan(p, device);
   const auto out_channels = static_cast<int32_t>(p.out_channels);
   launch(queue, kernel(weights_site), Range(p.stride[1] * p.stride[2]), Range(1), operands.w, weights, out_channels);
-  launch(queue, kernel(site), Range(p.batch, ceil_div(geometry.rows(), geometry.band)), Range(1, 1), operands.y, weights, operands.x, geometry, out_channels,
-         LocalMemory{bytes});
+  launch(queue, kernel(site), Range(p.batch, ceil_div(geometry.rows(), geometry.band)), Range(1, 1), operands.y,
+         weights, operands.x, geometry, out_channels, LocalMemory{bytes});
 }
 
 constexpr ConvAlgorithm algorithms[] = {{"stem", ConvPass::backward_data, refuses, workspace, run}};

@@ -1,5 +1,6 @@
-// Gradient of the input of 3x3 convolutions with stride 2 and padding 1 (2d, one group) as four convolutions with stride 1, one per parity
-// of the pixel; formulas and layouts in kernels_cl/conv_strided_backward_data.cl. Input channels in multiples of 4. Fat kernels only.
+// Gradient of the input of 3x3 convolutions with stride 2 and padding 1 (2d, one group) as four convolutions with
+// stride 1, one per parity of the pixel; formulas and layouts in kernels_cl/conv/strided_backward_data.cpu.cl. Input
+// channels in multiples of 4. CPU kernels only.
 #pragma once
 
 #include "ops/conv/conv.h"

@@ -1,6 +1,6 @@
 #include "ops/conv/tensor_cores.h"
 
-#include "opencl/tensor_cores.h"
+#include "opencl/capabilities/tensor_cores.h"
 #include "ops/conv/simt.h"
 #include "ops/core/precision.h"
 #include "ops/gemm/tensor_cores.h"
@@ -28,10 +28,12 @@ int64_t pitch_of(const Gather& g) { return round_up(g.depth(), 8); }
 
 const char* refuses(const ConvProblem& p, const Device& device) {
   if (p.channels_last) return "channels first only";
-  if (p.dtype != DType::float32 && p.dtype != DType::bfloat16 && p.dtype != DType::float16) return "float32 and the half types only";
+  if (p.dtype != DType::float32 && p.dtype != DType::bfloat16 && p.dtype != DType::float16)
+    return "float32 and the half types only";
   constexpr int64_t limit = std::numeric_limits<int32_t>::max() / 2;
   if (p.batch * p.out_pixels() > limit || p.batch * p.in_pixels() > limit || p.in_per_group() * p.in_pixels() > limit ||
-      p.out_per_group() * p.out_pixels() > limit || p.taps() * std::max(p.in_per_group(), p.out_per_group()) > limit / 2)
+      p.out_per_group() * p.out_pixels() > limit ||
+      p.taps() * std::max(p.in_per_group(), p.out_per_group()) > limit / 2)
     return "places are too many for 32 bits";
   if (!has_tensor_cores(device)) return "no tensor cores";
   return nullptr;
@@ -40,10 +42,16 @@ const char* refuses(const ConvProblem& p, const Device& device) {
 const char* declines(const ConvProblem& p, const Device&) {
   return p.out_per_group() <= 8 || p.in_per_group() <= 2 ? "most of a tile would be empty" : nullptr;
 }
-const char* gradient_declines(const ConvProblem& p, const Device&) { return p.out_per_group() <= 8 ? "most of a tile would be empty" : nullptr; }
-const char* data_declines(const ConvProblem& p, const Device&) { return p.in_per_group() <= 8 ? "most of a tile would be empty" : nullptr; }
+const char* gradient_declines(const ConvProblem& p, const Device&) {
+  return p.out_per_group() <= 8 ? "most of a tile would be empty" : nullptr;
+}
+const char* data_declines(const ConvProblem& p, const Device&) {
+  return p.in_per_group() <= 8 ? "most of a tile would be empty" : nullptr;
+}
 
-size_t packed_bytes(const Gather& g, DType type) { return g.groups * g.shape.out_channels * pitch_of(g) * size_of(type); }
+size_t packed_bytes(const Gather& g, DType type) {
+  return g.groups * g.shape.out_channels * pitch_of(g) * size_of(type);
+}
 
 // Rows of filters as the kernel wants them: already so where nothing is to be padded or turned round.
 bool packed_already(const ConvProblem& p, const Gather& g, const void* w) {
@@ -51,20 +59,23 @@ bool packed_already(const ConvProblem& p, const Gather& g, const void* w) {
          reinterpret_cast<uintptr_t>(w) % 16 == 0;
 }
 
-void gather(Queue& queue, const ConvProblem& p, const Part& part, int64_t result_channels, const void* x, const void* w, const void* bias, void* y,
-            void* workspace) {
-  static KernelSite site("conv_tensor_cores.cl", "conv_tensor_cores_gather"), pack_site("conv_tensor_cores.cl", "conv_tensor_cores_weights");
+void gather(Queue& queue, const ConvProblem& p, const Part& part, int64_t result_channels, const void* x, const void* w,
+            const void* bias, void* y, void* workspace) {
+  static KernelSite site("conv/tensor_cores.gpu.cl", "conv_tensor_cores_gather"),
+      pack_site("conv/tensor_cores.gpu.cl", "conv_tensor_cores_weights");
   const auto& [g, target] = part;
   const int64_t pixels = g.shape.batch * g.plane(), pitch = pitch_of(g);
   const ProductTile tile = choose_product_tile(g.shape.out_channels, pixels, g.groups, queue.device(), {64, 128});
   if (pitch > 0 && !packed_already(p, g, w)) {
-    launch(queue, specialise(pack_site, queue.device(), p.dtype, p.dtype, tile, false), Range(pitch, g.shape.out_channels, g.groups), Range(), w,
-           workspace, g.shape, g.weights, static_cast<int32_t>(pitch));
+    launch(queue, specialise(pack_site, queue.device(), p.dtype, p.dtype, tile, false),
+           Range(pitch, g.shape.out_channels, g.groups), Range(), w, workspace, g.shape, g.weights,
+           static_cast<int32_t>(pitch));
     w = workspace;
   }
   launch(queue, specialise(site, queue.device(), p.dtype, p.dtype, tile, false),
-         Range(ceil_div(pixels, tile.n) * 256, ceil_div(g.shape.out_channels, tile.m), g.groups), Range(256, 1, 1), x, w, bias, y, g.shape, target,
-         static_cast<int32_t>(pitch), int32_t{bias != nullptr}, result_channels * target.plane());
+         Range(ceil_div(pixels, tile.n) * 256, ceil_div(g.shape.out_channels, tile.m), g.groups), Range(256, 1, 1), x,
+         w, bias, y, g.shape, target, static_cast<int32_t>(pitch), int32_t{bias != nullptr},
+         result_channels * target.plane());
 }
 
 size_t forward_workspace(const ConvProblem& p, const Device&) { return packed_bytes(forward_gather(p), p.dtype); }
@@ -94,7 +105,8 @@ void backward_data(Queue& queue, const ConvProblem& p, const ConvOperands& t, vo
 }
 
 ProductTile gradient_tile(const Gather& g, const Device& device) {
-  return choose_product_tile(g.shape.out_channels, g.depth(), g.groups * ceil_div(g.shape.batch * g.plane(), 1024), device, {64, 128});
+  return choose_product_tile(g.shape.out_channels, g.depth(), g.groups * ceil_div(g.shape.batch * g.plane(), 1024),
+                             device, {64, 128});
 }
 
 Shares choose_shares(const Gather& g, const Device& device) {
@@ -102,18 +114,21 @@ Shares choose_shares(const Gather& g, const Device& device) {
   return share_pixels(g, device, tile.m, tile.n);
 }
 
-size_t backward_weight_workspace(const ConvProblem& p, const Device& device) { return shares_workspace(p, choose_shares(forward_gather(p), device)); }
+size_t backward_weight_workspace(const ConvProblem& p, const Device& device) {
+  return shares_workspace(p, choose_shares(forward_gather(p), device));
+}
 
 void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace) {
-  static KernelSite site("conv_tensor_cores.cl", "conv_tensor_cores_gradient");
+  static KernelSite site("conv/tensor_cores.gpu.cl", "conv_tensor_cores_gradient");
   Device& device = queue.device();
   const Gather g = forward_gather(p);
   const Shares s = choose_shares(g, device);
   const ProductTile tile = gradient_tile(g, device);
   const DType result = s.parts > 1 ? DType::float32 : p.dtype;
   launch(queue, specialise(site, device, p.dtype, result, tile, true),
-         Range(ceil_div(g.depth(), tile.n) * 256, ceil_div(g.shape.out_channels, tile.m), g.groups * s.parts), Range(256, 1, 1), t.x, t.y,
-         s.parts > 1 ? workspace : t.w, g.shape, static_cast<int32_t>(g.groups), static_cast<int32_t>(s.pixels));
+         Range(ceil_div(g.depth(), tile.n) * 256, ceil_div(g.shape.out_channels, tile.m), g.groups * s.parts),
+         Range(256, 1, 1), t.x, t.y, s.parts > 1 ? workspace : t.w, g.shape, static_cast<int32_t>(g.groups),
+         static_cast<int32_t>(s.pixels));
   if (s.parts > 1) sum_shares(queue, p, s, workspace, t.w);
 }
 
@@ -122,7 +137,8 @@ const char* pointwise_refuses(const ConvProblem& p, const Device& device) {
   constexpr std::array<int64_t, 3> one{1, 1, 1}, none{0, 0, 0};
   if (p.channels_last || p.kernel != one || p.stride != one || p.padding != none || p.groups != 1)
     return "1x1 without stride, padding and groups only";
-  if (p.dtype != DType::float32 && p.dtype != DType::bfloat16 && p.dtype != DType::float16) return "float32 and the half types only";
+  if (p.dtype != DType::float32 && p.dtype != DType::bfloat16 && p.dtype != DType::float16)
+    return "float32 and the half types only";
   return has_tensor_cores(device) ? nullptr : "no tensor cores";
 }
 
@@ -134,7 +150,8 @@ const char* pointwise_declines(const ConvProblem& p, const Device&) {
 }
 
 // result [rows, pixels] = w [rows, depth] from [depth, pixels], for every image.
-void multiply_images(Queue& queue, const ConvProblem& p, int64_t rows, int64_t depth, MatrixStrides w, const GemmOperands& operands) {
+void multiply_images(Queue& queue, const ConvProblem& p, int64_t rows, int64_t depth, MatrixStrides w,
+                     const GemmOperands& operands) {
   GemmProblem g;
   g.dtype = p.dtype;
   g.rounding = Tf32::conv;
@@ -161,8 +178,10 @@ size_t no_workspace(const ConvProblem&, const Device&) { return 0; }
 
 std::span<const ConvAlgorithm> tensor_core_pointwise_algorithms() {
   static const ConvAlgorithm algorithms[] = {
-      {"tensor_cores_pointwise", ConvPass::forward, pointwise_refuses, no_workspace, pointwise_forward, pointwise_declines},
-      {"tensor_cores_pointwise", ConvPass::backward_data, pointwise_refuses, no_workspace, pointwise_backward_data, pointwise_declines},
+      {"tensor_cores_pointwise", ConvPass::forward, pointwise_refuses, no_workspace, pointwise_forward,
+       pointwise_declines},
+      {"tensor_cores_pointwise", ConvPass::backward_data, pointwise_refuses, no_workspace, pointwise_backward_data,
+       pointwise_declines},
   };
   return algorithms;
 }
@@ -170,8 +189,10 @@ std::span<const ConvAlgorithm> tensor_core_pointwise_algorithms() {
 std::span<const ConvAlgorithm> tensor_core_algorithms() {
   static const ConvAlgorithm algorithms[] = {
       {"tensor_cores", ConvPass::forward, refuses, forward_workspace, forward, declines},
-      {"tensor_cores", ConvPass::backward_data, backward_data_refuses, backward_data_workspace, backward_data, data_declines},
-      {"tensor_cores", ConvPass::backward_weight, refuses, backward_weight_workspace, backward_weight, gradient_declines},
+      {"tensor_cores", ConvPass::backward_data, backward_data_refuses, backward_data_workspace, backward_data,
+       data_declines},
+      {"tensor_cores", ConvPass::backward_weight, refuses, backward_weight_workspace, backward_weight,
+       gradient_declines},
   };
   return algorithms;
 }

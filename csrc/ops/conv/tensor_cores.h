@@ -1,5 +1,6 @@
-// Implicit matrix products on the tensor cores of NVIDIA's GPUs (kernels_cl/conv_tensor_cores.cl, conv_tensor_cores_last.cl): float32 by three
-// products of TF32, or one where that precision is allowed (ops/core/precision.h), the half types by one.
+// Implicit matrix products on the tensor cores of NVIDIA's GPUs (kernels_cl/conv/tensor_cores.gpu.cl,
+// conv/tensor_cores_last.gpu.cl): float32 by three products of TF32, or one where that precision is allowed
+// (ops/core/precision.h), the half types by one.
 #pragma once
 
 #include "ops/conv/conv.h"

@@ -1,5 +1,6 @@
-// Channels last (kernels_cl/conv_tensor_cores_last.cl): operands of the other order go through copies, where there is enough to compute for that.
-#include "opencl/tensor_cores.h"
+// Channels last (kernels_cl/conv/tensor_cores_last.gpu.cl): operands of the other order go through copies, where there
+// is enough to compute for that.
+#include "opencl/capabilities/tensor_cores.h"
 #include "ops/conv/simt.h"
 #include "ops/conv/tensor_cores.h"
 #include "ops/core/precision.h"
@@ -22,8 +23,8 @@ enum class Program { gather, gradient };
 bool uses_warpgroups(const Device& device, DType type, Program program) {
   return (type != DType::float32 || (program == Program::gather && !is_exact(type))) && has_warpgroups(device);
 }
-// Along n. Two read less of local memory but leave half as many warps to a unit: on an H100 the gather of single products was quicker for it, the
-// gradient was not.
+// Along n. Two read less of local memory but leave half as many warps to a unit: on an H100 the gather of single
+// products was quicker for it, the gradient was not.
 int warps_n(DType type, Program program) { return program == Program::gather && !is_exact(type) ? 2 : 4; }
 size_t group_items(const Device& device, DType type, Program program) {
   return uses_warpgroups(device, type, program) ? 256 : static_cast<size_t>(warps_n(type, program)) * 64;
@@ -31,30 +32,40 @@ size_t group_items(const Device& device, DType type, Program program) {
 
 Kernel& specialise(KernelSite& site, Device& device, DType type, ProductTile tile, Program program) {
   const bool exact = is_exact(type), gradient = program == Program::gradient;
-  return site.get(device, Variant().add(type).add(exact, 1).add(tile.m == 128, 1).add(tile.n == 128, 1).add(gradient, 1), [&] {
-    Defines defines;
-    add_tensor_core_defines(defines.add("DTYPE", name_of(type)).add("EXACT", exact), uses_warpgroups(device, type, program));
-    // two groups of eight warps to a unit; the gradient of float32 needs more registers
-    if (gradient != exact) defines.add("MOST_REGISTERS", 128);
-    return defines.add("TILE_M", tile.m).add("TILE_N", tile.n).add("WARPS_N", warps_n(type, program)).add("GRADIENT", gradient);
-  });
+  return site.get(device,
+                  Variant().add(type).add(exact, 1).add(tile.m == 128, 1).add(tile.n == 128, 1).add(gradient, 1), [&] {
+                    Defines defines;
+                    add_tensor_core_defines(defines.add("DTYPE", name_of(type)).add("EXACT", exact),
+                                            uses_warpgroups(device, type, program));
+                    // two groups of eight warps to a unit; the gradient of float32 needs more registers
+                    if (gradient != exact) defines.add("MOST_REGISTERS", 128);
+                    return defines.add("TILE_M", tile.m)
+                        .add("TILE_N", tile.n)
+                        .add("WARPS_N", warps_n(type, program))
+                        .add("GRADIENT", gradient);
+                  });
 }
 
 int64_t chunk_of(DType type) { return 16 / static_cast<int64_t>(size_of(type)); }
 
-// `summed`: channels of a group that are summed over, or that both operands of the gradient have; they are copied in chunks.
+// `summed`: channels of a group that are summed over, or that both operands of the gradient have; they are copied in
+// chunks.
 const char* refuses_channels(const ConvProblem& p, const Device& device, std::initializer_list<int64_t> summed) {
-  if (p.dtype != DType::float32 && p.dtype != DType::bfloat16 && p.dtype != DType::float16) return "float32 and the half types only";
+  if (p.dtype != DType::float32 && p.dtype != DType::bfloat16 && p.dtype != DType::float16)
+    return "float32 and the half types only";
   for (const int64_t channels : summed)
     if (channels % chunk_of(p.dtype) != 0) return "channels are not whole chunks of 16 bytes";
   constexpr int64_t limit = std::numeric_limits<int32_t>::max() / 2;
-  if (p.batch * p.out_pixels() > limit || p.batch * p.in_pixels() > limit || p.taps() * std::max(p.in_per_group(), p.out_per_group()) > limit / 2)
+  if (p.batch * p.out_pixels() > limit || p.batch * p.in_pixels() > limit ||
+      p.taps() * std::max(p.in_per_group(), p.out_per_group()) > limit / 2)
     return "places are too many for 32 bits";
   if (!has_tensor_cores(device)) return "no tensor cores";
   return nullptr;
 }
 
-const char* forward_refuses(const ConvProblem& p, const Device& device) { return refuses_channels(p, device, {p.in_per_group()}); }
+const char* forward_refuses(const ConvProblem& p, const Device& device) {
+  return refuses_channels(p, device, {p.in_per_group()});
+}
 const char* gradient_refuses(const ConvProblem& p, const Device& device) {
   return refuses_channels(p, device, {p.in_per_group(), p.out_per_group()});
 }
@@ -78,7 +89,13 @@ size_t no_workspace(const ConvProblem&, const Device&) { return 0; }
 class ChannelsLast {
  public:
   ChannelsLast(Queue& queue, const ConvProblem& p, void* data, int64_t channels, int64_t pixels, bool is_result)
-      : queue_(queue), data_(data), bytes_(size_of(p.dtype)), batch_(p.batch), channels_(channels), pixels_(pixels), is_result_(is_result) {
+      : queue_(queue),
+        data_(data),
+        bytes_(size_of(p.dtype)),
+        batch_(p.batch),
+        channels_(channels),
+        pixels_(pixels),
+        is_result_(is_result) {
     if (p.channels_last || channels == 1 || pixels == 1) return;
     copy_.emplace(queue, static_cast<size_t>(batch_ * channels * pixels) * bytes_);
     if (!is_result) transpose_planes(queue, bytes_, batch_, channels, pixels, data, copy_->data());
@@ -98,50 +115,60 @@ class ChannelsLast {
   std::optional<Workspace> copy_;
 };
 
-void gather(Queue& queue, const ConvProblem& p, const Part& part, const void* x, const void* w, const void* bias, void* y) {
-  static KernelSite site("conv_tensor_cores_last.cl", "conv_last_gather"), pack_site("conv_tensor_cores_last.cl", "conv_last_weights");
+void gather(Queue& queue, const ConvProblem& p, const Part& part, const void* x, const void* w, const void* bias,
+            void* y) {
+  static KernelSite site("conv/tensor_cores_last.gpu.cl", "conv_last_gather"),
+      pack_site("conv/tensor_cores_last.gpu.cl", "conv_last_weights");
   const auto& [g, target] = part;
   const int64_t pixels = g.shape.batch * g.plane();
   const ProductTile tile = choose_product_tile(pixels, g.shape.out_channels, g.groups, queue.device(), {128, 64});
   Workspace packed(queue, static_cast<size_t>(g.groups * g.shape.out_channels * g.depth()) * size_of(p.dtype));
   if (g.depth() > 0)
-    launch(queue, specialise(pack_site, queue.device(), p.dtype, tile, Program::gather), Range(g.depth(), g.shape.out_channels, g.groups), Range(), w,
-           packed.data(), g.shape, g.weights);
+    launch(queue, specialise(pack_site, queue.device(), p.dtype, tile, Program::gather),
+           Range(g.depth(), g.shape.out_channels, g.groups), Range(), w, packed.data(), g.shape, g.weights);
   bool in_place = true;
-  for (int d = 0; d < 3; ++d) in_place = in_place && target.first[d] == 0 && target.step[d] == 1 && target.size[d] == g.shape.output[d];
+  for (int d = 0; d < 3; ++d)
+    in_place = in_place && target.first[d] == 0 && target.step[d] == 1 && target.size[d] == g.shape.output[d];
   launch(queue, specialise(site, queue.device(), p.dtype, tile, Program::gather),
-         Range(ceil_div(g.shape.out_channels, tile.n) * group_items(queue.device(), p.dtype, Program::gather), ceil_div(pixels, tile.m), g.groups),
-         Range(group_items(queue.device(), p.dtype, Program::gather), 1, 1), x, packed.data(), bias, y, g.shape, target, static_cast<int32_t>(g.groups),
-         int32_t{bias != nullptr}, int32_t{in_place});
+         Range(ceil_div(g.shape.out_channels, tile.n) * group_items(queue.device(), p.dtype, Program::gather),
+               ceil_div(pixels, tile.m), g.groups),
+         Range(group_items(queue.device(), p.dtype, Program::gather), 1, 1), x, packed.data(), bias, y, g.shape, target,
+         static_cast<int32_t>(g.groups), int32_t{bias != nullptr}, int32_t{in_place});
 }
 
 void forward(Queue& queue, const ConvProblem& p, const ConvOperands& t, void*) {
-  ChannelsLast x(queue, p, t.x, p.in_channels, p.in_pixels(), false), y(queue, p, t.y, p.out_channels, p.out_pixels(), true);
+  ChannelsLast x(queue, p, t.x, p.in_channels, p.in_pixels(), false),
+      y(queue, p, t.y, p.out_channels, p.out_pixels(), true);
   gather(queue, p, forward_part(p), x.data(), t.w, t.bias, y.data());
   y.finish();
 }
 
 void backward_data(Queue& queue, const ConvProblem& p, const ConvOperands& t, void*) {
-  ChannelsLast x(queue, p, t.x, p.in_channels, p.in_pixels(), true), y(queue, p, t.y, p.out_channels, p.out_pixels(), false);
+  ChannelsLast x(queue, p, t.x, p.in_channels, p.in_pixels(), true),
+      y(queue, p, t.y, p.out_channels, p.out_pixels(), false);
   for (const Part& part : backward_data_parts(p)) gather(queue, p, part, y.data(), t.w, nullptr, x.data());
   x.finish();
 }
 
 void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, void*) {
-  static KernelSite site("conv_tensor_cores_last.cl", "conv_last_gradient"), finish_site("conv_tensor_cores_last.cl", "conv_last_finish");
+  static KernelSite site("conv/tensor_cores_last.gpu.cl", "conv_last_gradient"),
+      finish_site("conv/tensor_cores_last.gpu.cl", "conv_last_finish");
   Device& device = queue.device();
   const Gather g = forward_gather(p);
-  const ProductTile tile =
-      choose_product_tile(g.shape.out_channels, g.depth(), g.groups * ceil_div(g.shape.batch * g.plane(), 1024), device, {128, 64});
+  const ProductTile tile = choose_product_tile(g.shape.out_channels, g.depth(),
+                                               g.groups * ceil_div(g.shape.batch * g.plane(), 1024), device, {128, 64});
   const Shares s = share_pixels(g, device, tile.m, tile.n);
-  ChannelsLast x(queue, p, t.x, p.in_channels, p.in_pixels(), false), y(queue, p, t.y, p.out_channels, p.out_pixels(), false);
+  ChannelsLast x(queue, p, t.x, p.in_channels, p.in_pixels(), false),
+      y(queue, p, t.y, p.out_channels, p.out_pixels(), false);
   Workspace sums(queue, static_cast<size_t>(s.parts * p.w_numel()) * sizeof(float));
   launch(queue, specialise(site, device, p.dtype, tile, Program::gradient),
-         Range(ceil_div(g.depth(), tile.n) * group_items(device, p.dtype, Program::gradient), ceil_div(g.shape.out_channels, tile.m), g.groups * s.parts),
-         Range(group_items(device, p.dtype, Program::gradient), 1, 1), x.data(), y.data(), sums.data(), g.shape, static_cast<int32_t>(g.groups),
-         static_cast<int32_t>(s.pixels));
-  launch(queue, specialise(finish_site, device, p.dtype, tile, Program::gradient), Range(round_up(p.w_numel(), 64)), Range(64), sums.data(), t.w,
-         p.w_numel(), static_cast<int32_t>(p.in_per_group()), static_cast<int32_t>(p.taps()), static_cast<int32_t>(s.parts));
+         Range(ceil_div(g.depth(), tile.n) * group_items(device, p.dtype, Program::gradient),
+               ceil_div(g.shape.out_channels, tile.m), g.groups * s.parts),
+         Range(group_items(device, p.dtype, Program::gradient), 1, 1), x.data(), y.data(), sums.data(), g.shape,
+         static_cast<int32_t>(g.groups), static_cast<int32_t>(s.pixels));
+  launch(queue, specialise(finish_site, device, p.dtype, tile, Program::gradient), Range(round_up(p.w_numel(), 64)),
+         Range(64), sums.data(), t.w, p.w_numel(), static_cast<int32_t>(p.in_per_group()),
+         static_cast<int32_t>(p.taps()), static_cast<int32_t>(s.parts));
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 #include "ops/conv/winograd.h"
 
-#include "opencl/environment.h"
-#include "opencl/prefetch.h"
+#include "base/environment.h"
+#include "opencl/capabilities/prefetch.h"
 #include "ops/elementwise/permute.h"
 
 #include <algorithm>
@@ -13,7 +13,8 @@ namespace ocl::ops {
 namespace {
 
 std::atomic<WinogradMode>& mode() {
-  static std::atomic<WinogradMode> value{environment::flag("TORCH_OCL_WINOGRAD", true) ? WinogradMode::automatic : WinogradMode::precise};
+  static std::atomic<WinogradMode> value{environment::flag("TORCH_OCL_WINOGRAD", true) ? WinogradMode::automatic
+                                                                                       : WinogradMode::precise};
   return value;
 }
 
@@ -24,11 +25,11 @@ int32_t narrow(int64_t value) { return static_cast<int32_t>(value); }
 enum class Step { transform_input, transform_gradient, transform_weight, multiply, weight_gradient };
 
 KernelSite& site_of(Step step) {
-  static KernelSite sites[] = {{"conv_winograd_transform.cl", "transform_input"},
-                               {"conv_winograd_transform.cl", "transform_gradient"},
-                               {"conv_winograd_transform.cl", "transform_weight"},
-                               {"conv_winograd_multiply.cl", "multiply"},
-                               {"conv_winograd_gradient.cl", "weight_gradient"}};
+  static KernelSite sites[] = {{"conv/winograd_transform.cpu.cl", "transform_input"},
+                               {"conv/winograd_transform.cpu.cl", "transform_gradient"},
+                               {"conv/winograd_transform.cpu.cl", "transform_weight"},
+                               {"conv/winograd_multiply.cpu.cl", "multiply"},
+                               {"conv/winograd_gradient.cpu.cl", "weight_gradient"}};
   return sites[static_cast<int>(step)];
 }
 
@@ -46,7 +47,9 @@ struct Form {
     if (step == Step::multiply || step == Step::weight_gradient) add_prefetch_define(result, owner);
     result.add("TILE", tile).add("TAPS", taps);
     dtype(result, "DTYPE", type);
-    if (step == Step::multiply) result.add("TRANSFORM_WEIGHT", transforming).add("TILE_BLOCK", winograd_tile_block(tile, taps, transforming, device));
+    if (step == Step::multiply)
+      result.add("TRANSFORM_WEIGHT", transforming)
+          .add("TILE_BLOCK", winograd_tile_block(tile, taps, transforming, device));
     if (step == Step::multiply && transforming) result.add("SLAB", winograd_slab(tile, taps, device));
     if (step == Step::weight_gradient) result.add("MOST_FILTERS", winograd_most_filters(tile, taps, device));
     return result;
@@ -59,12 +62,16 @@ Kernel& kernel_of(Device& device, Step step, DType type, const WinogradPlan& pla
   KernelSite& site = site_of(step);
   if (Kernel* kernel = site.find(device.index(), wanted.variant())) [[likely]]
     return *kernel;
-  auto build = [&](const Form& form) -> Kernel& { return site.get(device, form.variant(), [&] { return form.defines(device); }); };
+  auto build = [&](const Form& form) -> Kernel& {
+    return site.get(device, form.variant(), [&] { return form.defines(device); });
+  };
   for (int tile : {2, 4})
     for (bool transforming : {false, true}) {
       const Form form{step, type, tile, plan.taps, transforming};
       const bool exists = tile == 2 || (plan.taps == 3 && winograd_mode() == WinogradMode::automatic);
-      if (exists && (!transforming || (step == Step::multiply && winograd_tile_block(tile, plan.taps, true, device.capabilities())))) build(form);
+      if (exists && (!transforming ||
+                     (step == Step::multiply && winograd_tile_block(tile, plan.taps, true, device.capabilities()))))
+        build(form);
     }
   return build(wanted);
 }
@@ -80,55 +87,66 @@ ImageStrides strides_of(const WinogradPlan& plan, int64_t channels, int64_t dept
   if (plan.channels_last) return {channels * pixels, 1};
   return plan.volume ? ImageStrides{pixels, depth * pixels} : ImageStrides{channels * pixels, pixels};
 }
-ImageStrides source_strides(const WinogradPlan& plan) { return strides_of(plan, plan.source_channels, plan.source_depth, plan.source_pixels()); }
-ImageStrides result_strides(const WinogradPlan& plan) { return strides_of(plan, plan.result_channels, plan.result_depth, plan.result_pixels()); }
+ImageStrides source_strides(const WinogradPlan& plan) {
+  return strides_of(plan, plan.source_channels, plan.source_depth, plan.source_pixels());
+}
+ImageStrides result_strides(const WinogradPlan& plan) {
+  return strides_of(plan, plan.result_channels, plan.result_depth, plan.result_pixels());
+}
 
-void transform_input(Queue& queue, const WinogradPlan& plan, DType type, const void* x, float* v, const WinogradPart& part) {
+void transform_input(Queue& queue, const WinogradPlan& plan, DType type, const void* x, float* v,
+                     const WinogradPart& part) {
   Kernel& kernel = kernel_of(queue.device(), Step::transform_input, type, plan);
   const ImageStrides strides = source_strides(plan);
-  launch(queue, kernel, Range(part.source_images * ceil_div(plan.source_channels, 16), ceil_div(plan.tiles_h, 4)), Range(1, 1), x, v,
-         narrow(part.source_images), narrow(part.first_image), narrow(part.existing), narrow(plan.source_channels), narrow(plan.source_height),
-         narrow(plan.source_width), narrow(plan.tiles_h), narrow(plan.tiles_w), narrow(plan.pad_h), narrow(plan.pad_w),
+  launch(queue, kernel, Range(part.source_images * ceil_div(plan.source_channels, 16), ceil_div(plan.tiles_h, 4)),
+         Range(1, 1), x, v, narrow(part.source_images), narrow(part.first_image), narrow(part.existing),
+         narrow(plan.source_channels), narrow(plan.source_height), narrow(plan.source_width), narrow(plan.tiles_h),
+         narrow(plan.tiles_w), narrow(plan.pad_h), narrow(plan.pad_w), narrow(plan.dilation),
+         int32_t{plan.channels_last}, strides.image, strides.channel);
+}
+
+void transform_gradient(Queue& queue, const WinogradPlan& plan, DType type, const void* dy, float* d,
+                        const WinogradPart& part) {
+  Kernel& kernel = kernel_of(queue.device(), Step::transform_gradient, type, plan);
+  const ImageStrides strides = result_strides(plan);
+  launch(queue, kernel, Range(part.images * ceil_div(plan.result_channels, 16), ceil_div(plan.tiles_h, 4)), Range(1, 1),
+         dy, d, narrow(part.images), narrow(part.first_result), narrow(plan.result_channels),
+         narrow(plan.result_height), narrow(plan.result_width), narrow(plan.tiles_h), narrow(plan.tiles_w),
          narrow(plan.dilation), int32_t{plan.channels_last}, strides.image, strides.channel);
 }
 
-void transform_gradient(Queue& queue, const WinogradPlan& plan, DType type, const void* dy, float* d, const WinogradPart& part) {
-  Kernel& kernel = kernel_of(queue.device(), Step::transform_gradient, type, plan);
-  const ImageStrides strides = result_strides(plan);
-  launch(queue, kernel, Range(part.images * ceil_div(plan.result_channels, 16), ceil_div(plan.tiles_h, 4)), Range(1, 1), dy, d, narrow(part.images),
-         narrow(part.first_result), narrow(plan.result_channels), narrow(plan.result_height), narrow(plan.result_width), narrow(plan.tiles_h),
-         narrow(plan.tiles_w), narrow(plan.dilation), int32_t{plan.channels_last}, strides.image, strides.channel);
-}
-
-// How stage_weights of kernels_cl/conv_winograd_weight.clh finds the filters.
+// How stage_weights of kernels_cl/conv/winograd_weight.clh finds the filters.
 int32_t filter_order(const WinogradPlan& plan, bool flip) { return (flip ? 1 : 0) | (plan.filters_last ? 2 : 0); }
 
 void transform_weight(Queue& queue, const WinogradPlan& plan, DType type, const void* w, float* u, bool flip) {
   Kernel& kernel = kernel_of(queue.device(), Step::transform_weight, type, plan);
-  launch(queue, kernel, Range(round_up(plan.result_channels, 32) / 16, ceil_div(plan.source_channels, 16)), Range(1, 1), w, u,
-         narrow(plan.result_channels), narrow(plan.source_channels), filter_order(plan, flip));
+  launch(queue, kernel, Range(round_up(plan.result_channels, 32) / 16, ceil_div(plan.source_channels, 16)), Range(1, 1),
+         w, u, narrow(plan.result_channels), narrow(plan.source_channels), filter_order(plan, flip));
 }
 
 // weight: of the first tap in depth, the others `pitch` elements further each.
-void multiply(Queue& queue, const WinogradPlan& plan, DType type, const float* v, const void* weight, int64_t pitch, const void* bias, void* y, bool flip,
-              const WinogradPart& part) {
+void multiply(Queue& queue, const WinogradPlan& plan, DType type, const float* v, const void* weight, int64_t pitch,
+              const void* bias, void* y, bool flip, const WinogradPart& part) {
   Kernel& kernel = kernel_of(queue.device(), Step::multiply, type, plan);
   const int64_t image_tiles = plan.tiles_h * plan.tiles_w, tiles = part.images * image_tiles;
   const ImageStrides strides = result_strides(plan);
-  launch(queue, kernel, Range(ceil_div(tiles, plan.tile_block), ceil_div(plan.result_channels, 32)), Range(1, 1), v, weight, bias ? bias : y, y,
-         narrow(plan.source_channels), narrow(plan.result_channels), narrow(plan.result_height), narrow(plan.result_width), narrow(plan.tiles_h),
-         narrow(plan.tiles_w), narrow(tiles), filter_order(plan, flip), int32_t{bias != nullptr}, int32_t{plan.channels_last}, strides.image, strides.channel,
-         narrow(part.source_images * image_tiles), narrow(plan.depth_taps), narrow(image_tiles), pitch,
+  launch(queue, kernel, Range(ceil_div(tiles, plan.tile_block), ceil_div(plan.result_channels, 32)), Range(1, 1), v,
+         weight, bias ? bias : y, y, narrow(plan.source_channels), narrow(plan.result_channels),
+         narrow(plan.result_height), narrow(plan.result_width), narrow(plan.tiles_h), narrow(plan.tiles_w),
+         narrow(tiles), filter_order(plan, flip), int32_t{bias != nullptr}, int32_t{plan.channels_last}, strides.image,
+         strides.channel, narrow(part.source_images * image_tiles), narrow(plan.depth_taps), narrow(image_tiles), pitch,
          narrow(part.first_result), narrow(plan.dilation));
 }
 
-void weight_gradient(Queue& queue, const WinogradPlan& plan, DType type, const float* d, const float* v, void* w, float* partial,
-                     const WinogradPart& part, bool first, bool last) {
+void weight_gradient(Queue& queue, const WinogradPlan& plan, DType type, const float* d, const float* v, void* w,
+                     float* partial, const WinogradPart& part, bool first, bool last) {
   Kernel& kernel = kernel_of(queue.device(), Step::weight_gradient, type, plan);
   const int64_t image_tiles = plan.tiles_h * plan.tiles_w;
-  launch(queue, kernel, Range(ceil_div(plan.result_channels, plan.out_block), ceil_div(plan.source_channels, plan.in_block)), Range(1, 1), d, v, w,
-         partial ? static_cast<void*>(partial) : w, narrow(plan.result_channels), narrow(plan.source_channels), narrow(part.images * image_tiles),
-         narrow(part.source_images * image_tiles), plan.out_block, plan.in_block, int32_t{first}, int32_t{last});
+  launch(queue, kernel,
+         Range(ceil_div(plan.result_channels, plan.out_block), ceil_div(plan.source_channels, plan.in_block)),
+         Range(1, 1), d, v, w, partial ? static_cast<void*>(partial) : w, narrow(plan.result_channels),
+         narrow(plan.source_channels), narrow(part.images * image_tiles), narrow(part.source_images * image_tiles),
+         plan.out_block, plan.in_block, int32_t{first}, int32_t{last});
 }
 
 // ---- passes
@@ -142,14 +160,16 @@ Pointer elements_from(Pointer data, int64_t offset, DType type) {
 // Filters [O * C][KD][R * R], as the caller has them, to [KD][O * C][R * R], or back.
 void order_filters(Queue& queue, const WinogradPlan& plan, DType type, const void* from, void* to, bool back) {
   const int64_t filters = plan.source_channels * plan.result_channels, taps = int64_t{plan.taps} * plan.taps;
-  PermuteDimension dimensions[] = {{filters, plan.depth_taps * taps, taps}, {plan.depth_taps, taps, filters * taps}, {taps, 1, 1}};
+  PermuteDimension dimensions[] = {
+      {filters, plan.depth_taps * taps, taps}, {plan.depth_taps, taps, filters * taps}, {taps, 1, 1}};
   if (back)
     for (PermuteDimension& d : dimensions) std::swap(d.from, d.to);
-  if (!permute(queue, size_of(type), from, to, dimensions)) throw std::logic_error("winograd: filters of a volume were not permuted");
+  if (!permute(queue, size_of(type), from, to, dimensions))
+    throw std::logic_error("winograd: filters of a volume were not permuted");
 }
 
-void run_convolution(Queue& queue, const WinogradPlan& plan, DType type, const void* source, const void* w, const void* bias, void* result, bool flip,
-                     void* workspace) {
+void run_convolution(Queue& queue, const WinogradPlan& plan, DType type, const void* source, const void* w,
+                     const void* bias, void* result, bool flip, void* workspace) {
   float* v = static_cast<float*>(workspace);
   float* u = v + plan.v_bytes / 4;
   const int64_t taps = plan.depth_taps, filters = plan.source_channels * plan.result_channels * plan.taps * plan.taps;
@@ -162,7 +182,8 @@ void run_convolution(Queue& queue, const WinogradPlan& plan, DType type, const v
   int64_t pitch = flip ? -filters : filters;
   if (!plan.transform_weight) {
     for (int64_t tap = 0; tap < taps; ++tap)
-      transform_weight(queue, plan, type, elements_from(weight, tap * pitch, type), u + tap * plan.filter_floats(), flip);
+      transform_weight(queue, plan, type, elements_from(weight, tap * pitch, type), u + tap * plan.filter_floats(),
+                       flip);
     weight = u;
     pitch = plan.filter_floats();
   }
@@ -173,7 +194,8 @@ void run_convolution(Queue& queue, const WinogradPlan& plan, DType type, const v
   }
 }
 
-void run_weight_gradient(Queue& queue, const WinogradPlan& plan, DType type, const void* x, const void* dy, void* w, void* workspace) {
+void run_weight_gradient(Queue& queue, const WinogradPlan& plan, DType type, const void* x, const void* dy, void* w,
+                         void* workspace) {
   float* v = static_cast<float*>(workspace);
   float* d = v + plan.v_bytes / 4;
   float* partial = plan.partial_bytes ? d + plan.other_bytes / 4 : nullptr;
@@ -184,24 +206,27 @@ void run_weight_gradient(Queue& queue, const WinogradPlan& plan, DType type, con
     transform_input(queue, plan, type, elements_from(x, part.source_offset, type), v, part);
     transform_gradient(queue, plan, type, elements_from(dy, part.result_offset, type), d, part);
     for (int64_t tap = 0; tap < plan.depth_taps; ++tap)
-      weight_gradient(queue, plan, type, d, v + tap * plan.tiles_h * plan.tiles_w * 16, elements_from(filters, tap * numel, type),
-                      partial ? partial + tap * numel : nullptr, part, i == 0, i + 1 == plan.parts());
+      weight_gradient(queue, plan, type, d, v + tap * plan.tiles_h * plan.tiles_w * 16,
+                      elements_from(filters, tap * numel, type), partial ? partial + tap * numel : nullptr, part,
+                      i == 0, i + 1 == plan.parts());
   }
   if (filters != w) order_filters(queue, plan, type, filters, w, true);
 }
 
 // ---- choice
 
-// Estimated time in multiply-adds of a register-tiled kernel. A transformed pixel costs about as much as 12 of them to write and read
-// back, a transformed weight 10 (half of that in the weight gradient, which only stores its own result).
+// Estimated time in multiply-adds of a register-tiled kernel. A transformed pixel costs about as much as 12 of them to
+// write and read back, a transformed weight 10 (half of that in the weight gradient, which only stores its own result).
 double winograd_cost(ConvPass pass, const ConvProblem& problem, const Capabilities& device, int tile, int taps) {
   const WinogradPlan plan = winograd_plan(pass, problem, tile, taps, device);
   const double planes = plan.points() * plan.points(), depth_taps = plan.depth_taps;
-  const double tiles = static_cast<double>(plan.batch * (plan.volume ? plan.result_depth : 1)) * plan.tiles_h * plan.tiles_w;
+  const double tiles =
+      static_cast<double>(plan.batch * (plan.volume ? plan.result_depth : 1)) * plan.tiles_h * plan.tiles_w;
   const double source_tiles = tiles * static_cast<double>(plan.source_tiles()) / std::max<double>(plan.tiles(), 1);
   const double source = round_up(plan.source_channels, 16), result = round_up(plan.result_channels, 32);
   const double filters = source * result * (pass == ConvPass::backward_weight ? 5 : 10);
-  return planes * (depth_taps * (1.1 * std::max(tiles, 8.0) * source * result + filters) + 12 * (source_tiles * source + tiles * result));
+  return planes * (depth_taps * (1.1 * std::max(tiles, 8.0) * source * result + filters) +
+                   12 * (source_tiles * source + tiles * result));
 }
 
 // Of the matrix product that would be used instead; it loses a part of its speed to packing.
@@ -210,23 +235,30 @@ double direct_cost(const ConvProblem& problem) {
 }
 
 const char* refuse(ConvPass pass, const ConvProblem& problem, const Device& device, int tile, int taps) {
-  if (!device.fat()) return "written for CPU devices";
+  if (!device.cpu_style()) return "written for CPU devices";
   if (problem.dtype != DType::float32 && !is_half(problem.dtype)) return "computes in float32";
   if (problem.kernel[1] != taps || problem.kernel[2] != taps) return "another kernel size";
   constexpr std::array<int64_t, 3> ones{1, 1, 1};
   const int64_t dilation = problem.dilation[1];
-  if (problem.stride != ones || (problem.dilation[0] != 1 && problem.kernel[0] != 1)) return "needs stride 1 and dilation 1 in depth";
-  if (dilation != problem.dilation[2] || problem.padding[1] % dilation || problem.padding[2] % dilation) return "padding is no multiple of the dilation";
-  if (dilation > 1 && winograd_plan(pass, problem, tile, taps, device.capabilities()).volume) return "no dilated volumes";
+  if (problem.stride != ones || (problem.dilation[0] != 1 && problem.kernel[0] != 1))
+    return "needs stride 1 and dilation 1 in depth";
+  if (dilation != problem.dilation[2] || problem.padding[1] % dilation || problem.padding[2] % dilation)
+    return "padding is no multiple of the dilation";
+  if (dilation > 1 && winograd_plan(pass, problem, tile, taps, device.capabilities()).volume)
+    return "no dilated volumes";
   if (problem.groups != 1) return "needs one group";
-  if (pass == ConvPass::backward_data && (problem.padding[0] >= problem.kernel[0] || problem.padding[1] >= taps * dilation || problem.padding[2] >= taps * dilation))
+  if (pass == ConvPass::backward_data &&
+      (problem.padding[0] >= problem.kernel[0] || problem.padding[1] >= taps * dilation ||
+       problem.padding[2] >= taps * dilation))
     return "padding exceeds the kernel";
   const WinogradMode current = winograd_mode();
   if (current == WinogradMode::off) return "switched off";
-  if (current == WinogradMode::precise && tile + taps > 5) return "less accurate than the direct sum, precise mode is on";
+  if (current == WinogradMode::precise && tile + taps > 5)
+    return "less accurate than the direct sum, precise mode is on";
   const uint64_t local_memory = device.capabilities().local_memory;
   const WinogradPlan plan = winograd_plan(pass, problem, tile, taps, device.capabilities());
-  if (local_memory < uint64_t{128} << 10 || (pass != ConvPass::backward_weight && !plan.tile_block)) return "too little local memory";
+  if (local_memory < uint64_t{128} << 10 || (pass != ConvPass::backward_weight && !plan.tile_block))
+    return "too little local memory";
   if (plan.workspace() > device.capabilities().max_allocation / 2) return "too much workspace";
   if (plan.source_tiles() * 16 > INT32_MAX) return "image too large";
   return nullptr;
@@ -253,7 +285,8 @@ constexpr ConvAlgorithm algorithm(const char* name) {
       [](Queue& queue, const ConvProblem& problem, const ConvOperands& operands, void* workspace) {
         const WinogradPlan plan = winograd_plan(pass, problem, tile, taps, queue.device().capabilities());
         if constexpr (pass == ConvPass::forward)
-          run_convolution(queue, plan, problem.dtype, operands.x, operands.w, operands.bias, operands.y, false, workspace);
+          run_convolution(queue, plan, problem.dtype, operands.x, operands.w, operands.bias, operands.y, false,
+                          workspace);
         else if constexpr (pass == ConvPass::backward_data)
           run_convolution(queue, plan, problem.dtype, operands.y, operands.w, nullptr, operands.x, true, workspace);
         else
@@ -265,10 +298,14 @@ constexpr ConvAlgorithm algorithm(const char* name) {
 }
 
 constexpr ConvAlgorithm algorithms[] = {
-    algorithm<ConvPass::forward, 4, 3>("winograd_f4x4_3x3"),         algorithm<ConvPass::forward, 2, 5>("winograd_f2x2_5x5"),
-    algorithm<ConvPass::forward, 2, 3>("winograd_f2x2_3x3"),         algorithm<ConvPass::backward_data, 4, 3>("winograd_f4x4_3x3"),
-    algorithm<ConvPass::backward_data, 2, 5>("winograd_f2x2_5x5"),   algorithm<ConvPass::backward_data, 2, 3>("winograd_f2x2_3x3"),
-    algorithm<ConvPass::backward_weight, 4, 3>("winograd_f4x4_3x3"), algorithm<ConvPass::backward_weight, 2, 5>("winograd_f2x2_5x5"),
+    algorithm<ConvPass::forward, 4, 3>("winograd_f4x4_3x3"),
+    algorithm<ConvPass::forward, 2, 5>("winograd_f2x2_5x5"),
+    algorithm<ConvPass::forward, 2, 3>("winograd_f2x2_3x3"),
+    algorithm<ConvPass::backward_data, 4, 3>("winograd_f4x4_3x3"),
+    algorithm<ConvPass::backward_data, 2, 5>("winograd_f2x2_5x5"),
+    algorithm<ConvPass::backward_data, 2, 3>("winograd_f2x2_3x3"),
+    algorithm<ConvPass::backward_weight, 4, 3>("winograd_f4x4_3x3"),
+    algorithm<ConvPass::backward_weight, 2, 5>("winograd_f2x2_5x5"),
     algorithm<ConvPass::backward_weight, 2, 3>("winograd_f2x2_3x3"),
 };
 

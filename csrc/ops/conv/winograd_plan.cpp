@@ -7,12 +7,15 @@ namespace ocl::ops {
 
 namespace {
 
-// Transformed images of one part, per compute unit: small enough to come back from the caches, large enough for several tasks.
+// Transformed images of one part, per compute unit: small enough to come back from the caches, large enough for several
+// tasks.
 constexpr int64_t part_bytes = int64_t{4} << 20;
-// Tiles of a part below which reading (forward) or writing (gradient) all filters again costs more than the caches save.
+// Tiles of a part below which reading (forward) or writing (gradient) all filters again costs more than the caches
+// save.
 constexpr int64_t least_tiles = 96, least_gradient_tiles = 192;
 
-// Floats of `channels` channels at all points of `tiles` tiles; 8 more tiles because the multiplication reads whole groups of 8.
+// Floats of `channels` channels at all points of `tiles` tiles; 8 more tiles because the multiplication reads whole
+// groups of 8.
 int64_t point_floats(int64_t points, int64_t channels, int64_t tiles) {
   return points * points * (round_up(channels, 16) * tiles + 16) + 8 * 16;
 }
@@ -25,7 +28,7 @@ int64_t planes_of(int tile, int taps) { return int64_t{tile + taps - 1} * (tile 
 
 namespace {
 
-// PLANE_PITCH in kernels_cl/conv_winograd_formulas.clh.
+// PLANE_PITCH in kernels_cl/conv/winograd_formulas.clh.
 constexpr int64_t plane_pitch(int64_t numel) { return numel + 16; }
 
 // Local memory of a multiplication task that transforms the filters of `slab` channels (0: none) itself.
@@ -38,7 +41,8 @@ int64_t task_bytes(int tile, int taps, int block, int slab) {
 
 int winograd_tile_block(int tile, int taps, bool transform_weight, const Capabilities& device) {
   for (int block : {64, 32, 16})
-    if (task_bytes(tile, taps, block, transform_weight ? 16 : 0) <= static_cast<int64_t>(device.local_memory)) return block;
+    if (task_bytes(tile, taps, block, transform_weight ? 16 : 0) <= static_cast<int64_t>(device.local_memory))
+      return block;
   return 0;
 }
 
@@ -51,7 +55,8 @@ int winograd_slab(int tile, int taps, const Capabilities& device) {
 
 int winograd_most_filters(int tile, int taps, const Capabilities& device) {
   for (int filters : {64 * 64, 64 * 32, 32 * 32})
-    if (planes_of(tile, taps) * plane_pitch(filters) * 4 + 1024 <= static_cast<int64_t>(device.local_memory)) return filters;
+    if (planes_of(tile, taps) * plane_pitch(filters) * 4 + 1024 <= static_cast<int64_t>(device.local_memory))
+      return filters;
   return 16 * 32;
 }
 
@@ -79,14 +84,25 @@ WinogradPart winograd_part(const WinogradPlan& plan, int64_t index) {
   if (!plan.volume) {
     const int64_t first = index * plan.images, images = std::min(plan.images, plan.batch - first);
     if (plan.dilation > 1) return {0, 0, images, images, first, plan.batch, first};
-    return {first * plan.source_channels * plan.source_pixels(), first * plan.result_channels * plan.result_pixels(), images, images, 0, images, 0};
+    return {first * plan.source_channels * plan.source_pixels(),
+            first * plan.result_channels * plan.result_pixels(),
+            images,
+            images,
+            0,
+            images,
+            0};
   }
-  const int64_t of_sample = ceil_div(plan.result_depth, plan.images), sample = index / of_sample, first = index % of_sample * plan.images;
+  const int64_t of_sample = ceil_div(plan.result_depth, plan.images), sample = index / of_sample,
+                first = index % of_sample * plan.images;
   const int64_t images = std::min(plan.images, plan.result_depth - first);
   const int64_t slice = plan.result_pixels() * (plan.channels_last ? plan.result_channels : 1);
   return {sample * plan.source_channels * plan.source_depth * plan.source_pixels(),
-          sample * plan.result_channels * plan.result_depth * plan.result_pixels() + first * slice, images, images + plan.depth_taps - 1,
-          first - plan.pad_d, plan.source_depth, 0};
+          sample * plan.result_channels * plan.result_depth * plan.result_pixels() + first * slice,
+          images,
+          images + plan.depth_taps - 1,
+          first - plan.pad_d,
+          plan.source_depth,
+          0};
 }
 
 WinogradPlan winograd_plan(ConvPass pass, const ConvProblem& problem, int tile, int taps, const Capabilities& device) {
@@ -126,7 +142,8 @@ WinogradPlan winograd_plan(ConvPass pass, const ConvProblem& problem, int tile, 
   const int64_t image_tiles = plan.tiles_h * plan.tiles_w;
   const int64_t transformed = plan.source_channels + (weights ? plan.result_channels : 0);
   const int64_t image_bytes = std::max<int64_t>(1, point_floats(plan.points(), transformed, image_tiles) * 4);
-  int64_t wanted = std::max(part_bytes * device.compute_units / image_bytes, ceil_div(weights ? least_gradient_tiles : least_tiles, image_tiles + 1));
+  int64_t wanted = std::max(part_bytes * device.compute_units / image_bytes,
+                            ceil_div(weights ? least_gradient_tiles : least_tiles, image_tiles + 1));
   wanted = std::max(wanted, 2 * (plan.depth_taps - 1));  // the slices at the seams are transformed twice
   const int64_t whole = plan.volume ? plan.result_depth : plan.batch;
   const int64_t parts = ceil_div(whole, std::clamp<int64_t>(wanted, 1, std::max<int64_t>(1, whole)));

@@ -1,13 +1,14 @@
 // What every operator includes: queue, launch, workspaces, tensor views, and the small vocabulary that kernels share.
 #pragma once
 
-#include "opencl/caching_allocator.h"
+#include "opencl/memory/caching_allocator.h"
 #include "opencl/launch.h"
 #include "ops/core/tensor_view.h"
 
 namespace ocl::ops {
 
-// Adds `#define NAME <suffix>` where suffix is the dtype's name in common/types.clh: dtype(d, "X_DTYPE", DType::float32).
+// Adds `#define NAME <suffix>` where suffix is the dtype's name in common/types.clh: dtype(d, "X_DTYPE",
+// DType::float32).
 inline Defines& dtype(Defines& defines, const char* name, DType type) { return defines.add(name, name_of(type)); }
 
 // Packs small fields into a KernelSite variant: Variant().add(value, bits)...
@@ -24,10 +25,12 @@ class Variant {
   uint64_t value_ = 0;
 };
 
-// Throws std::runtime_error naming operator, dtype and device when the device lacks the type (float64 or complex128 without fp64).
+// Throws std::runtime_error naming operator, dtype and device when the device lacks the type (float64 or complex128
+// without fp64).
 void require_dtype(const Device& device, DType type, const char* op);
 
-// Tasks for fat kernels: at least `per_task` elements each; a multiple of the compute units when there is enough work, but not many times as many.
-int64_t fat_tasks(const Device& device, int64_t elements, int64_t per_task = 16384);
+// Tasks for CPU kernels: at least `per_task` elements each; a multiple of the compute units when there is enough work,
+// but not many times as many.
+int64_t cpu_tasks(const Device& device, int64_t elements, int64_t per_task = 16384);
 
 }  // namespace ocl::ops

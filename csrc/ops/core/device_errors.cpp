@@ -1,6 +1,6 @@
 #include "ops/core/device_errors.h"
 
-#include "opencl/memory.h"
+#include "opencl/memory/segment.h"
 
 #include <cstring>
 #include <deque>
@@ -37,7 +37,8 @@ std::string describe(const Record& record) {
   Site site{"a kernel", ErrorSite::Kind::index_out_of_range};
   {
     std::lock_guard lock(sites().mutex);
-    if (record.code > 0 && static_cast<size_t>(record.code) <= sites().rows.size()) site = sites().rows[record.code - 1];
+    if (record.code > 0 && static_cast<size_t>(record.code) <= sites().rows.size())
+      site = sites().rows[record.code - 1];
   }
   const std::string op(site.op), value = std::to_string(record.value), bound = std::to_string(record.bound);
   if (site.kind == ErrorSite::Kind::message) return op;
@@ -56,7 +57,8 @@ ErrorSite::ErrorSite(const char* op, Kind kind) {
 
 // A segment of its own: statistics of the caching allocator count only the user's memory.
 ErrorFlag::ErrorFlag(Device& device)
-    : data_(static_cast<int32_t*>(allocate_segment(device, 4096))), host_visible_(device.capabilities().unified_memory) {
+    : data_(static_cast<int32_t*>(allocate_segment(device, 4096))),
+      host_visible_(device.capabilities().unified_memory) {
   const Record none{};
   device.default_queue().write(data_, &none, sizeof none);
 }

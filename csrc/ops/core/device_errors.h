@@ -1,5 +1,6 @@
-// Errors that kernels find while they run, such as an index out of range. A kernel never reads or writes outside its tensors: it skips the
-// element and leaves the first error in a small buffer of the device, which the host looks at when it synchronises.
+// Errors that kernels find while they run, such as an index out of range. A kernel never reads or writes outside its
+// tensors: it skips the element and leaves the first error in a small buffer of the device, which the host looks at
+// when it synchronises.
 #pragma once
 
 #include "opencl/queue.h"
@@ -9,7 +10,8 @@
 
 namespace ocl::ops {
 
-// Names what a kernel reports; one static object per operator. The code travels to the kernel. For Kind::message the name is the whole text.
+// Names what a kernel reports; one static object per operator. The code travels to the kernel. For Kind::message the
+// name is the whole text.
 class ErrorSite {
  public:
   enum class Kind { index_out_of_range, source_too_small, message };
@@ -40,8 +42,9 @@ class ErrorFlag {
 
 ErrorFlag& device_errors(Device& device);
 
-// To be called after the queue was synchronised (synchronize, item(), copies to the host). Costs nothing while no kernel that can report ran.
-// Errors: std::runtime_error, "index out of range in index_select: index 7 is out of bounds for dimension with size 5".
+// To be called after the queue was synchronised (synchronize, item(), copies to the host). Costs nothing while no
+// kernel that can report ran. Errors: std::runtime_error, "index out of range in index_select: index 7 is out of bounds
+// for dimension with size 5".
 void check_device_errors(Queue& queue);
 
 }  // namespace ocl::ops

@@ -27,8 +27,8 @@ enum class DType : int8_t {
 
 struct DTypeInfo {
   DType dtype;
-  const char* name;     // suffix of the kernels' type macros (common/types.clh)
-  const char* aten;     // PyTorch's name, for errors: "Float", "BFloat16"
+  const char* name;  // suffix of the kernels' type macros (common/types.clh)
+  const char* aten;  // PyTorch's name, for errors: "Float", "BFloat16"
   uint8_t bytes;
   bool floating, complex, is_signed;
 };
@@ -49,11 +49,17 @@ inline bool is_half(DType dtype) { return dtype == DType::float16 || dtype == DT
 inline bool is_storage_only(DType dtype) { return is_half(dtype) || dtype == DType::complex32; }
 inline bool is_integral(DType dtype) { return !is_floating(dtype) && !is_complex(dtype); }  // boolean counts
 // Type of the parts of a complex type.
-inline DType real_of(DType dtype) { return dtype == DType::complex128 ? DType::float64 : dtype == DType::complex64 ? DType::float32 : DType::float16; }
+inline DType real_of(DType dtype) {
+  return dtype == DType::complex128 ? DType::float64 : dtype == DType::complex64 ? DType::float32 : DType::float16;
+}
 
-// Type in which kernels compute on `dtype`: float32 for the half types, complex64 for complex32, otherwise the type itself.
-inline DType compute_type(DType dtype) { return is_half(dtype) ? DType::float32 : dtype == DType::complex32 ? DType::complex64 : dtype; }
-// Type of sums over `dtype`: the compute type for floating and complex types (pairwise or blocked), int64 for integers and booleans.
+// Type in which kernels compute on `dtype`: float32 for the half types, complex64 for complex32, otherwise the type
+// itself.
+inline DType compute_type(DType dtype) {
+  return is_half(dtype) ? DType::float32 : dtype == DType::complex32 ? DType::complex64 : dtype;
+}
+// Type of sums over `dtype`: the compute type for floating and complex types (pairwise or blocked), int64 for integers
+// and booleans.
 inline DType accumulate_type(DType dtype) { return is_integral(dtype) ? DType::int64 : compute_type(dtype); }
 
 }  // namespace ocl::ops

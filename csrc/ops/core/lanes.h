@@ -31,7 +31,8 @@ void with_acc(DType type, F&& f) {
 
 // Errors: std::invalid_argument; std::runtime_error when the device lacks float64.
 inline void require_floating(const Device& device, DType type, const char* op) {
-  if (!is_floating(type)) throw std::invalid_argument(std::string(op) + ": expected a floating type, got " + info(type).aten);
+  if (!is_floating(type))
+    throw std::invalid_argument(std::string(op) + ": expected a floating type, got " + info(type).aten);
   require_dtype(device, type, op);
 }
 
@@ -39,12 +40,14 @@ inline void require(bool condition, const char* message) {
   if (!condition) throw std::invalid_argument(message);
 }
 
-// Work-items of an elementwise SIMT kernel that loops: a multiple of `group`, at most 2^22.
-inline Range simt_range(int64_t elements, int64_t group = 256) {
-  return Range(static_cast<size_t>(round_up(std::min<int64_t>(std::max<int64_t>(elements, 1), int64_t{1} << 22), group)));
+// Work-items of an elementwise GPU kernel that loops: a multiple of `group`, at most 2^22.
+inline Range gpu_range(int64_t elements, int64_t group = 256) {
+  return Range(
+      static_cast<size_t>(round_up(std::min<int64_t>(std::max<int64_t>(elements, 1), int64_t{1} << 22), group)));
 }
 
-// The group of a launch whose items are tasks, blocks of elements on fat devices: one there, as a group stays on one thread; else the driver's choice.
-inline Range task_group(const Device& device) { return device.fat() ? Range(1) : Range(); }
+// The group of a launch whose items are tasks, blocks of elements on CPU devices: one there, as a group stays on one
+// thread; else the driver's choice.
+inline Range task_group(const Device& device) { return device.cpu_style() ? Range(1) : Range(); }
 
 }  // namespace ocl::ops

@@ -1,5 +1,5 @@
-// Where float32 products may be rounded to TF32 (ten bits behind the point) on devices that multiply those faster. Not by default: the result then
-// differs from float32's by about 3e-4 of it. As torch.backends.cuda.matmul.allow_tf32.
+// Where float32 products may be rounded to TF32 (ten bits behind the point) on devices that multiply those faster. Not
+// by default: the result then differs from float32's by about 3e-4 of it. As torch.backends.cuda.matmul.allow_tf32.
 #pragma once
 
 namespace ocl::ops {

@@ -25,11 +25,13 @@ const DTypeInfo& info(DType dtype) {
   };
   for (const DTypeInfo& row : table)
     if (row.dtype == dtype) return row;
-  throw std::invalid_argument("OpenCL kernels do not support element type number " + std::to_string(static_cast<int>(dtype)));
+  throw std::invalid_argument("OpenCL kernels do not support element type number " +
+                              std::to_string(static_cast<int>(dtype)));
 }
 
 TensorView TensorView::contiguous(void* data, DType dtype, std::span<const int64_t> sizes) {
-  if (sizes.size() > max_dims) throw std::invalid_argument("tensors of more than 16 dimensions are not supported by OpenCL kernels");
+  if (sizes.size() > max_dims)
+    throw std::invalid_argument("tensors of more than 16 dimensions are not supported by OpenCL kernels");
   TensorView view{data, dtype, static_cast<int>(sizes.size()), {}, {}};
   int64_t stride = 1;
   for (int d = view.dims - 1; d >= 0; --d) {
@@ -40,7 +42,8 @@ TensorView TensorView::contiguous(void* data, DType dtype, std::span<const int64
   return view;
 }
 
-TensorView TensorView::strided(void* data, DType dtype, std::span<const int64_t> sizes, std::span<const int64_t> strides) {
+TensorView TensorView::strided(void* data, DType dtype, std::span<const int64_t> sizes,
+                               std::span<const int64_t> strides) {
   TensorView view = contiguous(data, dtype, sizes);
   for (size_t d = 0; d < sizes.size(); ++d) view.strides[d] = strides[d];
   return view;

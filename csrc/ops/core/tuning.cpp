@@ -1,9 +1,9 @@
 #include "ops/core/tuning.h"
 
-#include "opencl/atomic_file.h"
-#include "opencl/environment.h"
-#include "opencl/kernel_sources.h"
-#include "opencl/program_cache.h"
+#include "base/atomic_file.h"
+#include "base/environment.h"
+#include "opencl/program/kernel_sources.h"
+#include "opencl/program/program_cache.h"
 #include "ops/elementwise/elementwise.h"
 
 #include <atomic>
@@ -22,7 +22,7 @@
 namespace ocl::ops::tuning {
 namespace {
 
-constexpr std::string_view shipped = "tuning/fat.tsv";
+constexpr std::string_view shipped = "tuning/cpu.tsv";
 constexpr const char* header = "# torch_ocl tuning 1\n";
 constexpr double needed_gain = 0.95;
 constexpr size_t most_asked = 4096;
@@ -65,7 +65,8 @@ void parse(std::string_view text, Lines& lines) {
 }
 
 std::filesystem::path path_of(const Device& device) {
-  return std::filesystem::path(program_cache::folder()) / "tuning" / (program_cache::key(device, "tuning", header) + ".tsv");
+  return std::filesystem::path(program_cache::folder()) / "tuning" /
+         (program_cache::key(device, "tuning", header) + ".tsv");
 }
 
 Lines on_disk(const Device& device) {
@@ -91,7 +92,7 @@ struct Tables {
     const auto known = of_device.find(device.index());
     if (known != of_device.end()) return known->second;
     Table& table = of_device[device.index()];
-    if (device.fat())
+    if (device.cpu_style())
       for (const KernelFile& file : embedded_kernel_files())
         if (file.name == shipped) parse(file.text, table.lines);
     if (program_cache::enabled()) table.measured = on_disk(device);
@@ -116,7 +117,8 @@ std::vector<double> on_host(Queue& queue, const Result& result) {
   if (result.dtype == DType::float64) return read(result.data, double{});
   if (result.dtype == DType::float32) return read(result.data, float{});
   Workspace converted(queue, static_cast<size_t>(result.numel) * sizeof(float));
-  elementwise(queue, elementwise_row("copy"), DType::float32, TensorView::contiguous(converted.data(), DType::float32, {result.numel}),
+  elementwise(queue, elementwise_row("copy"), DType::float32,
+              TensorView::contiguous(converted.data(), DType::float32, {result.numel}),
               {TensorView::contiguous(result.data, result.dtype, {result.numel})});
   return read(converted.data(), float{});
 }
@@ -157,7 +159,8 @@ struct Entry {
 };
 
 // The candidates that run and agree with the first that does. This first run also builds their kernels.
-std::vector<Entry> accepted(Queue& queue, const Problem& problem, std::span<const Candidate> candidates, const Result& result, Clock::time_point deadline) {
+std::vector<Entry> accepted(Queue& queue, const Problem& problem, std::span<const Candidate> candidates,
+                            const Result& result, Clock::time_point deadline) {
   const double tolerance = is_half(result.dtype) ? 2e-2 : 1e-3;
   std::vector<Entry> entries;
   std::vector<double> expected;
@@ -221,7 +224,9 @@ std::string Problem::text() const {
 
 size_t Problem::hash() const {
   uint64_t state = std::hash<std::string_view>()(family_) + static_cast<uint64_t>(dtype_);
-  for (int i = 0; i < count_; ++i) state = (state ^ static_cast<uint64_t>(numbers_[static_cast<size_t>(i)])) * 0x9e3779b97f4a7c15ull, state ^= state >> 29;
+  for (int i = 0; i < count_; ++i)
+    state = (state ^ static_cast<uint64_t>(numbers_[static_cast<size_t>(i)])) * 0x9e3779b97f4a7c15ull,
+    state ^= state >> 29;
   return state;
 }
 
@@ -246,7 +251,8 @@ std::string_view choice(const Device& device, const Problem& problem) {
   return table.asked[problem] = line == table.lines.end() ? std::string_view() : intern(line->second);
 }
 
-std::string_view measure(Queue& queue, const Problem& problem, std::span<const Candidate> candidates, const Result& result) {
+std::string_view measure(Queue& queue, const Problem& problem, std::span<const Candidate> candidates,
+                         const Result& result) {
   if (candidates.size() == 1) return intern(candidates[0].name);
   const auto deadline = Clock::now() + std::chrono::milliseconds(environment::number("TORCH_OCL_TUNE_BUDGET", 1000));
   queue.finish();
@@ -258,7 +264,8 @@ std::string_view measure(Queue& queue, const Problem& problem, std::span<const C
     if (entry.best < chosen->best * (chosen == &entries[0] ? needed_gain : 1.0)) chosen = &entry;
   if (environment::flag("TORCH_OCL_BUILD_LOG")) {
     std::string line = "torch_ocl: tuned " + problem.text() + ": " + chosen->candidate->name + " of";
-    for (const Entry& entry : entries) line.append(" ").append(entry.candidate->name).append(" ").append(std::to_string(entry.best * 1e3)).append(" ms");
+    for (const Entry& entry : entries)
+      line.append(" ").append(entry.candidate->name).append(" ").append(std::to_string(entry.best * 1e3)).append(" ms");
     std::fprintf(stderr, "%s\n", line.c_str());
   }
   return remember(queue.device(), problem, chosen->candidate->name);

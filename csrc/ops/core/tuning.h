@@ -1,11 +1,16 @@
-// The quickest of several algorithms for a problem, found by running them once on the problem's own operands, and remembered.
+// The quickest of several algorithms for a problem, found by running them once on the problem's own operands, and
+// remembered.
 //
-// Measuring is off by default (TORCH_OCL_TUNE=1, torch.backends.ocl.benchmark). A known choice is used also when measuring is off; it comes from
-//   1. earlier measurements on this device: <cache folder>/tuning/<key of the device>.tsv, read once, rewritten whole after every measurement
-//      (opencl/atomic_file.h). Two processes that measure at the same time may lose each other's choices, which costs a repetition;
-//   2. kernels_cl/tuning/fat.tsv, which ships for CPU runtimes.
-// Both files: one choice per line, "<problem>\t<algorithm>", the problem as text() gives it; lines that start with '#' and lines that cannot be
-// parsed are skipped. An algorithm that refuses the problem (a switch, another device) is passed over.
+// Measuring is off by default (TORCH_OCL_TUNE=1, torch.backends.ocl.benchmark). A known choice is used also when
+// measuring is off; it comes from
+//   1. earlier measurements on this device: <cache folder>/tuning/<key of the device>.tsv, read once, rewritten whole
+//   after every measurement
+//      (base/atomic_file.h). Two processes that measure at the same time may lose each other's choices, which costs a
+//      repetition;
+//   2. kernels_cl/tuning/cpu.tsv, which ships for CPU runtimes.
+// Both files: one choice per line, "<problem>\t<algorithm>", the problem as text() gives it; lines that start with '#'
+// and lines that cannot be parsed are skipped. An algorithm that refuses the problem (a switch, another device) is
+// passed over.
 //
 // Source of the method: cudnn.benchmark and CLBlast's tuner, without their parameter spaces.
 #pragma once
@@ -63,11 +68,13 @@ struct Result {
   int64_t numel;
 };
 
-// Runs the candidates, the default one first, until the budget is spent (at least the default and one more run), and remembers the quickest: one
-// that is not 5% quicker than the default does not replace it. A candidate whose result differs from the default's by more than rounding (relative
-// L2 error 1e-3, half types 2e-2, or where it is finite), or that fails, is reported on stderr and left out. Waits for the queue. The result is
-// left as one of the accepted candidates writes it. A single candidate is neither run nor remembered. Gives the chosen name.
-std::string_view measure(Queue& queue, const Problem& problem, std::span<const Candidate> candidates, const Result& result);
+// Runs the candidates, the default one first, until the budget is spent (at least the default and one more run), and
+// remembers the quickest: one that is not 5% quicker than the default does not replace it. A candidate whose result
+// differs from the default's by more than rounding (relative L2 error 1e-3, half types 2e-2, or where it is finite), or
+// that fails, is reported on stderr and left out. Waits for the queue. The result is left as one of the accepted
+// candidates writes it. A single candidate is neither run nor remembered. Gives the chosen name.
+std::string_view measure(Queue& queue, const Problem& problem, std::span<const Candidate> candidates,
+                         const Result& result);
 
 // Every known choice of the device as lines of a file.
 std::string table(const Device& device);

@@ -47,8 +47,10 @@ ScalarBytes encode(const ElementwiseScalar& scalar, DType compute) {
     case DType::complex64: put(std::complex<float>(scalar.floating)); break;
     case DType::complex128: put(scalar.floating); break;
     case DType::int8: put(static_cast<int8_t>(scalar.integer)); break;
-    case DType::int16: case DType::uint16: put(static_cast<int16_t>(scalar.integer)); break;
-    case DType::int32: case DType::uint32: put(static_cast<int32_t>(scalar.integer)); break;
+    case DType::int16:
+    case DType::uint16: put(static_cast<int16_t>(scalar.integer)); break;
+    case DType::int32:
+    case DType::uint32: put(static_cast<int32_t>(scalar.integer)); break;
     case DType::uint8: put(static_cast<uint8_t>(scalar.integer)); break;
     case DType::boolean: put(static_cast<uint8_t>(scalar.integer != 0)); break;
     default: put(scalar.integer);
@@ -91,22 +93,23 @@ bool every_tensor(const ElementwiseRow& row, const ElementwiseCall& call, Condit
   return every;
 }
 
-// Elements of a vector. One at a time, unless the row says more: functions with loops that depend on the value, of which vectors would be 16 copies,
-// and complex numbers, for whose vectors of pairs the types must fit as well.
-int vector_width(const ElementwiseRow& row, const ElementwiseCall& call, bool fat) {
-  if (row.functions) return fat && row.vectors ? 16 : 1;
+// Elements of a vector. One at a time, unless the row says more: functions with loops that depend on the value, of
+// which vectors would be 16 copies, and complex numbers, for whose vectors of pairs the types must fit as well.
+int vector_width(const ElementwiseRow& row, const ElementwiseCall& call, bool cpu) {
+  if (row.functions) return cpu && row.vectors ? 16 : 1;
   if (is_complex(call.compute)) {
     const DType part = real_of(call.compute);
-    const bool vectors = fat && row.vectors && every_tensor(row, call, [&](DType dtype) { return dtype == call.compute || dtype == part; });
+    const bool vectors = cpu && row.vectors &&
+                         every_tensor(row, call, [&](DType dtype) { return dtype == call.compute || dtype == part; });
     return !vectors ? 1 : call.compute == DType::complex64 ? 8 : 4;
   }
   if (!every_tensor(row, call, [](DType dtype) { return !is_complex(dtype); })) return 1;
-  return fat ? 16 : 4;
+  return cpu ? 16 : 4;
 }
 
 struct RowSites {
-  KernelSite flat{"elementwise_flat.cl", "elementwise_flat"};
-  KernelSite strided{"elementwise_strided.cl", "elementwise_strided"};
+  KernelSite flat{"elementwise/flat.cl", "elementwise_flat"};
+  KernelSite strided{"elementwise/strided.cl", "elementwise_strided"};
 };
 
 RowSites& sites_of(const ElementwiseRow& row) {
@@ -134,8 +137,9 @@ void set_common(Arguments& arguments, const ElementwiseRow& row, const Elementwi
 
 void launch_flat(Queue& queue, const ElementwiseRow& row, const ElementwiseCall& call) {
   Device& device = queue.device();
-  const int width = vector_width(row, call, device.fat());
-  Kernel& kernel = sites_of(row).flat.get(device, variant_of(row, call), [&] { return make_defines(row, call, width); });
+  const int width = vector_width(row, call, device.cpu_style());
+  Kernel& kernel =
+      sites_of(row).flat.get(device, variant_of(row, call), [&] { return make_defines(row, call, width); });
   const int64_t n = call.sizes[0];
   int32_t steps = 0;  // bit i: input i advances
   for (int i = 0; i < row.inputs; ++i)
@@ -144,8 +148,8 @@ void launch_flat(Queue& queue, const ElementwiseRow& row, const ElementwiseCall&
   set_common(arguments, row, call);
   arguments.add(n);
   arguments.add(steps);
-  if (device.fat()) {
-    const int64_t tasks = fat_tasks(device, n);
+  if (device.cpu_style()) {
+    const int64_t tasks = cpu_tasks(device, n);
     arguments.add(round_up(ceil_div(n, tasks), 64));
     enqueue(queue, arguments, Range(static_cast<size_t>(tasks)), Range(1), ElementwiseStep(queue, row, call).joint());
   } else {
@@ -158,8 +162,8 @@ void launch_flat(Queue& queue, const ElementwiseRow& row, const ElementwiseCall&
 void launch_strided(Queue& queue, const ElementwiseRow& row, const ElementwiseCall& call) {
   Device& device = queue.device();
   // On GPUs vectors suit rows that are made of them, or that are much longer.
-  const bool vectors = device.fat() || call.sizes[0] % 4 == 0 || call.sizes[0] >= 16;
-  const int width = vectors ? vector_width(row, call, device.fat()) : 1;
+  const bool vectors = device.cpu_style() || call.sizes[0] % 4 == 0 || call.sizes[0] >= 16;
+  const int width = vectors ? vector_width(row, call, device.cpu_style()) : 1;
   Geometry<kernel_dims> geometry;
   int64_t rows = 1;
   for (int d = 0; d < kernel_dims; ++d) {
@@ -171,7 +175,7 @@ void launch_strided(Queue& queue, const ElementwiseRow& row, const ElementwiseCa
     }
   }
   const int64_t items = rows * ceil_div(call.sizes[0], width);
-  const bool wide = !device.fat() && items >= INT32_MAX;
+  const bool wide = !device.cpu_style() && items >= INT32_MAX;
   Kernel& kernel = sites_of(row).strided.get(device, variant_of(row, call).add(vectors, 1).add(wide, 1), [&] {
     Defines defines = make_defines(row, call, width);
     return defines.add("WIDE", wide);
@@ -179,15 +183,18 @@ void launch_strided(Queue& queue, const ElementwiseRow& row, const ElementwiseCa
   Arguments arguments(kernel);
   set_common(arguments, row, call);
   arguments.add(geometry);
-  if (device.fat()) {
+  if (device.cpu_style()) {
     // Tasks are shares of the rows, or of a single long row.
-    const int64_t tasks = fat_tasks(device, rows * call.sizes[0], 8192);
+    const int64_t tasks = cpu_tasks(device, rows * call.sizes[0], 8192);
     const bool by_row = rows >= tasks;
     arguments.add(by_row ? ceil_div(rows, tasks) : rows);
     arguments.add(by_row ? call.sizes[0] : round_up(ceil_div(call.sizes[0], tasks), 64));
     arguments.add(rows);
     arguments.add(call.dims - 1);
-    enqueue(queue, arguments, by_row ? Range(static_cast<size_t>(ceil_div(rows, ceil_div(rows, tasks))), 1) : Range(1, static_cast<size_t>(tasks)), Range(1, 1));
+    enqueue(queue, arguments,
+            by_row ? Range(static_cast<size_t>(ceil_div(rows, ceil_div(rows, tasks))), 1)
+                   : Range(1, static_cast<size_t>(tasks)),
+            Range(1, 1));
   } else {
     arguments.add(int64_t{0});
     arguments.add(int64_t{0});
@@ -198,15 +205,18 @@ void launch_strided(Queue& queue, const ElementwiseRow& row, const ElementwiseCa
   }
 }
 
-// A copy of bits between two memory orders has kernels of its own. Returns false, having done nothing, for anything else.
+// A copy of bits between two memory orders has kernels of its own. Returns false, having done nothing, for anything
+// else.
 bool launch_permuted(Queue& queue, const ElementwiseRow& row, const ElementwiseCall& call) {
   static const ElementwiseRow* copy = &elementwise_row("copy");
   const auto& input = call.inputs[0];
   if (&row != copy || input.is_scalar || input.dtype != call.output.dtype) return false;
-  if (call.compute != input.dtype && !is_storage_only(input.dtype)) return false;  // which pass through the wider type unchanged
+  if (call.compute != input.dtype && !is_storage_only(input.dtype))
+    return false;  // which pass through the wider type unchanged
   std::array<PermuteDimension, kernel_dims> dimensions;
   for (int d = 0; d < call.dims; ++d) dimensions[d] = {call.sizes[d], input.strides[d], call.output.strides[d]};
-  return permute(queue, size_of(input.dtype), input.data, call.output.data, std::span(dimensions.data(), static_cast<size_t>(call.dims)));
+  return permute(queue, size_of(input.dtype), input.data, call.output.data,
+                 std::span(dimensions.data(), static_cast<size_t>(call.dims)));
 }
 
 // More dimensions than the kernels know: one launch per index of the slowest one.
@@ -219,7 +229,9 @@ void launch_sliced(Queue& queue, const ElementwiseRow& row, ElementwiseCall call
   for (int64_t i = 0; i < call.sizes[d]; ++i) {
     ElementwiseCall slice = call;
     auto move = [&](ElementwiseCall::Operand& operand) {
-      if (!operand.is_scalar) operand.data = static_cast<char*>(operand.data) + i * operand.strides[d] * static_cast<int64_t>(size_of(operand.dtype));
+      if (!operand.is_scalar)
+        operand.data =
+            static_cast<char*>(operand.data) + i * operand.strides[d] * static_cast<int64_t>(size_of(operand.dtype));
     };
     move(slice.output);
     for (int k = 0; k < row.inputs; ++k) move(slice.inputs[k]);
@@ -260,8 +272,10 @@ void coalesce(ElementwiseCall& call, int inputs) {
     bool joins = true;
     for (int k = 0; k < n && joins; ++k)
       joins = operands[k]->is_scalar || operands[k]->strides[d] == operands[k]->strides[last] * call.sizes[last];
-    if (joins) call.sizes[last] *= call.sizes[d];
-    else move(d, ++last);
+    if (joins)
+      call.sizes[last] *= call.sizes[d];
+    else
+      move(d, ++last);
   }
   call.dims = dims == 0 ? 0 : last + 1;
   if (call.dims == 0) {
@@ -277,18 +291,21 @@ bool supports(const ElementwiseRow& row, DType compute) { return expression(row,
 void elementwise(Queue& queue, const ElementwiseRow& row, ElementwiseCall call) {
   for (int d = 0; d < call.dims; ++d)
     if (call.sizes[d] == 0) return;
-  if (!supports(row, call.compute)) throw std::invalid_argument(std::string(row.name) + " has no kernel for " + info(call.compute).aten);
+  if (!supports(row, call.compute))
+    throw std::invalid_argument(std::string(row.name) + " has no kernel for " + info(call.compute).aten);
   require_dtype(queue.device(), call.compute, row.name);
   require_dtype(queue.device(), call.output.dtype, row.name);
   for (int i = 0; i < row.inputs; ++i)
     if (!call.inputs[i].is_scalar) require_dtype(queue.device(), call.inputs[i].dtype, row.name);
   coalesce(call, row.inputs);
-  if (is_flat(call, row.inputs)) launch_flat(queue, row, call);
-  else launch_sliced(queue, row, call);
+  if (is_flat(call, row.inputs))
+    launch_flat(queue, row, call);
+  else
+    launch_sliced(queue, row, call);
 }
 
-void elementwise(Queue& queue, const ElementwiseRow& row, DType compute, const TensorView& output, std::initializer_list<TensorView> inputs,
-                 std::initializer_list<ElementwiseScalar> scalars) {
+void elementwise(Queue& queue, const ElementwiseRow& row, DType compute, const TensorView& output,
+                 std::initializer_list<TensorView> inputs, std::initializer_list<ElementwiseScalar> scalars) {
   ElementwiseCall call;
   call.compute = compute;
   call.dims = output.dims;
@@ -309,6 +326,8 @@ void copy(Queue& queue, const TensorView& to, const TensorView& from) {
   elementwise(queue, elementwise_row("copy"), compute_type(to.dtype), to, {from});
 }
 
-void zero(Queue& queue, const TensorView& to) { elementwise(queue, elementwise_row("fill"), compute_type(to.dtype), to, {}, {0.0}); }
+void zero(Queue& queue, const TensorView& to) {
+  elementwise(queue, elementwise_row("fill"), compute_type(to.dtype), to, {}, {0.0});
+}
 
 }  // namespace ocl::ops

@@ -10,7 +10,7 @@
 namespace ocl::ops {
 namespace {
 
-// As in kernels_cl/permute.cl.
+// As in kernels_cl/elementwise/permute.cl.
 constexpr int batch_dims = 6;
 struct Geometry {
   int64_t size0, from0, size1, from1, to1;
@@ -60,7 +60,8 @@ void widen_runs(size_t& bytes, PermuteDimension& run, std::span<PermuteDimension
 
 bool nearer(const PermuteDimension& a, const PermuteDimension& b) { return std::abs(a.to) < std::abs(b.to); }
 
-bool make_plan(size_t element_bytes, const void* from, const void* to, std::span<const PermuteDimension> given, Plan& plan) {
+bool make_plan(size_t element_bytes, const void* from, const void* to, std::span<const PermuteDimension> given,
+               Plan& plan) {
   std::vector<PermuteDimension> dimensions;
   for (const PermuteDimension& d : given)
     if (d.size != 1) dimensions.push_back(d);
@@ -103,46 +104,54 @@ int64_t even_block(int64_t size, int64_t limit, int64_t line) {
 }
 
 void launch_rows(Queue& queue, const Plan& plan, const void* from, void* to) {
-  static KernelSite site("permute.cl", "permute_rows");
+  static KernelSite site("elementwise/permute.cl", "permute_rows");
   Device& device = queue.device();
   const Geometry& g = plan.geometry;
-  Kernel& kernel =
-      site.get(device, plan.element_bytes, [&] { return Defines().add("E", static_cast<int64_t>(plan.element_bytes)).add("FAT", true); });
+  Kernel& kernel = site.get(device, plan.element_bytes, [&] {
+    return Defines().add("E", static_cast<int64_t>(plan.element_bytes)).add("FOR_CPU", true);
+  });
   const int64_t rows = g.size1 * plan.batches;
-  const int64_t share = ceil_div(rows, fat_tasks(device, rows * g.size0));
+  const int64_t share = ceil_div(rows, cpu_tasks(device, rows * g.size0));
   launch(queue, kernel, Range(ceil_div(rows, share)), Range(1), from, to, g, share, rows, int32_t{plan.reversed()});
 }
 
 void launch_plan(Queue& queue, const Plan& plan, const void* from, void* to) {
-  static KernelSite fat_site("permute.cl", "permute_fat"), simt_site("permute.cl", "permute_simt");
+  static KernelSite cpu_site("elementwise/permute.cl", "permute_cpu"),
+      gpu_site("elementwise/permute.cl", "permute_gpu");
   Device& device = queue.device();
-  const bool fat = device.fat();
-  Kernel& kernel = (fat ? fat_site : simt_site).get(device, plan.element_bytes, [&] {
-    return Defines().add("E", static_cast<int64_t>(plan.element_bytes)).add("FAT", fat);
+  const bool cpu = device.cpu_style();
+  Kernel& kernel = (cpu ? cpu_site : gpu_site).get(device, plan.element_bytes, [&] {
+    return Defines().add("E", static_cast<int64_t>(plan.element_bytes)).add("FOR_CPU", cpu);
   });
   const Geometry& g = plan.geometry;
-  if (!fat) {
+  if (!cpu) {
     // tiles of 32 x 32 by 32 x 8 work-items
-    launch(queue, kernel, Range(round_up(g.size0, 32), ceil_div(g.size1, 32) * 8, plan.batches), Range(32, 8, 1), from, to, g);
+    launch(queue, kernel, Range(round_up(g.size0, 32), ceil_div(g.size1, 32) * 8, plan.batches), Range(32, 8, 1), from,
+           to, g);
     return;
   }
   // Blocks of 64 lines or so on both sides: their pages stay in the first-level TLB.
   const int64_t line = std::max<int64_t>(1, 64 / static_cast<int64_t>(plan.element_bytes));
-  const int64_t block0 = even_block(g.size0, std::max<int64_t>(64, 4096 / std::min<int64_t>(g.size1, 4096)), std::max<int64_t>(line, 16));
+  const int64_t block0 =
+      even_block(g.size0, std::max<int64_t>(64, 4096 / std::min<int64_t>(g.size1, 4096)), std::max<int64_t>(line, 16));
   const int64_t block1 = even_block(g.size1, std::max<int64_t>(64, 4096 / block0), std::max<int64_t>(line, 16));
   const int64_t blocks = ceil_div(g.size0, block0) * ceil_div(g.size1, block1);
-  const int64_t share = std::max<int64_t>(1, std::min(4096 / (block0 * block1), blocks * plan.batches / (4 * device.capabilities().compute_units)));
-  launch(queue, kernel, Range(ceil_div(g.size0, block0), ceil_div(g.size1, block1), ceil_div(plan.batches, share)), Range(1, 1, 1), from, to, g,
-         block0, block1, share, plan.batches);
+  const int64_t share = std::max<int64_t>(
+      1, std::min(4096 / (block0 * block1), blocks * plan.batches / (4 * device.capabilities().compute_units)));
+  launch(queue, kernel, Range(ceil_div(g.size0, block0), ceil_div(g.size1, block1), ceil_div(plan.batches, share)),
+         Range(1, 1, 1), from, to, g, block0, block1, share, plan.batches);
 }
 
 }  // namespace
 
-bool permute(Queue& queue, size_t element_bytes, const void* from, void* to, std::span<const PermuteDimension> dimensions) {
+bool permute(Queue& queue, size_t element_bytes, const void* from, void* to,
+             std::span<const PermuteDimension> dimensions) {
   Plan plan;
   if (!make_plan(element_bytes, from, to, dimensions, plan)) return false;
   // Few long runs are copied by the strided elementwise kernel, which cuts them.
-  if (plan.rows && (!queue.device().fat() || plan.geometry.size1 * plan.batches < 4 * queue.device().capabilities().compute_units)) return false;
+  if (plan.rows && (!queue.device().cpu_style() ||
+                    plan.geometry.size1 * plan.batches < 4 * queue.device().capabilities().compute_units))
+    return false;
   if (plan.rows)
     launch_rows(queue, plan, from, to);
   else
@@ -150,10 +159,13 @@ bool permute(Queue& queue, size_t element_bytes, const void* from, void* to, std
   return true;
 }
 
-void transpose_planes(Queue& queue, size_t element_bytes, int64_t batch, int64_t rows, int64_t columns, const void* x, void* y) {
+void transpose_planes(Queue& queue, size_t element_bytes, int64_t batch, int64_t rows, int64_t columns, const void* x,
+                      void* y) {
   if (batch * rows * columns == 0) return;
-  const PermuteDimension dimensions[] = {{rows, columns, 1}, {columns, 1, rows}, {batch, rows * columns, rows * columns}};
-  if (rows == 1 || columns == 1) return copy_bytes(queue, y, x, static_cast<size_t>(batch * rows * columns) * element_bytes);
+  const PermuteDimension dimensions[] = {
+      {rows, columns, 1}, {columns, 1, rows}, {batch, rows * columns, rows * columns}};
+  if (rows == 1 || columns == 1)
+    return copy_bytes(queue, y, x, static_cast<size_t>(batch * rows * columns) * element_bytes);
   permute(queue, element_bytes, x, y, dimensions);
 }
 

@@ -1,7 +1,7 @@
 #include "ops/elementwise/sequence.h"
 
-#include "opencl/environment.h"
-#include "opencl/host_launch.h"
+#include "base/environment.h"
+#include "cpu/cpu_executor.h"
 
 #include <algorithm>
 #include <array>
@@ -16,16 +16,43 @@ namespace ocl::ops {
 
 namespace {
 
-constexpr size_t most_steps = HostBacklog::most_joined;
+constexpr size_t most_steps = CommandQueue::most_joined;
 
 // So many sequences are run step by step before the program for joined ones is built.
 constexpr int sequences_before_program = 32;
 
 // What scripts write out in sequences; the program would take long to build with all rows.
 constexpr std::string_view joined_rows[] = {
-    "copy", "fill", "add", "add_alpha", "sub", "mul", "div", "pow_2", "pow_3", "addcmul", "addcdiv", "maximum", "minimum", "abs", "neg",
-    "sqrt", "rsqrt", "exp", "tanh", "reciprocal", "sigmoid", "silu", "relu", "clamp", "clamp_min", "clamp_max", "lerp_scalar",
-    "threshold_backward", "sigmoid_backward", "tanh_backward",
+    "copy",
+    "fill",
+    "add",
+    "add_alpha",
+    "sub",
+    "mul",
+    "div",
+    "pow_2",
+    "pow_3",
+    "addcmul",
+    "addcdiv",
+    "maximum",
+    "minimum",
+    "abs",
+    "neg",
+    "sqrt",
+    "rsqrt",
+    "exp",
+    "tanh",
+    "reciprocal",
+    "sigmoid",
+    "silu",
+    "relu",
+    "clamp",
+    "clamp_min",
+    "clamp_max",
+    "lerp_scalar",
+    "threshold_backward",
+    "sigmoid_backward",
+    "tanh_backward",
 };
 
 // The number by which the program knows a row; -1: it does not.
@@ -59,12 +86,15 @@ class Program {
   }
 
   void build_when_worthwhile(Device& device, DType stored) {
-    if (seen_.load(std::memory_order_relaxed) < sequences_before_program || asked_.load(std::memory_order_relaxed) || asked_.exchange(true)) [[likely]]
+    if (seen_.load(std::memory_order_relaxed) < sequences_before_program || asked_.load(std::memory_order_relaxed) ||
+        asked_.exchange(true)) [[likely]]
       return;
     try {
       site().get(device, Variant().add(stored), [&] {
         Defines defines;
-        return dtype(defines, "X_DTYPE", stored).add("STEPS", static_cast<int64_t>(most_steps)).add("OPERATORS", operators());
+        return dtype(defines, "X_DTYPE", stored)
+            .add("STEPS", static_cast<int64_t>(most_steps))
+            .add("OPERATORS", operators());
       });
     } catch (const std::exception&) {  // the steps are run one by one as before
     }
@@ -78,12 +108,13 @@ class Program {
       const std::string_view expression = row.real;
       int scalars = 0;
       for (const char* name : {"s0", "s1", "s2"}) scalars += expression.find(name) != std::string_view::npos;
-      all += "EACH(" + std::to_string(i) + ", " + std::to_string(row.inputs) + ", " + std::to_string(scalars) + ", (" + row.real + ")) ";
+      all += "EACH(" + std::to_string(i) + ", " + std::to_string(row.inputs) + ", " + std::to_string(scalars) + ", (" +
+             row.real + ")) ";
     }
     return all;
   }
   static KernelSite& site() {
-    static KernelSite kernel("elementwise_sequence.cl", "elementwise_sequence", BuildTime::beside);
+    static KernelSite kernel("elementwise/sequence.cpu.cl", "elementwise_sequence", BuildTime::beside);
     return kernel;
   }
 
@@ -93,7 +124,8 @@ class Program {
 
 bool device_joins(const Device& device) {
   static const bool wanted = environment::flag("TORCH_OCL_JOIN", true) && !environment::flag("TORCH_OCL_SYNC");
-  return wanted && static_cast<size_t>(device.index()) < Program::most_devices && device.fat() && device.host_launch() && device.capabilities().unified_memory;
+  return wanted && static_cast<size_t>(device.index()) < Program::most_devices && device.cpu_style() &&
+         device.executor() && device.capabilities().unified_memory;
 }
 
 // Addresses that steps touch.
@@ -102,7 +134,9 @@ struct Touched {
   bool written, single;
 
   bool overlaps(const Touched& other) const { return begin < other.end && other.begin < end; }
-  bool same_elements(const Touched& other) const { return begin == other.begin && end == other.end && single == other.single; }
+  bool same_elements(const Touched& other) const {
+    return begin == other.begin && end == other.end && single == other.single;
+  }
 };
 
 std::atomic<uint64_t> calls_joined{0};
@@ -117,13 +151,13 @@ size_t run_joined(const void* const* data, size_t count) {
   if (!kernel) return 0;
   std::array<ElementwiseStep::Step, most_steps> passed{};
   for (size_t i = 0; i < count; ++i) passed[i] = steps[i]->step;
-  const int64_t n = steps[0]->n, tasks = fat_tasks(device, n);
+  const int64_t n = steps[0]->n, tasks = cpu_tasks(device, n);
   Arguments arguments(*kernel);
   arguments.add(passed);
   arguments.add(static_cast<int32_t>(count));
   arguments.add(n);
   arguments.add(round_up(ceil_div(n, tasks), 64));
-  device.host_launch()->run_joined(queue, arguments, Range(static_cast<size_t>(tasks)), Range(1), count);
+  device.executor()->run_joined(queue, arguments, Range(static_cast<size_t>(tasks)), Range(1), count);
   calls_joined.fetch_add(count, std::memory_order_relaxed);
   return count;
 }
@@ -153,7 +187,9 @@ ElementwiseStep::ElementwiseStep(Queue& queue, const ElementwiseRow& row, const 
   joins_ = true;
 }
 
-HostBacklog::Joint ElementwiseStep::joint() const { return joins_ ? HostBacklog::Joint{run_joined, &data_, sizeof data_} : HostBacklog::Joint{}; }
+CommandQueue::Joint ElementwiseStep::joint() const {
+  return joins_ ? CommandQueue::Joint{run_joined, &data_, sizeof data_} : CommandQueue::Joint{};
+}
 
 uint64_t ElementwiseStep::joined_calls() { return calls_joined.load(std::memory_order_relaxed); }
 

@@ -1,6 +1,7 @@
-// Elementwise operators that wait one behind another are run together: each part of the elements goes through all of them while it is in the cache,
-// and one launch does the work of several. For contiguous operands of one size and one type (float32, or a half type), on devices whose kernels run on threads of this process
-// (host_backlog.h), where the backlog knows what waits. The results are those of single launches, bit by bit.
+// Elementwise operators that wait one behind another are run together: each part of the elements goes through all of
+// them while it is in the cache, and one launch does the work of several. For contiguous operands of one size and one
+// type (float32, or a half type), on devices whose kernels run on threads of this process (command_queue.h), where the
+// backlog knows what waits. The results are those of single launches, bit by bit.
 #pragma once
 
 #include "ops/elementwise/elementwise.h"
@@ -15,7 +16,7 @@ class ElementwiseStep {
   ElementwiseStep(const ElementwiseStep&) = delete;
 
   // Without a function where the call cannot be joined. Valid as long as the step.
-  HostBacklog::Joint joint() const;
+  CommandQueue::Joint joint() const;
 
   // As the kernel has it.
   struct Step {
@@ -33,7 +34,8 @@ class ElementwiseStep {
   // Calls of this process that were run together with others; tests use it.
   static uint64_t joined_calls();
 
-  // How many of `steps` can be run together, from the first on: what one of them writes, others read and write at the same elements or not at all.
+  // How many of `steps` can be run together, from the first on: what one of them writes, others read and write at the
+  // same elements or not at all.
   static size_t joinable(const Data* const* steps, size_t count);
 
  private:

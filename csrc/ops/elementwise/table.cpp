@@ -52,9 +52,12 @@ static constexpr ElementwiseRow rows[] = {
     {"xlog1py", 2, "IS_NAN(b) ? b : (a == ZERO) ? (T)0 : a * log1p_of(b)", "-"},
     {"ldexp", 2, "a * exp2_of(b)", "-"},
     {"addcmul", 3, "a + s0 * b * c", nullptr, "a + c_mul(c_mul(s0, b), c)", nullptr, vectors},
-    {"addcdiv", 3, "a + s0 * (b / c)", "a + s0 * truncate_divide(b, c)", "a + c_mul(s0, c_div(b, c))", nullptr, vectors},
-    {"lerp", 3, "(fabs(c) < (S)0.5) ? a + c * (b - a) : b - (b - a) * ((S)1 - c)", "-", "(c_abs(c) < (PART)0.5) ? a + c_mul(c, b - a) : b - c_mul(b - a, (T)(1, 0) - c)"},
-    {"lerp_scalar", 2, "(fabs(s0) < (S)0.5) ? a + s0 * (b - a) : b - (b - a) * ((S)1 - s0)", "-", "(c_abs(s0) < (PART)0.5) ? a + c_mul(s0, b - a) : b - c_mul(b - a, (T)(1, 0) - s0)"},
+    {"addcdiv", 3, "a + s0 * (b / c)", "a + s0 * truncate_divide(b, c)", "a + c_mul(s0, c_div(b, c))", nullptr,
+     vectors},
+    {"lerp", 3, "(fabs(c) < (S)0.5) ? a + c * (b - a) : b - (b - a) * ((S)1 - c)", "-",
+     "(c_abs(c) < (PART)0.5) ? a + c_mul(c, b - a) : b - c_mul(b - a, (T)(1, 0) - c)"},
+    {"lerp_scalar", 2, "(fabs(s0) < (S)0.5) ? a + s0 * (b - a) : b - (b - a) * ((S)1 - s0)", "-",
+     "(c_abs(s0) < (PART)0.5) ? a + c_mul(s0, b - a) : b - c_mul(b - a, (T)(1, 0) - s0)"},
 
     // ---- bits
     {"bitwise_and", 2, nullptr, "a & b"},
@@ -71,9 +74,11 @@ static constexpr ElementwiseRow rows[] = {
     {"le", 2, "BOOL(a <= b)"},
     {"gt", 2, "BOOL(a > b)"},
     {"ge", 2, "BOOL(a >= b)"},
-    {"logical_and", 2, "BOOL(a != ZERO && b != ZERO)", nullptr, "C_BOOL((a.x != 0 || a.y != 0) && (b.x != 0 || b.y != 0))"},
+    {"logical_and", 2, "BOOL(a != ZERO && b != ZERO)", nullptr,
+     "C_BOOL((a.x != 0 || a.y != 0) && (b.x != 0 || b.y != 0))"},
     {"logical_or", 2, "BOOL(a != ZERO || b != ZERO)", nullptr, "C_BOOL(a.x != 0 || a.y != 0 || b.x != 0 || b.y != 0)"},
-    {"logical_xor", 2, "BOOL((a != ZERO) != (b != ZERO))", nullptr, "C_BOOL((a.x != 0 || a.y != 0) != (b.x != 0 || b.y != 0))"},
+    {"logical_xor", 2, "BOOL((a != ZERO) != (b != ZERO))", nullptr,
+     "C_BOOL((a.x != 0 || a.y != 0) != (b.x != 0 || b.y != 0))"},
     {"logical_not", 1, "BOOL(a == ZERO)", nullptr, "C_BOOL(a.x == 0 && a.y == 0)"},
     {"isposinf", 1, "BOOL(a == (S)INFINITY)", "(T)0"},
     {"isneginf", 1, "BOOL(a == -(S)INFINITY)", "(T)0"},
@@ -83,9 +88,12 @@ static constexpr ElementwiseRow rows[] = {
     // ---- unary
     {"abs", 1, "fabs(a)", "abs_of(a)", "C_REAL(c_abs(a))", nullptr, vectors},
     {"neg", 1, "-a", "(T)0 - a", "-a", nullptr, vectors},
-    {"sign", 1, "IS_NAN(a) ? (T)0 : (a > ZERO) ? (T)1 : (a < ZERO) ? (T)-1 : (T)0", "(a > ZERO) ? (T)1 : (a < ZERO) ? (T)-1 : (T)0"},
-    {"sgn", 1, "(a > ZERO) ? (T)1 : (a < ZERO) ? (T)-1 : (T)0", "(a > ZERO) ? (T)1 : (a < ZERO) ? (T)-1 : (T)0", "(a.x == 0 && a.y == 0) ? a : a / c_abs(a)"},
-    {"angle", 1, "IS_NAN(a) ? a : (a < ZERO) ? (T)((S)3.14159265358979323846) : (T)0", "-", "C_REAL(atan2(C_IM(a), C_RE(a)))", nullptr, vectors},
+    {"sign", 1, "IS_NAN(a) ? (T)0 : (a > ZERO) ? (T)1 : (a < ZERO) ? (T)-1 : (T)0",
+     "(a > ZERO) ? (T)1 : (a < ZERO) ? (T)-1 : (T)0"},
+    {"sgn", 1, "(a > ZERO) ? (T)1 : (a < ZERO) ? (T)-1 : (T)0", "(a > ZERO) ? (T)1 : (a < ZERO) ? (T)-1 : (T)0",
+     "(a.x == 0 && a.y == 0) ? a : a / c_abs(a)"},
+    {"angle", 1, "IS_NAN(a) ? a : (a < ZERO) ? (T)((S)3.14159265358979323846) : (T)0", "-",
+     "C_REAL(atan2(C_IM(a), C_RE(a)))", nullptr, vectors},
     {"reciprocal", 1, "(S)1 / a", "-", "c_reciprocal(a)", nullptr, vectors},
     {"sqrt", 1, "sqrt(a)", "-", "c_sqrt(a)"},
     {"rsqrt", 1, "(S)1 / sqrt(a)", "-", "c_reciprocal(c_sqrt(a))"},
@@ -129,8 +137,12 @@ static constexpr ElementwiseRow rows[] = {
     {"frac", 1, "a - TRUNC(a)", "-"},
     {"sigmoid", 1, "sigmoid_of(a)", "-", "c_reciprocal((T)(1, 0) + c_exp(-a))"},
     {"logit", 1, "log_of(a / ((S)1 - a))", "-"},
-    {"logit_eps", 1, "log_of(((a < s0) ? s0 : (a > (S)1 - s0) ? (S)1 - s0 : a) / ((S)1 - ((a < s0) ? s0 : (a > (S)1 - s0) ? (S)1 - s0 : a)))", "-"},
-    {"nan_to_num", 1, "IS_NAN(a) ? s0 : (a == (S)INFINITY) ? s1 : (a == -(S)INFINITY) ? s2 : a", "a", "(T)(finite(a.x, s0.x, s1.x, s2.x), finite(a.y, s0.x, s1.x, s2.x))"},
+    {"logit_eps", 1,
+     "log_of(((a < s0) ? s0 : (a > (S)1 - s0) ? (S)1 - s0 : a) / ((S)1 - ((a < s0) ? s0 : (a > (S)1 - s0) ? (S)1 - s0 "
+     ": a)))",
+     "-"},
+    {"nan_to_num", 1, "IS_NAN(a) ? s0 : (a == (S)INFINITY) ? s1 : (a == -(S)INFINITY) ? s2 : a", "a",
+     "(T)(finite(a.x, s0.x, s1.x, s2.x), finite(a.y, s0.x, s1.x, s2.x))"},
     {"entr", 1, "IS_NAN(a) ? a : (a > ZERO) ? -a * log_of(a) : (a == ZERO) ? (T)0 : (T)(-INFINITY)", "-"},
 
     // ---- special functions
@@ -187,7 +199,10 @@ static constexpr ElementwiseRow rows[] = {
     {"silu", 1, "a / ((S)1 + exp_fast(-a))", "-", "c_div(a, (T)(1, 0) + c_exp(-a))"},
     {"silu_backward", 2, "silu_backward(a, b)", "-"},
     {"mish", 1, "a * tanh_fast(softplus_of(a))", "-"},
-    {"mish_backward", 2, "a * (tanh_fast(softplus_of(b)) + b * sigmoid_of(b) * ((S)1 - tanh_fast(softplus_of(b)) * tanh_fast(softplus_of(b))))", "-"},
+    {"mish_backward", 2,
+     "a * (tanh_fast(softplus_of(b)) + b * sigmoid_of(b) * ((S)1 - tanh_fast(softplus_of(b)) * "
+     "tanh_fast(softplus_of(b))))",
+     "-"},
     // s0 = alpha * scale, s1 = scale, s2 = input_scale
     {"elu", 1, "(a <= ZERO) ? expm1_fast(a * s2) * s0 : a * s1", "-"},
     {"elu_backward", 2, "(b <= ZERO) ? a * s2 * s0 * exp_fast(b * s2) : a * s1", "-"},
@@ -205,14 +220,16 @@ static constexpr ElementwiseRow rows[] = {
     {"softplus", 1, "(a * s0 > s1) ? a : log1p_of(exp_fast(a * s0)) / s0", "-"},
     {"softplus_backward", 2, "(b * s0 > s1) ? a : a * exp_fast(b * s0) / (exp_fast(b * s0) + (S)1)", "-"},
     {"log_sigmoid", 1, "((a < ZERO) ? a : (T)0) - log1p_of(exp_fast(-fabs(a)))", "-"},
-    {"log_sigmoid_backward", 2, "a * ((b < ZERO) ? (S)1 - exp_fast(b) / ((S)1 + exp_fast(b)) : exp_fast(-b) / ((S)1 + exp_fast(-b)))", "-"},
+    {"log_sigmoid_backward", 2,
+     "a * ((b < ZERO) ? (S)1 - exp_fast(b) / ((S)1 + exp_fast(b)) : exp_fast(-b) / ((S)1 + exp_fast(-b)))", "-"},
     {"sigmoid_backward", 2, "a * (((S)1 - b) * b)", "-", "c_mul(a, conj_of(c_mul(C_ONE - b, b)))", nullptr, vectors},
     {"tanh_backward", 2, "a * ((S)1 - b * b)", "-", "c_mul(a, conj_of(C_ONE - c_mul(b, b)))", nullptr, vectors},
-    {"logit_backward", 2, "(b < ZERO || b > (S)1) ? (T)NAN : (b == ZERO || b == (S)1) ? a * (S)INFINITY : a / (b * ((S)1 - b))", "-"},
+    {"logit_backward", 2,
+     "(b < ZERO || b > (S)1) ? (T)NAN : (b == ZERO || b == (S)1) ? a * (S)INFINITY : a / (b * ((S)1 - b))", "-"},
     {"logit_eps_backward", 2, "(b < s0 || b > (S)1 - s0) ? (T)0 : a / (b * ((S)1 - b))", "-"},
     {"glu", 2, "a * sigmoid_of(b)", "-"},
-    {"prelu", 2, "(a > ZERO) ? a : a * b", "-"},  // self, weight
-    {"prelu_backward", 3, "(b > ZERO) ? a : a * c", "-"},  // grad, self, weight
+    {"prelu", 2, "(a > ZERO) ? a : a * b", "-"},                     // self, weight
+    {"prelu_backward", 3, "(b > ZERO) ? a : a * c", "-"},            // grad, self, weight
     {"prelu_backward_weight", 2, "(b > ZERO) ? (T)0 : a * b", "-"},  // grad, self
 
     // ---- losses; backward rows take (grad, self, target)
@@ -224,8 +241,10 @@ static constexpr ElementwiseRow rows[] = {
     {"huber", 2, "(fabs(a - b) <= s0) ? (S)0.5 * (a - b) * (a - b) : s0 * (fabs(a - b) - (S)0.5 * s0)", "-"},
     // s0 = norm, s1 = delta
     {"huber_backward", 3, "(b - c <= -s1) ? -s0 * a * s1 : (b - c >= s1) ? s0 * a * s1 : s0 * (b - c) * a", "-"},
-    {"binary_cross_entropy", 2, "(b - (S)1) * CLAMP_LOG(log1p_of(-a)) - b * CLAMP_LOG(log_of(a))", "-"},  // input, target
-    {"binary_cross_entropy_backward", 3, "a * (b - c) / ((((S)1 - b) * b < (S)1e-12) ? (T)1e-12 : ((S)1 - b) * b)", "-"},  // grad, input, target
+    {"binary_cross_entropy", 2, "(b - (S)1) * CLAMP_LOG(log1p_of(-a)) - b * CLAMP_LOG(log_of(a))",
+     "-"},  // input, target
+    {"binary_cross_entropy_backward", 3, "a * (b - c) / ((((S)1 - b) * b < (S)1e-12) ? (T)1e-12 : ((S)1 - b) * b)",
+     "-"},  // grad, input, target
 
     // ---- complex parts
     {"complex", 2, nullptr, "-", "c_join(a, b)", nullptr, vectors},

@@ -23,14 +23,15 @@ std::vector<int64_t> factors_of(int64_t n, bool eights) {
 
 namespace {
 
-// The kernels' argument (Pass in kernels_cl/fft.cl).
+// The kernels' argument (Pass in kernels_cl/fft/fft.cl).
 struct Pass {
   int64_t n, done, radix, total, inverse;
 };
 
 // A launch for every pass.
 void passes(Queue& queue, DType dtype, const void* x, void* y, int64_t batch, int64_t n, bool inverse, double scale) {
-  static KernelSite twiddle_site("fft.cl", "fft_twiddles"), known_site("fft.cl", "fft_pass"), any_site("fft.cl", "fft_pass_any");
+  static KernelSite twiddle_site("fft/fft.cl", "fft_twiddles"), known_site("fft/fft.cl", "fft_pass"),
+      any_site("fft/fft.cl", "fft_pass_any");
   Device& device = queue.device();
   const DType real = dtype == DType::complex128 ? DType::float64 : DType::float32;
   const auto kernel = [&](KernelSite& site, int64_t radix) -> Kernel& {
@@ -56,8 +57,8 @@ void passes(Queue& queue, DType dtype, const void* x, void* y, int64_t batch, in
     pass.total = known ? batch * (n / pass.radix) : batch * n;
     const double factor = i + 1 == factors.size() ? scale : 1.0;
     const auto run = [&](auto s) {
-      launch(queue, kernel(known ? known_site : any_site, known ? pass.radix : 2), Range(static_cast<size_t>(pass.total)), Range(), from, to,
-             twiddles.data(), pass, s);
+      launch(queue, kernel(known ? known_site : any_site, known ? pass.radix : 2),
+             Range(static_cast<size_t>(pass.total)), Range(), from, to, twiddles.data(), pass, s);
     };
     real == DType::float64 ? run(factor) : run(static_cast<float>(factor));
     pass.done *= pass.radix;
@@ -68,14 +69,17 @@ void passes(Queue& queue, DType dtype, const void* x, void* y, int64_t batch, in
 
 }  // namespace
 
-// Beyond 2^28 points the angles of the fat kernels leave 32 bits.
-bool fft_takes_any_kind(const Device& device, int64_t n) { return device.fat() && n <= int64_t{1} << 28; }
+// Beyond 2^28 points the angles of the CPU kernels leave 32 bits.
+bool fft_takes_any_kind(const Device& device, int64_t n) { return device.cpu_style() && n <= int64_t{1} << 28; }
 
-void fft(Queue& queue, FftKind kind, DType dtype, const void* x, void* y, const FftShape& shape, bool inverse, double scale) {
+void fft(Queue& queue, FftKind kind, DType dtype, const void* x, void* y, const FftShape& shape, bool inverse,
+         double scale) {
   if (shape.outer == 0 || shape.n == 0 || shape.inner == 0) return;
   require_dtype(queue.device(), dtype, "fft");
-  if (fft_takes_any_kind(queue.device(), shape.n)) return fft_detail::lines(queue, kind, dtype, x, y, shape, inverse, scale);
-  if (kind != FftKind::complex_to_complex || shape.inner != 1) throw std::invalid_argument("fft: this device takes complex rows only");
+  if (fft_takes_any_kind(queue.device(), shape.n))
+    return fft_detail::lines(queue, kind, dtype, x, y, shape, inverse, scale);
+  if (kind != FftKind::complex_to_complex || shape.inner != 1)
+    throw std::invalid_argument("fft: this device takes complex rows only");
   passes(queue, dtype, x, y, shape.outer, shape.n, inverse, scale);
 }
 

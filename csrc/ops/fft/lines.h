@@ -1,4 +1,4 @@
-// Fourier transforms on fat devices: kernels_cl/fft_lines.cl.
+// Fourier transforms on CPU devices: kernels_cl/fft/lines.cpu.cl.
 #pragma once
 
 #include "ops/fft/fft.h"
@@ -11,6 +11,7 @@ namespace ocl::ops::fft_detail {
 std::vector<int64_t> factors_of(int64_t n, bool eights);
 
 // As fft(), whose checks have been made.
-void lines(Queue& queue, FftKind kind, DType dtype, const void* x, void* y, const FftShape& shape, bool inverse, double scale);
+void lines(Queue& queue, FftKind kind, DType dtype, const void* x, void* y, const FftShape& shape, bool inverse,
+           double scale);
 
 }  // namespace ocl::ops::fft_detail

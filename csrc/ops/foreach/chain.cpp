@@ -1,6 +1,6 @@
 #include "ops/foreach/chain.h"
 
-#include "opencl/build_ahead.h"
+#include "opencl/program/build_ahead.h"
 
 #include <algorithm>
 #include <memory>
@@ -10,8 +10,8 @@ namespace ocl::ops {
 
 namespace {
 
-// So many chains are issued stage by stage before the program for joined ones is built where no other process does that: a few steps of an optimizer
-// do not pay for it.
+// So many chains are issued stage by stage before the program for joined ones is built where no other process does
+// that: a few steps of an optimizer do not pay for it.
 constexpr int chains_before_program = 2;
 
 std::mutex chains_mutex;
@@ -57,7 +57,8 @@ bool ForeachChain::append(const Stage& stage) {
     uint64_t own = static_cast<uint64_t>(stage.op);
     int out = 0;
     for (int k = 0; k < 4; ++k) {
-      const int place = k <= stage.inputs ? row.place(stage.rows[i].data[k]) : out;  // out stands for inputs that are not read
+      const int place =
+          k <= stage.inputs ? row.place(stage.rows[i].data[k]) : out;  // out stands for inputs that are not read
       if (place < 0) return false;
       if (k == 0) out = place;
       own |= static_cast<uint64_t>(place) << 8 * (k + 1);
@@ -95,7 +96,8 @@ void ForeachChain::add(Stage stage) {
   });
 }
 
-// Whether nothing that is written overlaps with anything else: then it does not matter that one row goes through all stages before another.
+// Whether nothing that is written overlaps with anything else: then it does not matter that one row goes through all
+// stages before another.
 bool ForeachChain::separate(const std::vector<Stage>& stages) const {
   struct Range {
     const char *begin, *end;
@@ -109,7 +111,8 @@ bool ForeachChain::separate(const std::vector<Stage>& stages) const {
       const size_t bytes = static_cast<size_t>(stages.front().rows[i].numel) * size;
       if (bytes) ranges.push_back({begin, begin + bytes, (rows_[i].written >> k & 1) != 0});
     }
-  for (const void* extra : extras_) ranges.push_back({static_cast<const char*>(extra), static_cast<const char*>(extra) + size, false});
+  for (const void* extra : extras_)
+    ranges.push_back({static_cast<const char*>(extra), static_cast<const char*>(extra) + size, false});
   std::sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) { return a.begin < b.begin; });
   const char *end = nullptr, *written_end = nullptr;  // of what began before
   for (const Range& range : ranges) {
@@ -129,7 +132,9 @@ void ForeachChain::issue() {
   queue_.before_next(nullptr);
 }
 
-bool ForeachChain::worthwhile() { return ++long_chains_ > chains_before_program || BuildAhead::available(queue_.device()); }
+bool ForeachChain::worthwhile() {
+  return ++long_chains_ > chains_before_program || BuildAhead::available(queue_.device());
+}
 
 bool ForeachChain::issue_joined(const std::vector<Stage>& stages) {
   std::vector<MultiTensorRow> rows(rows_.size());

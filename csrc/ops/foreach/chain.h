@@ -1,5 +1,5 @@
-// Elementwise operators over lists that follow each other, such as those of an optimizer's step, joined to one launch: every part of a tensor goes
-// through all of them while it is in the cache. The results are those of single launches.
+// Elementwise operators over lists that follow each other, such as those of an optimizer's step, joined to one launch:
+// every part of a tensor goes through all of them while it is in the cache. The results are those of single launches.
 #pragma once
 
 #include "ops/foreach/foreach.h"
@@ -18,14 +18,16 @@ class ForeachChain {
     std::vector<MultiTensorRow> rows;
     const void* scalar_address;
   };
-  // Issues a stage by itself, or several at once as foreach_chain of kernels_cl/foreach.cl; false, and nothing is issued, while that is being compiled.
+  // Issues a stage by itself, or several at once as foreach_chain of kernels_cl/foreach/foreach.cl; false, and nothing
+  // is issued, while that is being compiled.
   using Single = void (*)(Queue& queue, const Stage& stage);
   using Joined = bool (*)(Queue& queue, DType dtype, const MultiTensor& work);
 
   // The chain of a queue, made at first use and kept for ever.
   static ForeachChain& of(Queue& queue, Single single, Joined joined);
 
-  // Holds the stage back (Queue::before_next) until something else is issued to the queue, or a stage that cannot be joined.
+  // Holds the stage back (Queue::before_next) until something else is issued to the queue, or a stage that cannot be
+  // joined.
   void add(Stage stage);
 
  private:

@@ -1,6 +1,6 @@
 #include "ops/foreach/foreach.h"
 
-#include "opencl/environment.h"
+#include "base/environment.h"
 #include "ops/foreach/chain.h"
 
 #include <stdexcept>
@@ -35,7 +35,8 @@ constexpr Row rows_table[] = {
     {Foreach::addcmul, "addcmul", 3, "(a + s * b * c)"},
     {Foreach::addcdiv, "addcdiv", 3, "(a + s * b / c)"},
     {Foreach::lerp, "lerp", 3, "(((c < (REAL)0.5) & (c > (REAL)-0.5)) ? a + c * (b - a) : b - (b - a) * (1 - c))"},
-    {Foreach::lerp_scalar, "lerp", 2, "(((s < (REAL)0.5) & (s > (REAL)-0.5)) ? a + s * (b - a) : b - (b - a) * (1 - s))"},
+    {Foreach::lerp_scalar, "lerp", 2,
+     "(((s < (REAL)0.5) & (s > (REAL)-0.5)) ? a + s * (b - a) : b - (b - a) * (1 - s))"},
     {Foreach::copy, "copy", 1, "(a)"},
     {Foreach::fill, "fill", 0, "(s)"},
     {Foreach::neg, "neg", 1, "(-a)"},
@@ -58,7 +59,8 @@ const Row& row_of(Foreach op) {
 }
 
 void require(Device& device, DType dtype, const char* op) {
-  if (!is_floating(dtype)) throw std::invalid_argument("_foreach_" + std::string(op) + ": needs a floating type, got " + info(dtype).aten);
+  if (!is_floating(dtype))
+    throw std::invalid_argument("_foreach_" + std::string(op) + ": needs a floating type, got " + info(dtype).aten);
   require_dtype(device, dtype, op);
 }
 
@@ -88,7 +90,7 @@ bool joins(Foreach op) {
 }
 
 void run_single(Queue& queue, const ForeachChain::Stage& stage) {
-  static KernelSite site("foreach.cl", "foreach");
+  static KernelSite site("foreach/foreach.cl", "foreach");
   Kernel& kernel = site.get(queue.device(), Variant().add(static_cast<uint64_t>(stage.op), 8).add(stage.dtype), [&] {
     return types(stage.dtype).add("INPUTS", stage.inputs).add("EXPRESSION(a, b, c, s)", row_of(stage.op).expression);
   });
@@ -100,11 +102,13 @@ void run_single(Queue& queue, const ForeachChain::Stage& stage) {
 }
 
 bool run_joined(Queue& queue, DType dtype, const MultiTensor& work) {
-  static KernelSite site("foreach.cl", "foreach_chain", BuildTime::beside);
+  static KernelSite site("foreach/foreach.cl", "foreach_chain", BuildTime::beside);
   Kernel& kernel = site.get(queue.device(), Variant().add(dtype), [&] {
     std::string operators;
     for (const Row& row : rows_table)
-      if (joins(row.op)) operators += "EACH(" + std::to_string(static_cast<int>(row.op)) + ", " + std::to_string(row.inputs) + ", " + row.expression + ") ";
+      if (joins(row.op))
+        operators += "EACH(" + std::to_string(static_cast<int>(row.op)) + ", " + std::to_string(row.inputs) + ", " +
+                     row.expression + ") ";
     return types(dtype).add("OPERATORS", operators);
   });
   if (!kernel.ready()) return false;
@@ -114,7 +118,7 @@ bool run_joined(Queue& queue, DType dtype, const MultiTensor& work) {
 
 }  // namespace
 
-void foreach(Queue& queue, Foreach op, DType dtype, std::span<const MultiTensorRow> rows, const void* scalar_address) {
+void foreach (Queue& queue, Foreach op, DType dtype, std::span<const MultiTensorRow> rows, const void* scalar_address) {
   static const bool synchronous = environment::flag("TORCH_OCL_SYNC");
   const Row& row = row_of(op);
   require(queue.device(), dtype, row.name);
@@ -124,7 +128,8 @@ void foreach(Queue& queue, Foreach op, DType dtype, std::span<const MultiTensorR
 }
 
 void foreach_norm(Queue& queue, int order, DType dtype, DType y_dtype, std::span<const MultiTensorRow> rows) {
-  if (order < 0 || order > 2) throw std::invalid_argument("_foreach_norm: order " + std::to_string(order) + " has no kernel");
+  if (order < 0 || order > 2)
+    throw std::invalid_argument("_foreach_norm: order " + std::to_string(order) + " has no kernel");
   require(queue.device(), dtype, "norm");
   require(queue.device(), y_dtype, "norm");
   const DType compute = y_dtype == DType::float64 ? y_dtype : compute_type(dtype);
@@ -134,18 +139,20 @@ void foreach_norm(Queue& queue, int order, DType dtype, DType y_dtype, std::span
     ops::dtype(d, "Y_DTYPE", y_dtype);
     return ops::dtype(d, "C_DTYPE", compute).add("ORDER", order);
   };
-  static KernelSite chunk_site("foreach.cl", "norm_chunk"), row_site("foreach.cl", "norm_row");
+  static KernelSite chunk_site("foreach/foreach.cl", "norm_chunk"), row_site("foreach/foreach.cl", "norm_row");
   const uint64_t variant = Variant().add(order, 2).add(dtype).add(y_dtype);
   MultiTensor work;
   work.compute = compute;
   work.rows = rows;
   work.partials = true;
-  launch_multi_tensor(queue, work, chunk_site.get(queue.device(), variant, defines), &row_site.get(queue.device(), variant, defines));
+  launch_multi_tensor(queue, work, chunk_site.get(queue.device(), variant, defines),
+                      &row_site.get(queue.device(), variant, defines));
 }
 
-void foreach_unscale(Queue& queue, DType dtype, std::span<const MultiTensorRow> rows, const void* inverse_scale, void* found_inf) {
+void foreach_unscale(Queue& queue, DType dtype, std::span<const MultiTensorRow> rows, const void* inverse_scale,
+                     void* found_inf) {
   require(queue.device(), dtype, "unscale");
-  static KernelSite site("foreach.cl", "unscale");
+  static KernelSite site("foreach/foreach.cl", "unscale");
   Kernel& kernel = site.get(queue.device(), Variant().add(dtype), [&] { return types(dtype).add("UNSCALE", 1); });
   MultiTensor work;
   work.compute = compute_type(dtype);
@@ -154,10 +161,11 @@ void foreach_unscale(Queue& queue, DType dtype, std::span<const MultiTensorRow> 
   launch_multi_tensor(queue, work, kernel);
 }
 
-void update_scale(Queue& queue, void* scale, void* growth_tracker, const void* found_inf, double growth, double backoff, int64_t interval) {
-  static KernelSite site("foreach.cl", "update_scale");
-  launch(queue, site.get(queue.device()), Range(1), Range(), scale, growth_tracker, found_inf, static_cast<float>(growth),
-         static_cast<float>(backoff), static_cast<int32_t>(interval));
+void update_scale(Queue& queue, void* scale, void* growth_tracker, const void* found_inf, double growth, double backoff,
+                  int64_t interval) {
+  static KernelSite site("foreach/foreach.cl", "update_scale");
+  launch(queue, site.get(queue.device()), Range(1), Range(), scale, growth_tracker, found_inf,
+         static_cast<float>(growth), static_cast<float>(backoff), static_cast<int32_t>(interval));
 }
 
 }  // namespace ocl::ops

@@ -24,7 +24,8 @@ class Segments {
       if (p >= infos_[i].base && p < infos_[i].base + infos_[i].bytes) return make(i, p);
     if (count_ == limit_) return std::nullopt;
     const SegmentInfo info = find_segment(p);
-    if (!info.device) throw std::invalid_argument("an address that is not in OpenCL device memory was given to a multi-tensor kernel");
+    if (!info.device)
+      throw std::invalid_argument("an address that is not in OpenCL device memory was given to a multi-tensor kernel");
     infos_[count_] = info;
     return make(count_++, p);
   }
@@ -41,12 +42,16 @@ class Segments {
 };
 
 uint64_t word(DType compute, double value) {
-  return compute == DType::float64 ? std::bit_cast<uint64_t>(value) : std::bit_cast<uint32_t>(static_cast<float>(value));
+  return compute == DType::float64 ? std::bit_cast<uint64_t>(value)
+                                   : std::bit_cast<uint32_t>(static_cast<float>(value));
 }
 
 class Batch {
  public:
-  Batch(Queue& queue, const MultiTensor& work) : queue_(queue), work_(work), chunk_elements_(queue.device().fat() ? 16384 : 4096) { start(); }
+  Batch(Queue& queue, const MultiTensor& work)
+      : queue_(queue), work_(work), chunk_elements_(queue.device().cpu_style() ? 16384 : 4096) {
+    start();
+  }
 
   // False when the row needs more segments than are left.
   bool add(const MultiTensorRow& row) {
@@ -61,7 +66,8 @@ class Batch {
       words[2 + k] = *reference;
     }
     if (work_.partials) words[7] = chunks_.size();
-    for (int64_t chunk = 0; chunk < ceil_div(row.numel, chunk_elements_); ++chunk) chunks_.push_back(uint64_t(rows_) << 32 | uint64_t(chunk));
+    for (int64_t chunk = 0; chunk < ceil_div(row.numel, chunk_elements_); ++chunk)
+      chunks_.push_back(uint64_t(rows_) << 32 | uint64_t(chunk));
     table_.insert(table_.end(), words.begin(), words.end());
     const size_t stages = work_.stages.size(), first = static_cast<size_t>(&row - work_.rows.data()) * stages;
     for (size_t i = 0; i < stages; ++i) scalars_.push_back(word(work_.compute, work_.scalars[first + i]));
@@ -80,7 +86,7 @@ class Batch {
     table_.insert(table_.end(), chunks_.begin(), chunks_.end());
     table_.insert(table_.end(), scalars_.begin(), scalars_.end());
     TableRing::of(queue_).with(table_, [&](const void* table) {
-      const size_t local = queue_.device().fat() ? 1 : 256;
+      const size_t local = queue_.device().cpu_style() ? 1 : 256;
       launch_one(chunk_kernel, Range(chunks_.size() * local), Range(local), table);
       if (row_kernel) launch_one(*row_kernel, Range(static_cast<size_t>(rows_)), Range(), table);
     });
@@ -102,7 +108,8 @@ class Batch {
   }
   void launch_one(Kernel& kernel, const Range& global, const Range& local, const void* table) {
     const auto s = [&](int i) { return segments_.base(i); };
-    launch(queue_, kernel, global, local, table, rows_, s(0), s(1), s(2), s(3), s(4), s(5), s(6), s(7), s(8), s(9), s(10), s(11));
+    launch(queue_, kernel, global, local, table, rows_, s(0), s(1), s(2), s(3), s(4), s(5), s(6), s(7), s(8), s(9),
+           s(10), s(11));
   }
 
   Queue& queue_;

@@ -1,6 +1,6 @@
 #include "ops/foreach/table_ring.h"
 
-#include "opencl/memory.h"
+#include "opencl/memory/segment.h"
 
 #include <bit>
 #include <cstring>
@@ -40,7 +40,8 @@ void TableRing::with(const std::vector<uint64_t>& table, const std::function<voi
   const size_t bytes = table.size() * sizeof(uint64_t);
   Slot& slot = take(bytes);
   if (queue_.device().capabilities().unified_memory) {
-    std::memcpy(slot.memory, table.data(), bytes);  // nobody reads the slot now, and kernels enqueued later see the bytes
+    std::memcpy(slot.memory, table.data(),
+                bytes);  // nobody reads the slot now, and kernels enqueued later see the bytes
   } else {
     slot.staging = table;
     queue_.write(slot.memory, slot.staging.data(), bytes, false);

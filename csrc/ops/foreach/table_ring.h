@@ -1,5 +1,5 @@
-// Small tables that the host writes and a kernel reads soon after, without waiting: a ring of device memory per queue. A slot is
-// taken again only when the kernels that read it have ended.
+// Small tables that the host writes and a kernel reads soon after, without waiting: a ring of device memory per queue.
+// A slot is taken again only when the kernels that read it have ended.
 #pragma once
 
 #include "opencl/queue.h"

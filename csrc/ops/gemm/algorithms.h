@@ -7,14 +7,22 @@
 
 namespace ocl::ops::gemm_detail {
 
-// Mirrors gemm_arguments in kernels_cl/common/gemm.clh.
+// Mirrors gemm_arguments in kernels_cl/gemm/gemm.clh.
 struct GemmArguments {
   int64_t m, n, k;
   MatrixStrides a, b, c, d;
   int32_t add, activation;
 
   explicit GemmArguments(const GemmProblem& p)
-      : m(p.m), n(p.n), k(p.k), a(p.a), b(p.b), c(p.c), d(p.d), add(p.beta != 0.0), activation(static_cast<int32_t>(p.activation)) {}
+      : m(p.m),
+        n(p.n),
+        k(p.k),
+        a(p.a),
+        b(p.b),
+        c(p.c),
+        d(p.d),
+        add(p.beta != 0.0),
+        activation(static_cast<int32_t>(p.activation)) {}
 };
 
 inline const char* never(const GemmProblem&, const Device&) { return nullptr; }
@@ -40,6 +48,8 @@ extern const GemmAlgorithm clblast;
 #endif
 
 // Whether bfloat16_pairs would take the problem where no algorithm before it does.
-inline bool multiplies_pairs(const GemmProblem& p, const Device& device) { return !bfloat16_pairs.refuses(p, device) && !bfloat16_pairs.declines(p, device); }
+inline bool multiplies_pairs(const GemmProblem& p, const Device& device) {
+  return !bfloat16_pairs.refuses(p, device) && !bfloat16_pairs.declines(p, device);
+}
 
 }  // namespace ocl::ops::gemm_detail

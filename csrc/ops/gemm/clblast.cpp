@@ -13,13 +13,15 @@
 namespace ocl::ops::gemm_detail {
 namespace {
 
-// Row-major operand: transposed when its rows are what is contiguous; CLBlast wants leading dimensions that cover a row.
+// Row-major operand: transposed when its rows are what is contiguous; CLBlast wants leading dimensions that cover a
+// row.
 struct Operand {
   bool fits, transposed;
   size_t leading;
 };
 Operand operand_of(const MatrixStrides& s, int64_t rows, int64_t columns) {
-  if (s[2] == 1 && (s[1] >= columns || rows == 1)) return {true, false, static_cast<size_t>(rows == 1 ? columns : s[1])};
+  if (s[2] == 1 && (s[1] >= columns || rows == 1))
+    return {true, false, static_cast<size_t>(rows == 1 ? columns : s[1])};
   if (s[1] == 1 && (s[2] >= rows || columns == 1)) return {true, true, static_cast<size_t>(columns == 1 ? rows : s[2])};
   return {false, false, 0};
 }
@@ -29,12 +31,15 @@ const char* refuses(const GemmProblem& p, const Device&) {
   if (p.activation != Activation::none) return "has no epilogue";
   if (p.k == 0) return "k is 0";
   const Operand c = operand_of(p.c, p.m, p.n);
-  if (!operand_of(p.a, p.m, p.k).fits || !operand_of(p.b, p.k, p.n).fits || !c.fits || c.transposed) return "the strides do not fit";
+  if (!operand_of(p.a, p.m, p.k).fits || !operand_of(p.b, p.k, p.n).fits || !c.fits || c.transposed)
+    return "the strides do not fit";
   return nullptr;
 }
 
 // Its database has no CPU runtimes; there it is many times slower than the panel algorithm.
-const char* declines(const GemmProblem&, const Device& device) { return device.capabilities().is_gpu ? nullptr : "tuned for GPUs only"; }
+const char* declines(const GemmProblem&, const Device& device) {
+  return device.capabilities().is_gpu ? nullptr : "tuned for GPUs only";
+}
 
 template <class T>
 void run_as(Queue& queue, const GemmProblem& p, const GemmOperands& o) {
@@ -47,9 +52,10 @@ void run_as(Queue& queue, const GemmProblem& p, const GemmOperands& o) {
   for (const Location* l : {&la, &lb, &lc})
     if (l->offset % sizeof(T) != 0) throw std::invalid_argument("gemm: operand is not aligned to its element type");
   for (int64_t i = 0; i < p.batch; ++i) {
-    const auto status = clblast::Gemm<T>(clblast::Layout::kRowMajor, transpose(a.transposed), transpose(b.transposed), p.m, p.n, p.k, alpha, la.buffer,
-                                         la.offset / sizeof(T) + i * p.a[0], a.leading, lb.buffer, lb.offset / sizeof(T) + i * p.b[0], b.leading,
-                                         beta, lc.buffer, lc.offset / sizeof(T) + i * p.c[0], c.leading, &handle, nullptr);
+    const auto status = clblast::Gemm<T>(clblast::Layout::kRowMajor, transpose(a.transposed), transpose(b.transposed),
+                                         p.m, p.n, p.k, alpha, la.buffer, la.offset / sizeof(T) + i * p.a[0], a.leading,
+                                         lb.buffer, lb.offset / sizeof(T) + i * p.b[0], b.leading, beta, lc.buffer,
+                                         lc.offset / sizeof(T) + i * p.c[0], c.leading, &handle, nullptr);
     if (status != clblast::StatusCode::kSuccess)
       throw std::runtime_error("gemm: CLBlast failed with status " + std::to_string(static_cast<int>(status)));
     queue.issued();

@@ -1,5 +1,6 @@
-// About 32 rows times a matrix that is larger than the caches, both contiguous along k (kernels_cl/gemm_columns.cl): fully connected layers.
-#include "opencl/prefetch.h"
+// About 32 rows times a matrix that is larger than the caches, both contiguous along k
+// (kernels_cl/gemm/columns.cpu.cl): fully connected layers.
+#include "opencl/capabilities/prefetch.h"
 #include "ops/gemm/algorithms.h"
 
 namespace ocl::ops::gemm_detail {
@@ -11,8 +12,9 @@ constexpr int64_t rows = 32, columns_of_task = 12, pack_depth = 256;  // as in t
 GemmProblem flipped(const GemmProblem& p) { return has_few_columns(p, rows) ? transpose(p) : p; }
 
 const char* refuses(const GemmProblem& problem, const Device& device) {
-  if (!device.fat()) return "needs fat kernels";
-  if (!is_real_floating(problem.dtype) || problem.dtype == DType::float64) return "real floating types up to 32 bits only";
+  if (!device.cpu_style()) return "needs CPU kernels";
+  if (!is_real_floating(problem.dtype) || problem.dtype == DType::float64)
+    return "real floating types up to 32 bits only";
   const GemmProblem p = flipped(problem);
   if (p.m > rows || p.a[2] != 1 || p.b[1] != 1) return "needs few rows, and both operands contiguous along k";
   return nullptr;
@@ -22,7 +24,8 @@ const char* declines(const GemmProblem& problem, const Device& device) {
   const GemmProblem p = flipped(problem);
   if (multiplies_pairs(p, device)) return "pairs of bfloat16 multiply faster";
   if (p.m <= 24) return "too many lanes would be idle";
-  if (p.k < 512 || p.n * p.k * static_cast<int64_t>(size_of(p.dtype)) < (int64_t{2} << 20)) return "b stays in the caches";
+  if (p.k < 512 || p.n * p.k * static_cast<int64_t>(size_of(p.dtype)) < (int64_t{2} << 20))
+    return "b stays in the caches";
   return nullptr;
 }
 
@@ -32,7 +35,7 @@ size_t workspace(const GemmProblem& problem, const Device&) {
 }
 
 void run(Queue& queue, const GemmProblem& problem, const GemmOperands& operands, void* packed) {
-  static KernelSite pack("gemm_columns.cl", "gemm_columns_pack"), multiply("gemm_columns.cl", "gemm_columns");
+  static KernelSite pack("gemm/columns.cpu.cl", "gemm_columns_pack"), multiply("gemm/columns.cpu.cl", "gemm_columns");
   GemmProblem p = problem;
   GemmOperands o = operands;
   if (has_few_columns(p, rows)) {
@@ -49,8 +52,8 @@ void run(Queue& queue, const GemmProblem& problem, const GemmOperands& operands,
   };
   const GemmArguments arguments(p);
   launch(queue, kernel_of(pack), Range(ceil_div(p.k, pack_depth), p.batch), Range(1, 1), o.a, packed, arguments);
-  launch(queue, kernel_of(multiply), Range(ceil_div(p.n, columns_of_task), p.batch), Range(1, 1), packed, o.b, o.c, o.d ? o.d : o.c, arguments,
-         static_cast<float>(p.alpha.real()), static_cast<float>(p.beta.real()));
+  launch(queue, kernel_of(multiply), Range(ceil_div(p.n, columns_of_task), p.batch), Range(1, 1), packed, o.b, o.c,
+         o.d ? o.d : o.c, arguments, static_cast<float>(p.alpha.real()), static_cast<float>(p.beta.real()));
 }
 
 }  // namespace

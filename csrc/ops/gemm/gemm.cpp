@@ -1,6 +1,6 @@
 #include "ops/gemm/gemm.h"
 
-#include "opencl/environment.h"
+#include "base/environment.h"
 #include "ops/core/tuning.h"
 #include "ops/gemm/algorithms.h"
 
@@ -12,17 +12,12 @@ namespace ocl::ops {
 
 std::span<const GemmAlgorithm> gemm_algorithms() {
   static const GemmAlgorithm table[] = {
-      gemm_detail::columns,
-      gemm_detail::skinny,
-      gemm_detail::bfloat16_pairs,
-      gemm_detail::deep_panel,
-      gemm_detail::panel,
+      gemm_detail::columns,      gemm_detail::skinny, gemm_detail::bfloat16_pairs,
+      gemm_detail::deep_panel,   gemm_detail::panel,
 #if TORCH_OCL_CLBLAST
       gemm_detail::clblast,
 #endif
-      gemm_detail::tensor_cores,
-      gemm_detail::simt,
-      gemm_detail::reference,
+      gemm_detail::tensor_cores, gemm_detail::simt,   gemm_detail::reference,
   };
   return table;
 }
@@ -66,7 +61,8 @@ tuning::Problem tuning_problem(const GemmProblem& p) {
 }
 
 // Into a matrix of its own, because c may also be what is added.
-std::string_view measure(Queue& queue, const tuning::Problem& key, const GemmAlgorithm& guess, const GemmProblem& problem, const GemmOperands& operands) {
+std::string_view measure(Queue& queue, const tuning::Problem& key, const GemmAlgorithm& guess,
+                         const GemmProblem& problem, const GemmOperands& operands) {
   const int64_t numel = problem.batch * problem.m * problem.n;
   Workspace scratch(queue, static_cast<size_t>(numel) * size_of(problem.dtype));
   GemmProblem p = problem;
@@ -74,7 +70,9 @@ std::string_view measure(Queue& queue, const tuning::Problem& key, const GemmAlg
   GemmOperands o = operands;
   o.c = scratch.data();
   std::vector<tuning::Candidate> candidates;
-  auto add = [&](const GemmAlgorithm& algorithm) { candidates.push_back({algorithm.name, [&] { run(algorithm, queue, p, o); }}); };
+  auto add = [&](const GemmAlgorithm& algorithm) {
+    candidates.push_back({algorithm.name, [&] { run(algorithm, queue, p, o); }});
+  };
   add(guess);
   for (const GemmAlgorithm& algorithm : gemm_algorithms().first(gemm_algorithms().size() - 1))
     if (&algorithm != &guess && !algorithm.refuses(p, queue.device())) add(algorithm);
@@ -116,7 +114,8 @@ void canonicalize(GemmProblem& p, GemmOperands& operands) {
 }
 
 void gemm(Queue& queue, const GemmProblem& problem, const GemmOperands& operands) {
-  if (problem.batch < 0 || problem.m < 0 || problem.n < 0 || problem.k < 0) throw std::invalid_argument("gemm: negative size");
+  if (problem.batch < 0 || problem.m < 0 || problem.n < 0 || problem.k < 0)
+    throw std::invalid_argument("gemm: negative size");
   if (problem.activation != Activation::none && !gemm_detail::is_real_floating(problem.dtype))
     throw std::invalid_argument("gemm: an activation needs a real floating type");
   if (problem.batch == 0 || problem.m == 0 || problem.n == 0) return;

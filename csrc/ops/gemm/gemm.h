@@ -1,5 +1,6 @@
-// General matrix multiplication, batched: c = activation(alpha * a @ b + beta * d), all operands with arbitrary strides.
-// d is what is added: c itself (BLAS), another tensor (addmm), or a bias (zero strides broadcast a row or a column).
+// General matrix multiplication, batched: c = activation(alpha * a @ b + beta * d), all operands with arbitrary
+// strides. d is what is added: c itself (BLAS), another tensor (addmm), or a bias (zero strides broadcast a row or a
+// column).
 #pragma once
 
 #include "ops/core/context.h"
@@ -19,7 +20,8 @@ struct GemmProblem {
   DType dtype = DType::float32;  // of all operands
   int64_t batch = 1, m = 0, n = 0, k = 0;
   MatrixStrides a{}, b{}, c{}, d{};  // a: m x k, b: k x n, c and d: m x n; rows and columns of c must not overlap
-  std::complex<double> alpha{1}, beta{0};  // integers: truncated to int64; beta == 0 does not read d (NaN there is ignored)
+  std::complex<double> alpha{1},
+      beta{0};  // integers: truncated to int64; beta == 0 does not read d (NaN there is ignored)
   Activation activation = Activation::none;  // real floating types only
   Tf32 rounding = Tf32::gemm;  // whose setting says whether TF32 may be used: a convolution may be a product
 
@@ -40,7 +42,8 @@ struct GemmAlgorithm {
   const char* name;  // for TORCH_OCL_GEMM and the benchmark
   // nullptr when the algorithm can run the problem on the device, otherwise the reason why not.
   const char* (*refuses)(const GemmProblem&, const Device&);
-  // nullptr when it is also the better choice than the algorithms behind it; otherwise why it is passed over unless forced.
+  // nullptr when it is also the better choice than the algorithms behind it; otherwise why it is passed over unless
+  // forced.
   const char* (*declines)(const GemmProblem&, const Device&);
   size_t (*workspace)(const GemmProblem&, const Device&);  // bytes
   void (*run)(Queue&, const GemmProblem&, const GemmOperands&, void* workspace);
@@ -56,11 +59,10 @@ const GemmAlgorithm& choose_gemm(const GemmProblem& problem, const Device& devic
 // dimensions of size 1 made harmless. Algorithms may rely on it.
 void canonicalize(GemmProblem& problem, GemmOperands& operands);
 
-// Runs the algorithm forced by TORCH_OCL_GEMM when it does not refuse, otherwise the one known to be quickest (ops/core/tuning.h), otherwise the
-// first that neither refuses nor declines.
-// An empty c does nothing; k == 0 gives activation(beta * d).
-// Errors: std::invalid_argument for negative sizes or an activation of a type that has none; std::runtime_error when the device
-// lacks the type.
+// Runs the algorithm forced by TORCH_OCL_GEMM when it does not refuse, otherwise the one known to be quickest
+// (ops/core/tuning.h), otherwise the first that neither refuses nor declines. An empty c does nothing; k == 0 gives
+// activation(beta * d). Errors: std::invalid_argument for negative sizes or an activation of a type that has none;
+// std::runtime_error when the device lacks the type.
 void gemm(Queue& queue, const GemmProblem& problem, const GemmOperands& operands);
 
 }  // namespace ocl::ops

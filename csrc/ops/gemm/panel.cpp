@@ -1,7 +1,8 @@
-// Packed panels and a register tile (kernels_cl/gemm_panel.cl). The scheme is Goto and van de Geijn's, "Anatomy of high-performance
-// matrix multiplication" (2008), with a tile of c per task instead of shared panels, so that tasks need no barriers.
-#include "opencl/bfloat16_pairs.h"
-#include "opencl/prefetch.h"
+// Packed panels and a register tile (kernels_cl/gemm/panel.cpu.cl). The scheme is Goto and van de Geijn's, "Anatomy of
+// high-performance matrix multiplication" (2008), with a tile of c per task instead of shared panels, so that tasks
+// need no barriers.
+#include "opencl/capabilities/bfloat16_pairs.h"
+#include "opencl/capabilities/prefetch.h"
 #include "ops/gemm/algorithms.h"
 #include "ops/gemm/panel_plan.h"
 
@@ -12,7 +13,8 @@ namespace ocl::ops {
 
 PanelTile panel_tile(uint64_t local_memory, DType dtype) {
   const bool wide = dtype == DType::float64;
-  // Largest tiles whose packed operands fit, by classes of local memory (PoCL 1 MiB, Intel 256 KiB, the least OpenCL asks for 32 KiB).
+  // Largest tiles whose packed operands fit, by classes of local memory (PoCL 1 MiB, Intel 256 KiB, the least OpenCL
+  // asks for 32 KiB).
   if (local_memory >= (640 << 10)) return wide ? PanelTile{128, 256, 192} : PanelTile{176, 384, 256};
   if (local_memory >= (250 << 10)) return wide ? PanelTile{48, 96, 192} : PanelTile{96, 192, 192};
   return wide ? PanelTile{16, 32, 64} : PanelTile{32, 64, 64};
@@ -20,7 +22,8 @@ PanelTile panel_tile(uint64_t local_memory, DType dtype) {
 
 PanelSplit split_panels(const PanelTile& tile, int64_t batch, int64_t m, int64_t n, int64_t k, int units, bool direct) {
   constexpr int64_t row_step = 16, column_step = 32;
-  // Time of the busiest unit in multiply-adds per k: packing an element costs about as much as 8 of them, reading it once more 1.
+  // Time of the busiest unit in multiply-adds per k: packing an element costs about as much as 8 of them, reading it
+  // once more 1.
   constexpr int64_t packing = 8;
   const int64_t row_cost = direct ? 1 : packing;
   auto down = [](int64_t size, int64_t step) { return std::max(step, size / step * step); };
@@ -43,7 +46,8 @@ PanelSplit split_panels(const PanelTile& tile, int64_t batch, int64_t m, int64_t
       if (cost >= best_cost) continue;
       best_cost = cost;
       const int64_t block = round_up(ceil_div(mc, ceil_div(mc, most_rows)), row_step);
-      best = {static_cast<int32_t>(mc), static_cast<int32_t>(nc), static_cast<int32_t>(kc), static_cast<int32_t>(std::min(block, most_rows))};
+      best = {static_cast<int32_t>(mc), static_cast<int32_t>(nc), static_cast<int32_t>(kc),
+              static_cast<int32_t>(std::min(block, most_rows))};
     }
   }
   return best;
@@ -52,14 +56,14 @@ PanelSplit split_panels(const PanelTile& tile, int64_t batch, int64_t m, int64_t
 namespace gemm_detail {
 namespace {
 
-// Mirrors panel_plan in kernels_cl/gemm_panel.cl.
+// Mirrors panel_plan in kernels_cl/gemm/panel.cpu.cl.
 struct PanelPlan {
   int64_t carry_batch, carry_row;
   int32_t mc, nc, kc, block, a_mode, b_mode, dense, batch, direct;
 };
 
 const char* refuses(const GemmProblem& p, const Device& device) {
-  if (!device.fat()) return "needs fat kernels";
+  if (!device.cpu_style()) return "needs CPU kernels";
   if (!is_real_floating(p.dtype)) return "real floating types only";
   if (device.capabilities().local_memory < (32 << 10)) return "needs 32 KiB of local memory";
   return nullptr;
@@ -67,7 +71,8 @@ const char* refuses(const GemmProblem& p, const Device& device) {
 
 int32_t packing_mode(int64_t along_panel, int64_t along_k) { return along_panel == 1 ? 0 : (along_k == 1 ? 1 : 2); }
 
-// Rows of a are read where they lie: nothing to convert, and the elements that a tile reads one after another are neighbours.
+// Rows of a are read where they lie: nothing to convert, and the elements that a tile reads one after another are
+// neighbours.
 bool reads_rows(const GemmProblem& p) { return p.a[2] == 1 && !is_half(p.dtype); }
 
 bool carries_in_c(const GemmProblem& p) { return p.c[2] == 1 && !is_half(p.dtype); }
@@ -103,17 +108,18 @@ PanelPlan plan_of(const GemmProblem& p, const PanelSplit& split, const void* car
 }
 
 PanelSplit split_of(const GemmProblem& p, const Device& device, const PanelTile& tile) {
-  return split_panels(tile, p.batch, p.m, p.n, p.k, static_cast<int>(device.capabilities().compute_units), reads_rows(p));
+  return split_panels(tile, p.batch, p.m, p.n, p.k, static_cast<int>(device.capabilities().compute_units),
+                      reads_rows(p));
 }
 
 template <class T>
 void run_as(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* carry, const PanelTile& tile, bool pairs) {
-  static KernelSite site("gemm_panel.cl", "gemm_panel");
+  static KernelSite site("gemm/panel.cpu.cl", "gemm_panel");
   Kernel& kernel = kernel_of(site, queue.device(), p.dtype, tile, pairs, false);
   const PanelPlan plan = plan_of(p, split_of(p, queue.device(), tile), carry);
   const Range grid(ceil_div(p.m, plan.mc), ceil_div(p.n, plan.nc), p.batch);
-  launch(queue, kernel, grid, Range(1, 1, 1), o.a, o.b, o.c, o.d ? o.d : o.c, carry ? carry : o.c, GemmArguments(p), plan,
-         static_cast<T>(p.alpha.real()), static_cast<T>(p.beta.real()));
+  launch(queue, kernel, grid, Range(1, 1, 1), o.a, o.b, o.c, o.d ? o.d : o.c, carry ? carry : o.c, GemmArguments(p),
+         plan, static_cast<T>(p.alpha.real()), static_cast<T>(p.beta.real()));
 }
 
 void run(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* workspace) {
@@ -124,8 +130,9 @@ void run(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* worksp
 
 // ---- deep panels in a workspace, for large products
 
-// Slabs may be deeper than what local memory holds, so that there are fewer passes over c: panels of b come from the second-level cache
-// while they are used first. A task's part of c may leave the caches between two slabs, its tiles are prefetched.
+// Slabs may be deeper than what local memory holds, so that there are fewer passes over c: panels of b come from the
+// second-level cache while they are used first. A task's part of c may leave the caches between two slabs, its tiles
+// are prefetched.
 PanelTile deep_tile(DType dtype) {
   constexpr int64_t carried = 1 << 20;
   return dtype == DType::float64 ? PanelTile{128, 256, 256, carried} : PanelTile{128, 512, 512, carried};
@@ -133,15 +140,20 @@ PanelTile deep_tile(DType dtype) {
 
 PanelSplit deep_split(const GemmProblem& p, const Device& device) { return split_of(p, device, deep_tile(p.dtype)); }
 
-int64_t deep_tasks(const GemmProblem& p, const PanelSplit& split) { return p.batch * ceil_div(p.m, split.mc) * ceil_div(p.n, split.nc); }
+int64_t deep_tasks(const GemmProblem& p, const PanelSplit& split) {
+  return p.batch * ceil_div(p.m, split.mc) * ceil_div(p.n, split.nc);
+}
 
 // Work-items that run at the same time, each with panels of its own.
 int64_t deep_parts(const GemmProblem& p, const PanelSplit& split, const Device& device) {
-  return std::min({deep_tasks(p, split), int64_t{device.capabilities().compute_units}, int64_t{Queue::counter_count} - 2});
+  return std::min(
+      {deep_tasks(p, split), int64_t{device.capabilities().compute_units}, int64_t{Queue::counter_count} - 2});
 }
 
-// Elements of a work-item's panels: PART in gemm_panel.cl, or a little more.
-int64_t deep_panels(const PanelSplit& split) { return int64_t{split.block} * (split.kc + 2) + int64_t{split.nc} * (split.kc + 1); }
+// Elements of a work-item's panels: PART in gemm/panel.cpu.cl, or a little more.
+int64_t deep_panels(const PanelSplit& split) {
+  return int64_t{split.block} * (split.kc + 2) + int64_t{split.nc} * (split.kc + 1);
+}
 
 int64_t deep_carry(const GemmProblem& p, const PanelSplit& split) {
   return carries_in_c(p) || p.k <= split.kc ? 0 : p.batch * p.m * round_up(p.n, 32);
@@ -149,7 +161,8 @@ int64_t deep_carry(const GemmProblem& p, const PanelSplit& split) {
 
 size_t deep_workspace(const GemmProblem& p, const Device& device) {
   const PanelSplit split = deep_split(p, device);
-  return static_cast<size_t>(deep_carry(p, split) + deep_parts(p, split, device) * deep_panels(split)) * size_of(compute_type(p.dtype));
+  return static_cast<size_t>(deep_carry(p, split) + deep_parts(p, split, device) * deep_panels(split)) *
+         size_of(compute_type(p.dtype));
 }
 
 const char* deep_declines(const GemmProblem& p, const Device& device) {
@@ -157,23 +170,25 @@ const char* deep_declines(const GemmProblem& p, const Device& device) {
   if (p.m < few_rows) return "panels of b are used by few rows";
   // A large c is not passed over twice.
   const bool large = std::min(p.m, p.n) >= (reads_rows(p) ? 512 : 768);
-  return p.k > (large ? panel_tile(device.capabilities().local_memory, p.dtype).kc : 576) ? nullptr : "few passes over c";
+  return p.k > (large ? panel_tile(device.capabilities().local_memory, p.dtype).kc : 576) ? nullptr
+                                                                                          : "few passes over c";
 }
 
 template <class T>
 void run_deep_as(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* workspace) {
-  static KernelSite site("gemm_panel.cl", "gemm_panel");
+  static KernelSite site("gemm/panel.cpu.cl", "gemm_panel");
   Device& device = queue.device();
   const PanelSplit split = deep_split(p, device);
   T* panels = static_cast<T*>(workspace);
   const int64_t parts = deep_parts(p, split, device);
   T* carry = deep_carry(p, split) ? panels + parts * deep_panels(split) : nullptr;
   const PanelPlan plan = plan_of(p, split, carry);
-  // Some more groups than compute units: a runtime that deals them out in advance may give one unit several and another none.
+  // Some more groups than compute units: a runtime that deals them out in advance may give one unit several and another
+  // none.
   const int64_t groups = std::min(deep_tasks(p, split), 4 * int64_t{device.capabilities().compute_units});
-  launch(queue, kernel_of(site, device, p.dtype, deep_tile(p.dtype), false, true), Range(groups), Range(1), o.a, o.b, o.c, o.d ? o.d : o.c,
-         carry ? carry : o.c, GemmArguments(p), plan, static_cast<T>(p.alpha.real()), static_cast<T>(p.beta.real()), panels, static_cast<int32_t>(parts),
-         queue.counters());
+  launch(queue, kernel_of(site, device, p.dtype, deep_tile(p.dtype), false, true), Range(groups), Range(1), o.a, o.b,
+         o.c, o.d ? o.d : o.c, carry ? carry : o.c, GemmArguments(p), plan, static_cast<T>(p.alpha.real()),
+         static_cast<T>(p.beta.real()), panels, static_cast<int32_t>(parts), queue.counters());
 }
 
 void run_deep(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* workspace) {

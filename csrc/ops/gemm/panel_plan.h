@@ -14,8 +14,9 @@ struct PanelTile {
 };
 PanelTile panel_tile(uint64_t local_memory, DType dtype);
 
-// Sizes of one launch. A task computes mc x nc of c in slabs of kc; b's columns are packed once per slab, a's rows `block` at a time.
-// mc and block are multiples of 16, nc of 32, kc of 16; block * kc and nc * kc are not above the tile's.
+// Sizes of one launch. A task computes mc x nc of c in slabs of kc; b's columns are packed once per slab, a's rows
+// `block` at a time. mc and block are multiples of 16, nc of 32, kc of 16; block * kc and nc * kc are not above the
+// tile's.
 struct PanelSplit {
   int32_t mc, nc, kc, block;
 };

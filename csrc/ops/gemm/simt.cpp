@@ -1,4 +1,4 @@
-// Register-blocked tiles with double-buffered local memory for GPUs (kernels_cl/gemm_simt.cl).
+// Register-blocked tiles with double-buffered local memory for GPUs (kernels_cl/gemm/simt.gpu.cl).
 #include "ops/gemm/slices.h"
 
 #include <algorithm>
@@ -11,7 +11,9 @@ uint64_t local_bytes(int tile, DType dtype) { return uint64_t{2} * 2 * 16 * (til
 
 // Small tiles while large ones would leave units without work, for doubles (registers) and where local memory is small.
 int tile_of(const GemmProblem& p, const Device& device) {
-  if (p.dtype == DType::float64 || p.m <= 64 || p.n <= 64 || local_bytes(128, p.dtype) > device.capabilities().local_memory) return 64;
+  if (p.dtype == DType::float64 || p.m <= 64 || p.n <= 64 ||
+      local_bytes(128, p.dtype) > device.capabilities().local_memory)
+    return 64;
   return p.batch * ceil_div(p.m, 128) * ceil_div(p.n, 128) >= 2 * device.capabilities().compute_units ? 128 : 64;
 }
 
@@ -27,7 +29,9 @@ const char* refuses(const GemmProblem& p, const Device& device) {
   return nullptr;
 }
 
-const char* declines(const GemmProblem&, const Device& device) { return device.fat() ? "fat kernels are faster" : nullptr; }
+const char* declines(const GemmProblem&, const Device& device) {
+  return device.cpu_style() ? "CPU kernels are faster" : nullptr;
+}
 
 size_t workspace(const GemmProblem& p, const Device& device) { return slices_workspace(p, plan_of(p, device)); }
 
@@ -40,24 +44,27 @@ Kernel& kernel_of(KernelSite& site, Device& device, const GemmProblem& p, int ti
 }
 
 void run(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* partial) {
-  static KernelSite site("gemm_simt.cl", "gemm_simt");
+  static KernelSite site("gemm/simt.gpu.cl", "gemm_simt");
   const int tile = tile_of(p, queue.device());
-  run_slices(queue, kernel_of(site, queue.device(), p, tile), p, o, plan_of(p, queue.device()), tile, tile, Range(16, 16, 1), partial);
+  run_slices(queue, kernel_of(site, queue.device(), p, tile), p, o, plan_of(p, queue.device()), tile, tile,
+             Range(16, 16, 1), partial);
 }
 
 template <class T>
-void launch_gemm(Queue& queue, Kernel& kernel, const Range& grid, const Range& group, const GemmProblem& p, const GemmOperands& o, const SlicePlan& plan,
-                 void* partial) {
-  launch(queue, kernel, grid, group, o.a, o.b, o.c, o.d ? o.d : o.c, partial ? partial : o.c, GemmArguments(p), plan, static_cast<T>(p.alpha.real()),
-         static_cast<T>(p.beta.real()));
+void launch_gemm(Queue& queue, Kernel& kernel, const Range& grid, const Range& group, const GemmProblem& p,
+                 const GemmOperands& o, const SlicePlan& plan, void* partial) {
+  launch(queue, kernel, grid, group, o.a, o.b, o.c, o.d ? o.d : o.c, partial ? partial : o.c, GemmArguments(p), plan,
+         static_cast<T>(p.alpha.real()), static_cast<T>(p.beta.real()));
 }
 
 }  // namespace
 
 SlicePlan plan_slices(const GemmProblem& p, const Device& device, int tile_m, int tile_n) {
-  const int64_t tiles = p.batch * ceil_div(p.m, tile_m) * ceil_div(p.n, tile_n), wanted = 2 * device.capabilities().compute_units;
+  const int64_t tiles = p.batch * ceil_div(p.m, tile_m) * ceil_div(p.n, tile_n),
+                wanted = 2 * device.capabilities().compute_units;
   constexpr int64_t slab = 32, least_slice = 256;
-  SlicePlan plan{std::max<int64_t>(p.k, 1), p.batch, std::max<int64_t>(p.batch, 1), 0, 0, 0, 1, p.a[1] == 1 ? 0 : 1, p.b[2] == 1 ? 0 : 1};
+  SlicePlan plan{std::max<int64_t>(p.k, 1), p.batch, std::max<int64_t>(p.batch, 1), 0, 0, 0, 1, p.a[1] == 1 ? 0 : 1,
+                 p.b[2] == 1 ? 0 : 1};
   if (tiles < wanted && p.k >= 2 * least_slice) {
     const int64_t slices = std::min({ceil_div(wanted, tiles), p.k / least_slice, int64_t{64}});
     plan.slice = round_up(ceil_div(p.k, slices), slab);
@@ -70,13 +77,16 @@ size_t slices_workspace(const GemmProblem& p, const SlicePlan& plan) {
   return plan.slices == 1 ? 0 : static_cast<size_t>(plan.slices * p.batch * p.m * p.n) * size_of(compute_type(p.dtype));
 }
 
-void run_slices(Queue& queue, Kernel& kernel, const GemmProblem& p, const GemmOperands& o, const SlicePlan& plan, int tile_m, int tile_n, const Range& local,
-                void* partial) {
-  static KernelSite finish_site("gemm_simt.cl", "gemm_simt_finish");
+void run_slices(Queue& queue, Kernel& kernel, const GemmProblem& p, const GemmOperands& o, const SlicePlan& plan,
+                int tile_m, int tile_n, const Range& local, void* partial) {
+  static KernelSite finish_site("gemm/simt.gpu.cl", "gemm_simt_finish");
   const auto launch_typed = p.dtype == DType::float64 ? launch_gemm<double> : launch_gemm<float>;
-  const Range tiles(local.size[0] * ceil_div(p.n, tile_n), local.size[1] * ceil_div(p.m, tile_m), p.batch * plan.slices);
+  const Range tiles(local.size[0] * ceil_div(p.n, tile_n), local.size[1] * ceil_div(p.m, tile_m),
+                    p.batch * plan.slices);
   launch_typed(queue, kernel, tiles, local, p, o, plan, partial);
-  if (plan.slices > 1) launch_typed(queue, kernel_of(finish_site, queue.device(), p, 64), Range(p.n, p.m, p.batch), Range(), p, o, plan, partial);
+  if (plan.slices > 1)
+    launch_typed(queue, kernel_of(finish_site, queue.device(), p, 64), Range(p.n, p.m, p.batch), Range(), p, o, plan,
+                 partial);
 }
 
 const GemmAlgorithm simt{"simt", refuses, declines, workspace, run};

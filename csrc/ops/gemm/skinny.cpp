@@ -1,6 +1,6 @@
-// Products in which one matrix is much larger than the other two (kernels_cl/gemm_skinny.cl): fully connected layers of small
-// batches, matrix times vector, dot products.
-#include "opencl/prefetch.h"
+// Products in which one matrix is much larger than the other two (kernels_cl/gemm/skinny.cpu.cl): fully connected
+// layers of small batches, matrix times vector, dot products.
+#include "opencl/capabilities/prefetch.h"
 #include "ops/gemm/algorithms.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t max_small = 32, outer_rows = 32, rows_tile = 16384, dot_columns = 6;  // as in the kernels
 
-// Mirrors skinny_plan in kernels_cl/gemm_skinny.cl.
+// Mirrors skinny_plan in kernels_cl/gemm/skinny.cpu.cl.
 struct SkinnyPlan {
   int64_t slice, batch;
   int32_t slices, columns, streaming, unused = 0;
@@ -47,10 +47,12 @@ SkinnyPlan plan_of(const GemmProblem& p, Form form, const Device& device) {
     // About 8 tasks per unit when there are enough columns; otherwise k is cut.
     // One row takes little time for each column.
     const int64_t step = p.m == 1 ? 4 : dot_columns;
-    plan.columns = static_cast<int32_t>(std::clamp<int64_t>(round_up(ceil_div(p.n * p.batch, 8 * units), step), step, p.m == 1 ? 256 : 30));
+    plan.columns = static_cast<int32_t>(
+        std::clamp<int64_t>(round_up(ceil_div(p.n * p.batch, 8 * units), step), step, p.m == 1 ? 256 : 30));
     const int64_t tasks = ceil_div(p.n, plan.columns) * p.batch;
     constexpr int64_t least_slice = 8192;
-    if (tasks < 2 * units && p.k >= 2 * least_slice) slice(plan, p, std::min(ceil_div(4 * units, tasks), p.k / least_slice), 1024);
+    if (tasks < 2 * units && p.k >= 2 * least_slice)
+      slice(plan, p, std::min(ceil_div(4 * units, tasks), p.k / least_slice), 1024);
     return plan;
   }
   // Rows of b are read in long runs: as many columns as the tile of sums holds, and slices of k to make tasks.
@@ -68,7 +70,7 @@ SkinnyPlan plan_of(const GemmProblem& p, Form form, const Device& device) {
 }
 
 const char* refuses(const GemmProblem& p, const Device& device) {
-  if (!device.fat()) return "needs fat kernels";
+  if (!device.cpu_style()) return "needs CPU kernels";
   if (!is_real_floating(p.dtype)) return "real floating types only";
   if (device.capabilities().local_memory < (96 << 10)) return "needs 96 KiB of local memory";
   if (form_of(p) == Form::none) return "no dimension is small, or the strides do not fit";
@@ -84,12 +86,15 @@ const char* declines(const GemmProblem& p, const Device& device) {
   const Form form = form_of(p);
   const int64_t small = std::min(p.m, p.n), large = std::max(p.m, p.n);
   if (form != Form::outer && small >= 16 && multiplies_pairs(p, device)) return "pairs of bfloat16 multiply faster";
-  if (form == Form::outer && (bytes_of_c(p) < least_outer_bytes || p.n < 512)) return "packed panels are quicker while the result stays in the caches";
+  if (form == Form::outer && (bytes_of_c(p) < least_outer_bytes || p.n < 512))
+    return "packed panels are quicker while the result stays in the caches";
   if (form == Form::dot && small >= 16 && p.k <= 256) return "sums are too short";
   if (form == Form::rows && small >= 8 && large <= 32 && p.k <= 2048) return "all matrices are little";
-  // With 16 registers packed panels multiply faster; reading a matrix that is larger than the caches only once makes up for it.
+  // With 16 registers packed panels multiply faster; reading a matrix that is larger than the caches only once makes up
+  // for it.
   const bool narrow = device.capabilities().vector_floats < 16;
-  if (form == Form::rows && narrow && small >= 16 && p.k * large * static_cast<int64_t>(size_of(p.dtype)) < small * small * (int64_t{32} << 10))
+  if (form == Form::rows && narrow && small >= 16 &&
+      p.k * large * static_cast<int64_t>(size_of(p.dtype)) < small * small * (int64_t{32} << 10))
     return "packed panels are quicker while the large matrix stays in the caches";
   return nullptr;
 }
@@ -103,14 +108,15 @@ size_t workspace(const GemmProblem& p, const Device& device) {
 // c is written past the caches when it exceeds what they could keep and every vector of it is aligned.
 bool streams(const GemmProblem& p, const void* c) {
   const int64_t per_vector = 64 / static_cast<int64_t>(size_of(p.dtype));
-  return p.dtype != DType::float16 && p.beta == 0.0 && p.activation == Activation::none && bytes_of_c(p) >= least_streamed_bytes && p.c[0] % per_vector == 0 &&
-         p.c[1] % per_vector == 0 && reinterpret_cast<uintptr_t>(c) % 64 == 0;
+  return p.dtype != DType::float16 && p.beta == 0.0 && p.activation == Activation::none &&
+         bytes_of_c(p) >= least_streamed_bytes && p.c[0] % per_vector == 0 && p.c[1] % per_vector == 0 &&
+         reinterpret_cast<uintptr_t>(c) % 64 == 0;
 }
 
 template <class T>
 void run_as(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* partial, Form form) {
-  static KernelSite dot("gemm_skinny.cl", "gemm_dot"), rows("gemm_skinny.cl", "gemm_rows"), outer("gemm_skinny.cl", "gemm_outer"),
-      finish("gemm_skinny.cl", "gemm_finish");
+  static KernelSite dot("gemm/skinny.cpu.cl", "gemm_dot"), rows("gemm/skinny.cpu.cl", "gemm_rows"),
+      outer("gemm/skinny.cpu.cl", "gemm_outer"), finish("gemm/skinny.cpu.cl", "gemm_finish");
   SkinnyPlan plan = plan_of(p, form, queue.device());
   if (form == Form::outer) plan.streaming = streams(p, o.c);
   auto launch_at = [&](KernelSite& site, const Range& grid) {
@@ -118,12 +124,15 @@ void run_as(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* par
       Defines defines;
       dtype(defines, "DTYPE", p.dtype);
       add_prefetch_define(defines, queue.device());
-      return defines.add("WIDE", sizeof(T) == 8).add("SIZEOF_STORAGE", static_cast<int64_t>(size_of(p.dtype))).add("IS_BFLOAT16", p.dtype == DType::bfloat16);
+      return defines.add("WIDE", sizeof(T) == 8)
+          .add("SIZEOF_STORAGE", static_cast<int64_t>(size_of(p.dtype)))
+          .add("IS_BFLOAT16", p.dtype == DType::bfloat16);
     });
-    launch(queue, kernel, grid, Range(1, 1, 1), o.a, o.b, o.c, o.d ? o.d : o.c, partial ? partial : o.c, GemmArguments(p), plan,
-           static_cast<T>(p.alpha.real()), static_cast<T>(p.beta.real()));
+    launch(queue, kernel, grid, Range(1, 1, 1), o.a, o.b, o.c, o.d ? o.d : o.c, partial ? partial : o.c,
+           GemmArguments(p), plan, static_cast<T>(p.alpha.real()), static_cast<T>(p.beta.real()));
   };
-  if (form == Form::outer) return launch_at(outer, Range(ceil_div(p.m, outer_rows), ceil_div(p.n, plan.columns), p.batch));
+  if (form == Form::outer)
+    return launch_at(outer, Range(ceil_div(p.m, outer_rows), ceil_div(p.n, plan.columns), p.batch));
   launch_at(form == Form::dot ? dot : rows, Range(ceil_div(p.n, plan.columns), plan.slices, p.batch));
   if (plan.slices > 1) launch_at(finish, Range(ceil_div(p.n, plan.columns), p.m, p.batch));
 }

@@ -1,11 +1,11 @@
-// What the gemm algorithms made of work-groups share: slices of k, for small c and long k (kernels_cl/common/gemm_slices.clh).
+// What the gemm algorithms made of work-groups share: slices of k, for small c and long k (kernels_cl/gemm/slices.clh).
 #pragma once
 
 #include "ops/gemm/algorithms.h"
 
 namespace ocl::ops::gemm_detail {
 
-// Mirrors slice_plan in kernels_cl/common/gemm_slices.clh: slices of k, and where the matrices of a batch begin.
+// Mirrors slice_plan in kernels_cl/gemm/slices.clh: slices of k, and where the matrices of a batch begin.
 struct SlicePlan {
   int64_t slice, batch;
   int64_t inner, a_outer = 0, b_outer = 0, c_outer = 0;  // rows of `inner` matrices
@@ -16,9 +16,9 @@ struct SlicePlan {
 SlicePlan plan_slices(const GemmProblem& p, const Device& device, int tile_m, int tile_n);
 size_t slices_workspace(const GemmProblem& p, const SlicePlan& plan);
 
-// One launch of a kernel over the tiles of c and its slices; where there are several, `partial` is their sums and another launch adds them.
-// `local`: the kernel's group, of which there is one per tile.
-void run_slices(Queue& queue, Kernel& kernel, const GemmProblem& p, const GemmOperands& o, const SlicePlan& plan, int tile_m, int tile_n,
-                const Range& local, void* partial);
+// One launch of a kernel over the tiles of c and its slices; where there are several, `partial` is their sums and
+// another launch adds them. `local`: the kernel's group, of which there is one per tile.
+void run_slices(Queue& queue, Kernel& kernel, const GemmProblem& p, const GemmOperands& o, const SlicePlan& plan,
+                int tile_m, int tile_n, const Range& local, void* partial);
 
 }  // namespace ocl::ops::gemm_detail

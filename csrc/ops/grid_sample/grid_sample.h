@@ -20,8 +20,9 @@ struct GridSample {
 };
 
 void grid_sample(Queue& queue, const GridSample& problem, void* output, const void* input, const void* grid);
-// grad_input (starts as zeros; may be null) += gradient; grad_grid (may be null) = gradient. Fat devices never use atomics.
-void grid_sample_backward(Queue& queue, const GridSample& problem, void* grad_input, void* grad_grid, const void* grad_output, const void* input,
-                          const void* grid, bool deterministic);
+// grad_input (starts as zeros; may be null) += gradient; grad_grid (may be null) = gradient. CPU devices never use
+// atomics.
+void grid_sample_backward(Queue& queue, const GridSample& problem, void* grad_input, void* grad_grid,
+                          const void* grad_output, const void* input, const void* grid, bool deterministic);
 
 }  // namespace ocl::ops

@@ -9,8 +9,9 @@ namespace ocl::ops {
 
 namespace {
 
-void count(Queue& queue, const TensorView& x, const TensorView& weights, bool by_value, double low, double high, const TensorView& counts) {
-  static KernelSite site("histogram.cl", "histogram");
+void count(Queue& queue, const TensorView& x, const TensorView& weights, bool by_value, double low, double high,
+           const TensorView& counts) {
+  static KernelSite site("histogram/histogram.cl", "histogram");
   Device& device = queue.device();
   const bool weighted = weights.data != nullptr;
   const DType type = weighted ? weights.dtype : DType::int32;
@@ -20,10 +21,11 @@ void count(Queue& queue, const TensorView& x, const TensorView& weights, bool by
 
   // Private histograms for every task; at most 64 MiB of them.
   int64_t tasks = std::clamp<int64_t>(ceil_div(n, 16384), 1, 4 * units);
-  if (!device.fat()) tasks = weighted ? std::min<int64_t>(ceil_div(n, 1024), 1024) : ceil_div(n, 16);
-  const bool shared = !device.fat() && !weighted;
+  if (!device.cpu_style()) tasks = weighted ? std::min<int64_t>(ceil_div(n, 1024), 1024) : ceil_div(n, 16);
+  const bool shared = !device.cpu_style() && !weighted;
   const int64_t limit = std::max<int64_t>(1, (int64_t{1} << 24) / bins);
-  const int64_t copies = std::max<int64_t>(1, shared ? std::min<int64_t>(limit, 32) : tasks = std::min(std::max<int64_t>(tasks, 1), limit));
+  const int64_t copies = std::max<int64_t>(
+      1, shared ? std::min<int64_t>(limit, 32) : tasks = std::min(std::max<int64_t>(tasks, 1), limit));
   const int64_t chunk = std::max<int64_t>(1, ceil_div(n, std::max<int64_t>(tasks, 1)));
   Workspace partial(queue, copies * bins * size_of(type));
   const int32_t zero = 0;
@@ -39,10 +41,13 @@ void count(Queue& queue, const TensorView& x, const TensorView& weights, bool by
   });
   const size_t items = ceil_div(n, chunk);
   const auto run = [&](auto from, auto to) {
-    launch(queue, kernel, Range(items), task_group(device), x.data, weights.data, partial.data(), n, bins, chunk, copies, from, to);
+    launch(queue, kernel, Range(items), task_group(device), x.data, weights.data, partial.data(), n, bins, chunk,
+           copies, from, to);
   };
-  if (whole) run(static_cast<int64_t>(low), static_cast<int64_t>(high));
-  else wide ? run(low, high) : run(static_cast<float>(low), static_cast<float>(high));
+  if (whole)
+    run(static_cast<int64_t>(low), static_cast<int64_t>(high));
+  else
+    wide ? run(low, high) : run(static_cast<float>(low), static_cast<float>(high));
   reduce(queue, Reduction::sum, TensorView::contiguous(partial.data(), type, {copies, bins}), 1,
          TensorView::contiguous(counts.data, counts.dtype, {bins}));
 }

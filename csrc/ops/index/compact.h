@@ -14,11 +14,14 @@ class Compaction {
   // Number of selected elements. Waits for the queue.
   int64_t count();
 
-  // out[r, d] = coordinate d of the r-th selected element, r < limit; out is int64 [limit, dims of mask] with any strides.
+  // out[r, d] = coordinate d of the r-th selected element, r < limit; out is int64 [limit, dims of mask] with any
+  // strides.
   void coordinates(const TensorView& out, int64_t limit);
-  // out[r] = values[i] of the r-th selected element i; values is contiguous with the mask's size, out has count() elements.
+  // out[r] = values[i] of the r-th selected element i; values is contiguous with the mask's size, out has count()
+  // elements.
   void select(const TensorView& out, const TensorView& values);
-  // values[i] = source[r] for the r-th selected element i; a source that is too short is reported by check_device_errors().
+  // values[i] = source[r] for the r-th selected element i; a source that is too short is reported by
+  // check_device_errors().
   void scatter(const TensorView& values, const TensorView& source);
 
  private:

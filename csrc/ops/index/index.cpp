@@ -57,7 +57,8 @@ void index_select(Queue& queue, const TensorView& out_, const TensorView& self_,
   static const ErrorSite site("index_select");
   const TensorView out = at_least_1d(out_), self = at_least_1d(self_);
   dim = wrap_dim(dim, self.dims);
-  IndexedOperands operands{out, fixed_in(self, dim, out), along(index, dim, out), IndexSide::source, self.sizes[dim], self.strides[dim]};
+  IndexedOperands operands{
+      out, fixed_in(self, dim, out), along(index, dim, out), IndexSide::source, self.sizes[dim], self.strides[dim]};
   indexed(queue, operands, Combine::assign, false, site);
 }
 
@@ -65,7 +66,12 @@ void gather(Queue& queue, const TensorView& out_, const TensorView& self_, int d
   static const ErrorSite site("gather");
   const TensorView out = at_least_1d(out_), self = at_least_1d(self_);
   dim = wrap_dim(dim, self.dims);
-  IndexedOperands operands{out, fixed_in(self, dim, out), with_shape(at_least_1d(index_), out), IndexSide::source, self.sizes[dim], self.strides[dim]};
+  IndexedOperands operands{out,
+                           fixed_in(self, dim, out),
+                           with_shape(at_least_1d(index_), out),
+                           IndexSide::source,
+                           self.sizes[dim],
+                           self.strides[dim]};
   indexed(queue, operands, Combine::assign, false, site);
 }
 
@@ -76,19 +82,22 @@ void take(Queue& queue, const TensorView& out, const TensorView& self, const Ten
   indexed(queue, {out, source, index, IndexSide::source, self.numel(), 1, true}, Combine::assign, false, site);
 }
 
-void put(Queue& queue, const TensorView& self, const TensorView& index, const TensorView& source, bool accumulate, bool deterministic) {
+void put(Queue& queue, const TensorView& self, const TensorView& index, const TensorView& source, bool accumulate,
+         bool deterministic) {
   static const ErrorSite site("put_");
   TensorView destination = with_shape(self, index);
   destination.strides.fill(0);
-  indexed(queue, {destination, source, index, IndexSide::destination, self.numel(), 1, true}, accumulate ? Combine::add : Combine::assign, deterministic,
-          site);
+  indexed(queue, {destination, source, index, IndexSide::destination, self.numel(), 1, true},
+          accumulate ? Combine::add : Combine::assign, deterministic, site);
 }
 
-void index_copy(Queue& queue, const TensorView& self_, int dim, const TensorView& index, const TensorView& source_, bool deterministic) {
+void index_copy(Queue& queue, const TensorView& self_, int dim, const TensorView& index, const TensorView& source_,
+                bool deterministic) {
   static const ErrorSite site("index_copy");
   const TensorView self = at_least_1d(self_), source = at_least_1d(source_);
   dim = wrap_dim(dim, self.dims);
-  IndexedOperands operands{fixed_in(self, dim, source), source, along(index, dim, source), IndexSide::destination, self.sizes[dim], self.strides[dim]};
+  IndexedOperands operands{fixed_in(self, dim, source), source,          along(index, dim, source),
+                           IndexSide::destination,      self.sizes[dim], self.strides[dim]};
   indexed(queue, operands, Combine::assign, deterministic, site);
 }
 
@@ -97,7 +106,9 @@ void index_fill(Queue& queue, const TensorView& self_, int dim, const TensorView
   const TensorView self = at_least_1d(self_);
   dim = wrap_dim(dim, self.dims);
   const TensorView shape = resized(self, dim, index.numel());
-  IndexedOperands operands{fixed_in(self, dim, shape), {}, along(index, dim, shape), IndexSide::destination, self.sizes[dim], self.strides[dim]};
+  IndexedOperands operands{
+      fixed_in(self, dim, shape), {}, along(index, dim, shape), IndexSide::destination, self.sizes[dim],
+      self.strides[dim]};
   operands.wraps = true;
   operands.from_value = true;
   operands.value = value;
@@ -107,7 +118,8 @@ void index_fill(Queue& queue, const TensorView& self_, int dim, const TensorView
 namespace {
 
 // One index tensor for the engine: the only one, or offsets combined in `scratch`.
-void set_index(Queue& queue, IndexedOperands& operands, const AdvancedIndex& from, std::optional<Workspace>& scratch, const ErrorSite& site) {
+void set_index(Queue& queue, IndexedOperands& operands, const AdvancedIndex& from, std::optional<Workspace>& scratch,
+               const ErrorSite& site) {
   if (from.indices.size() == 1) {
     operands.index = from.indices[0];
     operands.limit = from.sizes[0];
@@ -190,7 +202,8 @@ void copy_strided(Queue& queue, const TensorView& destination, const TensorView&
   for (int d = 0; d < to.dims; ++d) {
     if (to.strides[d] >= 0 || to.sizes[d] == 0) continue;
     for (TensorView* view : {&to, &from}) {
-      view->data = static_cast<char*>(view->data) + (to.sizes[d] - 1) * view->strides[d] * static_cast<int64_t>(size_of(to.dtype));
+      view->data = static_cast<char*>(view->data) +
+                   (to.sizes[d] - 1) * view->strides[d] * static_cast<int64_t>(size_of(to.dtype));
       view->strides[d] = -view->strides[d];
     }
   }

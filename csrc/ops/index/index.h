@@ -1,6 +1,6 @@
-// Reading and writing through indices. Indices are int64 or int32. Those of take, put, index_fill and advanced indexing may be negative and then
-// count from the end; one out of range is reported by check_device_errors() and its element is skipped. Shapes and dtypes must fit (the caller
-// checked); views may be strided.
+// Reading and writing through indices. Indices are int64 or int32. Those of take, put, index_fill and advanced indexing
+// may be negative and then count from the end; one out of range is reported by check_device_errors() and its element is
+// skipped. Shapes and dtypes must fit (the caller checked); views may be strided.
 #pragma once
 
 #include "ops/index/indexed.h"
@@ -9,19 +9,22 @@ namespace ocl::ops {
 
 // out[..., i, ...] = self[..., index[i], ...] in dimension `dim`; index has one dimension.
 void index_select(Queue& queue, const TensorView& out, const TensorView& self, int dim, const TensorView& index);
-// out[..., i, ...] = self[..., index[..., i, ...], ...]; out and index have one shape, self at least that in the other dimensions.
+// out[..., i, ...] = self[..., index[..., i, ...], ...]; out and index have one shape, self at least that in the other
+// dimensions.
 void gather(Queue& queue, const TensorView& out, const TensorView& self, int dim, const TensorView& index);
 // out[i] = self[index[i]] over the elements of a contiguous self.
 void take(Queue& queue, const TensorView& out, const TensorView& self, const TensorView& index);
 // self[index[i]] = source[i] (or +=) over the elements of a contiguous self; index and source have one shape.
-void put(Queue& queue, const TensorView& self, const TensorView& index, const TensorView& source, bool accumulate, bool deterministic);
+void put(Queue& queue, const TensorView& self, const TensorView& index, const TensorView& source, bool accumulate,
+         bool deterministic);
 // self[..., index[i], ...] = source[..., i, ...]
-void index_copy(Queue& queue, const TensorView& self, int dim, const TensorView& index, const TensorView& source, bool deterministic);
+void index_copy(Queue& queue, const TensorView& self, int dim, const TensorView& index, const TensorView& source,
+                bool deterministic);
 // self[..., index[i], ...] = value
 void index_fill(Queue& queue, const TensorView& self, int dim, const TensorView& index, const ElementBits& value);
 
-// Advanced indexing over one iteration shape. `self` has stride 0 where indices select; indices[t] selects from a dimension of sizes[t] elements
-// with stride strides[t] (elements of self). Every view has the iteration shape.
+// Advanced indexing over one iteration shape. `self` has stride 0 where indices select; indices[t] selects from a
+// dimension of sizes[t] elements with stride strides[t] (elements of self). Every view has the iteration shape.
 struct AdvancedIndex {
   TensorView self;
   std::span<const TensorView> indices;

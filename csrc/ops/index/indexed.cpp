@@ -1,5 +1,5 @@
 #include "ops/index/indexed.h"
-#include "opencl/float_atomics.h"
+#include "opencl/capabilities/float_atomics.h"
 
 #include <algorithm>
 #include <bit>
@@ -37,7 +37,8 @@ bool prefer_free(const Dim& free, const Dim& conflict) {
 Dim take_inner(std::vector<Dim>& free, std::vector<Dim>& conflict, bool& inner_is_free) {
   inner_is_free = true;
   if (conflict.empty() && free.empty()) return {1, 1, 1, 0};
-  std::vector<Dim>& from = conflict.empty() || (!free.empty() && prefer_free(free.back(), conflict.back())) ? free : conflict;
+  std::vector<Dim>& from =
+      conflict.empty() || (!free.empty() && prefer_free(free.back(), conflict.back())) ? free : conflict;
   inner_is_free = &from == &free;
   // A short row costs more to set up than to copy: loop over the longer neighbour instead.
   if (inner_is_free && from.size() > 1 && from.back().size < 8 && from[from.size() - 2].size > from.back().size)
@@ -49,7 +50,8 @@ Dim take_inner(std::vector<Dim>& free, std::vector<Dim>& conflict, bool& inner_i
 
 void append(IndexedWalk& walk, const std::vector<Dim>& dims, int64_t& count) {
   for (const Dim& dim : dims) {
-    if (walk.dims == walk_dims) throw std::invalid_argument("indexing: the operands have too many dimensions that cannot be merged");
+    if (walk.dims == walk_dims)
+      throw std::invalid_argument("indexing: the operands have too many dimensions that cannot be merged");
     walk.sizes[walk.dims] = dim.size;
     walk.dst[walk.dims] = dim.dst;
     walk.src[walk.dims] = dim.src;
@@ -69,29 +71,35 @@ Defines defines_of(const Device& device, DType type, DType index, Combine combin
 
 // `bytes`: of an element that is assigned.
 Kernel& kernel_of(Device& device, DType type, DType index, Combine combine, bool atomic, size_t bytes) {
-  static KernelSite copy_fat("index.cl", "index_fat"), copy_simt("index.cl", "index_simt");
-  static KernelSite accumulate_fat("scatter.cl", "scatter_fat"), accumulate_simt("scatter.cl", "scatter_simt");
+  static KernelSite copy_cpu("index/indexed.cl", "index_cpu"), copy_gpu("index/indexed.cl", "index_gpu");
+  static KernelSite accumulate_cpu("scatter/scatter.cl", "scatter_cpu"),
+      accumulate_gpu("scatter/scatter.cl", "scatter_gpu");
   const bool assign = combine == Combine::assign;
-  KernelSite& site = assign ? (device.fat() ? copy_fat : copy_simt) : (device.fat() ? accumulate_fat : accumulate_simt);
+  KernelSite& site =
+      assign ? (device.cpu_style() ? copy_cpu : copy_gpu) : (device.cpu_style() ? accumulate_cpu : accumulate_gpu);
   const Variant variant = assign ? Variant().add(bytes, 6).add(index)
                                  : Variant().add(type).add(index).add(static_cast<uint64_t>(combine), 3).add(atomic, 1);
   return site.get(device, variant, [&] { return defines_of(device, type, index, combine, atomic, bytes); });
 }
 
-// How a fat launch is cut: blocks of the outer dimensions, blocks of the inner dimension, classes of destination indices.
+// How a CPU launch is cut: blocks of the outer dimensions, blocks of the inner dimension, classes of destination
+// indices.
 struct Cut {
   int64_t outer_block, inner_block, parts;
 };
 
-Cut cut_fat(const IndexedPlan& plan, const Device& device) {
+Cut cut_cpu(const IndexedPlan& plan, const Device& device) {
   const IndexedWalk& walk = plan.walk;
-  const int64_t wanted = fat_tasks(device, walk.outer * walk.conflict * walk.inner);
+  const int64_t wanted = cpu_tasks(device, walk.outer * walk.conflict * walk.inner);
   Cut cut{ceil_div(walk.outer, std::min(walk.outer, wanted)), walk.inner, 1};
   int64_t tasks = ceil_div(walk.outer, cut.outer_block);
   if (tasks < wanted && plan.inner_is_free && walk.inner >= 128) {
-    // A block of conflicting rows is met row by row, far apart in memory: long pieces of rows, and no more of them than keep the units busy.
-    const int64_t units = device.capabilities().compute_units, most = plan.has_conflicts() ? std::min(wanted, 4 * units) : wanted;
-    cut.inner_block = std::max<int64_t>(plan.has_conflicts() ? 1024 : 64, round_up(ceil_div(walk.inner, ceil_div(most, tasks)), 64));
+    // A block of conflicting rows is met row by row, far apart in memory: long pieces of rows, and no more of them than
+    // keep the units busy.
+    const int64_t units = device.capabilities().compute_units,
+                  most = plan.has_conflicts() ? std::min(wanted, 4 * units) : wanted;
+    cut.inner_block =
+        std::max<int64_t>(plan.has_conflicts() ? 1024 : 64, round_up(ceil_div(walk.inner, ceil_div(most, tasks)), 64));
     tasks *= ceil_div(walk.inner, cut.inner_block);
   }
   // Every part scans all indices, so there are no more parts than workers.
@@ -112,16 +120,19 @@ void check(const IndexedOperands& operands) {
     throw std::invalid_argument("indexing: indices must be int64 or int32");
 }
 
-// Rows of neighbours as rows of elements of up to 16 bytes, where all of them begin and end with whole ones; returns an element's bytes.
+// Rows of neighbours as rows of elements of up to 16 bytes, where all of them begin and end with whole ones; returns an
+// element's bytes.
 size_t widen(IndexedPlan& plan, const IndexedOperands& operands) {
   IndexedWalk& walk = plan.walk;
   const size_t bytes = size_of(operands.destination.dtype);
-  if (walk.from_value || walk.inner_dst != 1 || walk.inner_src != 1 || walk.inner_idx != 0 || !plan.inner_is_free) return bytes;
+  if (walk.from_value || walk.inner_dst != 1 || walk.inner_src != 1 || walk.inner_idx != 0 || !plan.inner_is_free)
+    return bytes;
   const auto fits = [&](size_t wide) {
     const auto factor = static_cast<int64_t>(wide / bytes);
     bool whole = walk.inner % factor == 0 && walk.dst_step % factor == 0 && walk.src_step % factor == 0;
     for (int d = 0; d < walk.dims; ++d) whole = whole && walk.dst[d] % factor == 0 && walk.src[d] % factor == 0;
-    return whole && reinterpret_cast<uintptr_t>(operands.destination.data) % wide == 0 && reinterpret_cast<uintptr_t>(operands.source.data) % wide == 0;
+    return whole && reinterpret_cast<uintptr_t>(operands.destination.data) % wide == 0 &&
+           reinterpret_cast<uintptr_t>(operands.source.data) % wide == 0;
   };
   size_t wide = 16;
   while (wide > bytes && !fits(wide)) wide /= 2;
@@ -131,30 +142,36 @@ size_t widen(IndexedPlan& plan, const IndexedOperands& operands) {
   return wide;
 }
 
-// SIMT work-groups of the kernel that picks rows, elements of a row that it is used for, and that a work-item copies at once; mirrors index.cl.
+// GPU work-groups of the kernel that picks rows, elements of a row that it is used for, and that a work-item copies at
+// once; mirrors index/indexed.cl.
 constexpr int64_t row_group = 256, least_row = 8, row_unrolled = 4;
 
 // Whole rows picked by index, enough of them for every task to have some.
 bool picks_rows(const IndexedPlan& plan, const Device& device, size_t bytes) {
   const IndexedWalk& walk = plan.walk;
-  const bool enough = device.fat() ? bytes < 16 && walk.outer >= fat_tasks(device, walk.outer * walk.inner)
-                                   : walk.inner >= least_row && walk.inner <= 1 << 20 && walk.outer < 1 << 30;
+  const bool enough = device.cpu_style() ? bytes < 16 && walk.outer >= cpu_tasks(device, walk.outer * walk.inner)
+                                         : walk.inner >= least_row && walk.inner <= 1 << 20 && walk.outer < 1 << 30;
   return enough && walk.has_index && !walk.from_value && walk.dims == 1 && walk.outer_dims == 1 && walk.dst_step == 0 &&
          walk.inner > 1 && walk.inner_dst == 1 && walk.inner_src == 1 && walk.inner_idx == 0;
 }
 
-void pick_rows(Queue& queue, const IndexedOperands& operands, const IndexedWalk& walk, size_t bytes, const ErrorSite& site) {
-  static KernelSite rows_site("index.cl", "index_rows");
+void pick_rows(Queue& queue, const IndexedOperands& operands, const IndexedWalk& walk, size_t bytes,
+               const ErrorSite& site) {
+  static KernelSite rows_site("index/indexed.cl", "index_rows");
   Device& device = queue.device();
   const DType type = operands.destination.dtype, index = operands.index.dtype;
-  Kernel& kernel = rows_site.get(device, Variant().add(bytes, 6).add(index), [&] { return defines_of(device, type, index, Combine::assign, false, bytes); });
-  const int64_t items =
-      std::clamp<int64_t>(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(ceil_div(walk.inner, row_unrolled)))), least_row, row_group);
-  const int64_t block = device.fat() ? ceil_div(walk.outer, fat_tasks(device, walk.outer * walk.inner)) : items;
-  const int64_t groups = ceil_div(walk.outer, device.fat() ? block : row_group / items), group = device.fat() ? 1 : row_group;
-  launch(queue, kernel, Range(static_cast<size_t>(groups * group)), Range(static_cast<size_t>(group)), operands.destination.data,
-         operands.source.data, operands.index.data, device_errors(device).data(), site.code(), int32_t{operands.checked}, walk.outer, walk.inner,
-         walk.lowest, walk.limit, walk.dst[0], walk.src[0], walk.src_step, walk.idx[0], block);
+  Kernel& kernel = rows_site.get(device, Variant().add(bytes, 6).add(index),
+                                 [&] { return defines_of(device, type, index, Combine::assign, false, bytes); });
+  const int64_t items = std::clamp<int64_t>(
+      static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(ceil_div(walk.inner, row_unrolled)))), least_row,
+      row_group);
+  const int64_t block = device.cpu_style() ? ceil_div(walk.outer, cpu_tasks(device, walk.outer * walk.inner)) : items;
+  const int64_t groups = ceil_div(walk.outer, device.cpu_style() ? block : row_group / items),
+                group = device.cpu_style() ? 1 : row_group;
+  launch(queue, kernel, Range(static_cast<size_t>(groups * group)), Range(static_cast<size_t>(group)),
+         operands.destination.data, operands.source.data, operands.index.data, device_errors(device).data(),
+         site.code(), int32_t{operands.checked}, walk.outer, walk.inner, walk.lowest, walk.limit, walk.dst[0],
+         walk.src[0], walk.src_step, walk.idx[0], block);
 }
 
 }  // namespace
@@ -169,7 +186,8 @@ IndexedPlan plan_indexed(const IndexedOperands& operands) {
                   indexed ? operands.index.strides[d] : 0};
     (to_destination && dim.dst == 0 ? conflict : free).push_back(dim);
   }
-  std::stable_sort(free.begin(), free.end(), [](const Dim& a, const Dim& b) { return std::abs(a.dst) > std::abs(b.dst); });
+  std::stable_sort(free.begin(), free.end(),
+                   [](const Dim& a, const Dim& b) { return std::abs(a.dst) > std::abs(b.dst); });
   merge(free);
   merge(conflict);
   IndexedPlan plan;
@@ -191,7 +209,8 @@ IndexedPlan plan_indexed(const IndexedOperands& operands) {
   return plan;
 }
 
-void indexed(Queue& queue, const IndexedOperands& operands, Combine combine, bool deterministic, const ErrorSite& site) {
+void indexed(Queue& queue, const IndexedOperands& operands, Combine combine, bool deterministic,
+             const ErrorSite& site) {
   check(operands);
   if (operands.destination.numel() == 0) return;
   Device& device = queue.device();
@@ -199,28 +218,32 @@ void indexed(Queue& queue, const IndexedOperands& operands, Combine combine, boo
   const DType index = operands.side == IndexSide::none ? DType::int64 : operands.index.dtype;
   if (combine != Combine::assign) require_dtype(device, type, "indexing");
   IndexedPlan plan = plan_indexed(operands);
-  const size_t bytes = combine == Combine::assign && !device.fat() ? widen(plan, operands) : size_of(type);
+  const size_t bytes = combine == Combine::assign && !device.cpu_style() ? widen(plan, operands) : size_of(type);
   const IndexedWalk& walk = plan.walk;
-  if (combine == Combine::assign && picks_rows(plan, device, bytes)) return pick_rows(queue, operands, walk, bytes, site);
+  if (combine == Combine::assign && picks_rows(plan, device, bytes))
+    return pick_rows(queue, operands, walk, bytes, site);
   const auto run = [&](Kernel& kernel, Range global, Range local, int64_t a, int64_t b, int64_t parts) {
-    launch(queue, kernel, global, local, operands.destination.data, operands.source.data, operands.index.data, device_errors(device).data(),
-           walk, operands.value.low, operands.value.high, site.code(), a, b, parts);
+    launch(queue, kernel, global, local, operands.destination.data, operands.source.data, operands.index.data,
+           device_errors(device).data(), walk, operands.value.low, operands.value.high, site.code(), a, b, parts);
   };
-  if (device.fat()) {
-    const Cut cut = cut_fat(plan, device);
+  if (device.cpu_style()) {
+    const Cut cut = cut_cpu(plan, device);
     const int64_t tasks = ceil_div(walk.outer, cut.outer_block) * ceil_div(walk.inner, cut.inner_block) * cut.parts;
-    run(kernel_of(device, type, index, combine, false, bytes), Range(tasks), Range(1), cut.outer_block, cut.inner_block, cut.parts);
+    run(kernel_of(device, type, index, combine, false, bytes), Range(tasks), Range(1), cut.outer_block, cut.inner_block,
+        cut.parts);
     return;
   }
-  // SIMT: one work-item per element, or per destination line that it walks in order.
-  const bool ordered = plan.has_conflicts() && (deterministic || (combine != Combine::assign && !can_do_atomics(device, type)));
+  // GPU: one work-item per element, or per destination line that it walks in order.
+  const bool ordered =
+      plan.has_conflicts() && (deterministic || (combine != Combine::assign && !can_do_atomics(device, type)));
   const bool atomic = combine != Combine::assign && plan.has_conflicts() && !ordered;
   const int64_t inner_block = ordered && !plan.inner_is_free ? walk.inner : 1;
   const int64_t lines = walk.outer * ceil_div(walk.inner, inner_block) * (ordered ? 1 : walk.conflict);
   int64_t parts = 1;
   if (ordered)
     while (lines * parts < 4096) parts *= 2;
-  run(kernel_of(device, type, index, combine, atomic, bytes), Range(round_up(lines * parts, 256)), Range(256), inner_block, int64_t{ordered}, parts);
+  run(kernel_of(device, type, index, combine, atomic, bytes), Range(round_up(lines * parts, 256)), Range(256),
+      inner_block, int64_t{ordered}, parts);
 }
 
 namespace {
@@ -229,16 +252,17 @@ inline constexpr int combine_slots = 4;
 struct CombineWalk {
   int32_t dims = 0, count = 0;
   int64_t numel = 0;
-  int64_t sizes[walk_dims] = {}, strides[combine_slots][walk_dims] = {}, limits[combine_slots] = {}, steps[combine_slots] = {};
+  int64_t sizes[walk_dims] = {}, strides[combine_slots][walk_dims] = {}, limits[combine_slots] = {},
+          steps[combine_slots] = {};
 };
 
 }  // namespace
 
-void combine_indices(Queue& queue, const TensorView& out, std::span<const TensorView> indices, std::span<const int64_t> sizes,
-                     std::span<const int64_t> strides, const ErrorSite& site) {
+void combine_indices(Queue& queue, const TensorView& out, std::span<const TensorView> indices,
+                     std::span<const int64_t> sizes, std::span<const int64_t> strides, const ErrorSite& site) {
   if (out.numel() == 0) return;
   if (out.dims > walk_dims) throw std::invalid_argument("indexing: index tensors have too many dimensions");
-  static KernelSite kernel_site("index_combine.cl", "combine_indices");
+  static KernelSite kernel_site("index/combine.cl", "combine_indices");
   Device& device = queue.device();
   for (size_t first = 0; first < indices.size(); first += combine_slots) {
     CombineWalk walk;
@@ -260,10 +284,11 @@ void combine_indices(Queue& queue, const TensorView& out, std::span<const Tensor
       Defines defines;
       return dtype(defines, "INDEX_DTYPE", type);
     });
-    const int64_t block = device.fat() ? ceil_div(walk.numel, fat_tasks(device, walk.numel, 4096)) : 1;
+    const int64_t block = device.cpu_style() ? ceil_div(walk.numel, cpu_tasks(device, walk.numel, 4096)) : 1;
     const int64_t items = ceil_div(walk.numel, block);
-    launch(queue, kernel, Range(device.fat() ? items : round_up(items, 256)), device.fat() ? Range(1) : Range(256), out.data, data[0], data[1],
-           data[2], data[3], device_errors(device).data(), walk, site.code(), int32_t{first > 0}, block);
+    launch(queue, kernel, Range(device.cpu_style() ? items : round_up(items, 256)),
+           device.cpu_style() ? Range(1) : Range(256), out.data, data[0], data[1], data[2], data[3],
+           device_errors(device).data(), walk, site.code(), int32_t{first > 0}, block);
   }
 }
 

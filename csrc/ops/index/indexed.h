@@ -1,12 +1,14 @@
-// The engine of every operator that moves or accumulates elements through one index tensor (gather, index_select, index_put, scatter_add,
-// index_add, embedding, cat pieces, flips, ...). Over an iteration space of up to 16 dimensions, with k = index[i] wrapped into [0, limit):
+// The engine of every operator that moves or accumulates elements through one index tensor (gather, index_select,
+// index_put, scatter_add, index_add, embedding, cat pieces, flips, ...). Over an iteration space of up to 16
+// dimensions, with k = index[i] wrapped into [0, limit):
 //   side == source:       destination[i] = source[i + k * step]
 //   side == destination:  destination[i + k * step] = combine(destination[i + k * step], source[i])
-// Dimensions of size > 1 in which the destination has stride 0 are "conflict" dimensions: several i may meet in one element.
+// Dimensions of size > 1 in which the destination has stride 0 are "conflict" dimensions: several i may meet in one
+// element.
 //
-// Fat devices never use atomics: a task owns a part of the non-conflict dimensions, or of the destination's indices, and walks the
-// conflict dimensions in order, so results are deterministic and for `assign` the last write wins. SIMT devices accumulate with
-// atomics unless `deterministic` is asked for.
+// CPU devices never use atomics: a task owns a part of the non-conflict dimensions, or of the destination's indices,
+// and walks the conflict dimensions in order, so results are deterministic and for `assign` the last write wins. GPU
+// devices accumulate with atomics unless `deterministic` is asked for.
 #pragma once
 
 #include "ops/core/context.h"
@@ -25,19 +27,19 @@ struct ElementBits {
 struct IndexedOperands {
   TensorView destination, source, index;  // views of one shape; index (int64 or int32) is unused when side == none
   IndexSide side = IndexSide::none;
-  int64_t limit = 1;  // size of the indexed dimension
-  int64_t step = 0;   // its stride in elements, on the indexed side
-  bool wraps = false;  // negative indices count from the end; otherwise they are out of range
-  bool checked = false;  // indices come from combine_indices: not negative, or -1 for an element to skip
+  int64_t limit = 1;        // size of the indexed dimension
+  int64_t step = 0;         // its stride in elements, on the indexed side
+  bool wraps = false;       // negative indices count from the end; otherwise they are out of range
+  bool checked = false;     // indices come from combine_indices: not negative, or -1 for an element to skip
   bool from_value = false;  // source is `value` for every i
   ElementBits value{};
 };
 
-// Passed to kernels by value: kernels_cl/common/indexed.clh has the same layout.
+// Passed to kernels by value: kernels_cl/index/indexed.clh has the same layout.
 inline constexpr int walk_dims = 12;
 struct IndexedWalk {
-  int32_t outer_dims = 0, dims = 0;               // dims [0, outer_dims) are free, [outer_dims, dims) are conflict dimensions
-  int64_t outer = 1, conflict = 1, inner = 1;     // elements of each group
+  int32_t outer_dims = 0, dims = 0;  // dims [0, outer_dims) are free, [outer_dims, dims) are conflict dimensions
+  int64_t outer = 1, conflict = 1, inner = 1;  // elements of each group
   int64_t inner_dst = 0, inner_src = 0, inner_idx = 0;
   int64_t lowest = 0, limit = 1, dst_step = 0, src_step = 0;  // indices allowed: lowest <= i < limit
   int32_t has_index = 0, from_value = 0;
@@ -54,13 +56,14 @@ struct IndexedPlan {
 // Errors: std::invalid_argument when more than walk_dims dimensions remain.
 IndexedPlan plan_indexed(const IndexedOperands& operands);
 
-// Runs the operation. dtypes of destination and source must be equal; `assign` works on any dtype, the others on real types (add also on
-// complex). `site` names the operator for out-of-range indices.
+// Runs the operation. dtypes of destination and source must be equal; `assign` works on any dtype, the others on real
+// types (add also on complex). `site` names the operator for out-of-range indices.
 void indexed(Queue& queue, const IndexedOperands& operands, Combine combine, bool deterministic, const ErrorSite& site);
 
-// out[n] = sum over t of wrap(indices[t][n]) * strides[t]: one offset in place of several index tensors of one shape (strides may be 0).
-// -1 where an index is out of range. `out` is contiguous int64; sizes[t] is the size of the dimension that indices[t] selects from.
-void combine_indices(Queue& queue, const TensorView& out, std::span<const TensorView> indices, std::span<const int64_t> sizes,
-                     std::span<const int64_t> strides, const ErrorSite& site);
+// out[n] = sum over t of wrap(indices[t][n]) * strides[t]: one offset in place of several index tensors of one shape
+// (strides may be 0). -1 where an index is out of range. `out` is contiguous int64; sizes[t] is the size of the
+// dimension that indices[t] selects from.
+void combine_indices(Queue& queue, const TensorView& out, std::span<const TensorView> indices,
+                     std::span<const int64_t> sizes, std::span<const int64_t> strides, const ErrorSite& site);
 
 }  // namespace ocl::ops

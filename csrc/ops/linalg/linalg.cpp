@@ -6,20 +6,27 @@ namespace ocl::ops {
 
 namespace {
 
-// The kernels' argument (Matrices in kernels_cl/linalg.cl).
+// The kernels' argument (Matrices in kernels_cl/linalg/linalg.cl).
 struct Geometry {
   int64_t batch, rows, columns, batch_stride, row_stride, column_stride;
   Geometry(const Matrices& m)
-      : batch(m.batch), rows(m.rows), columns(m.columns), batch_stride(m.batch_stride), row_stride(m.row_stride), column_stride(m.column_stride) {}
+      : batch(m.batch),
+        rows(m.rows),
+        columns(m.columns),
+        batch_stride(m.batch_stride),
+        row_stride(m.row_stride),
+        column_stride(m.column_stride) {}
 };
 
-// Of the kernels with vectors, which take matrices of `block` rows or columns at most (BLOCK in kernels_cl/linalg.cl).
+// Of the kernels with vectors, which take matrices of `block` rows or columns at most (BLOCK in
+// kernels_cl/linalg/linalg.cl).
 constexpr int64_t block = 64;
 int vector_lanes(DType type) { return type == DType::float32 ? 16 : 8; }
-bool in_block(const Device& device, int64_t edge) { return device.fat() && edge <= block; }
+bool in_block(const Device& device, int64_t edge) { return device.cpu_style() && edge <= block; }
 
 Kernel& kernel(KernelSite& site, Device& device, DType type) {
-  if (type != DType::float32 && type != DType::float64) throw std::invalid_argument("factorizations need float32 or float64");
+  if (type != DType::float32 && type != DType::float64)
+    throw std::invalid_argument("factorizations need float32 or float64");
   require_dtype(device, type, "linalg");
   return site.get(device, Variant().add(type), [&] {
     Defines defines;
@@ -31,7 +38,7 @@ Kernel& kernel(KernelSite& site, Device& device, DType type) {
 bool empty(const Matrices& m) { return m.batch == 0 || m.rows == 0 || m.columns == 0; }
 
 // One work-group per matrix.
-int64_t lanes(const Device& device) { return device.fat() ? 1 : 64; }
+int64_t lanes(const Device& device) { return device.cpu_style() ? 1 : 64; }
 Range groups(const Device& device, int64_t batch) { return Range(static_cast<size_t>(batch * lanes(device))); }
 Range group(const Device& device) { return Range(static_cast<size_t>(lanes(device))); }
 LocalMemory per_lane(const Device& device, size_t bytes) { return {static_cast<size_t>(lanes(device)) * bytes}; }
@@ -39,49 +46,56 @@ LocalMemory per_lane(const Device& device, size_t bytes) { return {static_cast<s
 }  // namespace
 
 void cholesky(Queue& queue, const Matrices& a, int32_t* info, int64_t first) {
-  static KernelSite site("linalg.cl", "cholesky"), block_site("linalg.cl", "cholesky_block");
+  static KernelSite site("linalg/linalg.cl", "cholesky"), block_site("linalg/linalg.cl", "cholesky_block");
   if (empty(a)) return;
   Device& device = queue.device();
   if (in_block(device, a.columns)) {
-    launch(queue, kernel(block_site, device, a.dtype), Range(static_cast<size_t>(a.batch)), Range(1), a.data, Geometry(a), info,
-           static_cast<int32_t>(first));
+    launch(queue, kernel(block_site, device, a.dtype), Range(static_cast<size_t>(a.batch)), Range(1), a.data,
+           Geometry(a), info, static_cast<int32_t>(first));
     return;
   }
-  launch(queue, kernel(site, device, a.dtype), groups(device, a.batch), group(device), a.data, Geometry(a), info, static_cast<int32_t>(first));
+  launch(queue, kernel(site, device, a.dtype), groups(device, a.batch), group(device), a.data, Geometry(a), info,
+         static_cast<int32_t>(first));
 }
 
-void lu(Queue& queue, const Matrices& a, int32_t* pivots, int64_t pivot_stride, int32_t* info, int64_t first, bool search) {
-  static KernelSite site("linalg.cl", "lu_panel");
+void lu(Queue& queue, const Matrices& a, int32_t* pivots, int64_t pivot_stride, int32_t* info, int64_t first,
+        bool search) {
+  static KernelSite site("linalg/linalg.cl", "lu_panel");
   if (empty(a)) return;
   Device& device = queue.device();
-  launch(queue, kernel(site, device, a.dtype), groups(device, a.batch), group(device), a.data, Geometry(a), pivots, pivot_stride, info,
-         static_cast<int32_t>(first), static_cast<int32_t>(search), per_lane(device, size_of(a.dtype)), per_lane(device, sizeof(int64_t)));
+  launch(queue, kernel(site, device, a.dtype), groups(device, a.batch), group(device), a.data, Geometry(a), pivots,
+         pivot_stride, info, static_cast<int32_t>(first), static_cast<int32_t>(search),
+         per_lane(device, size_of(a.dtype)), per_lane(device, sizeof(int64_t)));
 }
 
-void swap_rows(Queue& queue, const Matrices& a, const int32_t* pivots, int64_t pivot_stride, int64_t first, int64_t last, bool backwards) {
-  static KernelSite site("linalg.cl", "swap_rows");
+void swap_rows(Queue& queue, const Matrices& a, const int32_t* pivots, int64_t pivot_stride, int64_t first,
+               int64_t last, bool backwards) {
+  static KernelSite site("linalg/linalg.cl", "swap_rows");
   if (empty(a)) return;
-  launch(queue, kernel(site, queue.device(), a.dtype), Range(static_cast<size_t>(a.batch * a.columns)), Range(), a.data, Geometry(a), pivots,
-         pivot_stride, first, last, static_cast<int32_t>(backwards));
+  launch(queue, kernel(site, queue.device(), a.dtype), Range(static_cast<size_t>(a.batch * a.columns)), Range(), a.data,
+         Geometry(a), pivots, pivot_stride, first, last, static_cast<int32_t>(backwards));
 }
 
 void solve_triangular(Queue& queue, const Matrices& t, const Matrices& b, bool upper, bool unit) {
-  static KernelSite site("linalg.cl", "solve_triangular"), block_site("linalg.cl", "solve_triangular_block");
+  static KernelSite site("linalg/linalg.cl", "solve_triangular"),
+      block_site("linalg/linalg.cl", "solve_triangular_block");
   if (empty(b)) return;
   Device& device = queue.device();
   if (in_block(device, b.rows)) {
     const int64_t tasks = b.batch * ceil_div(b.columns, vector_lanes(b.dtype));
-    launch(queue, kernel(block_site, device, b.dtype), Range(static_cast<size_t>(tasks)), Range(1), t.data, Geometry(t), b.data, Geometry(b),
-           static_cast<int32_t>(upper), static_cast<int32_t>(unit));
+    launch(queue, kernel(block_site, device, b.dtype), Range(static_cast<size_t>(tasks)), Range(1), t.data, Geometry(t),
+           b.data, Geometry(b), static_cast<int32_t>(upper), static_cast<int32_t>(unit));
     return;
   }
-  launch(queue, kernel(site, device, b.dtype), Range(static_cast<size_t>(b.batch * b.columns)), Range(), t.data, Geometry(t), b.data,
-         Geometry(b), static_cast<int32_t>(upper), static_cast<int32_t>(unit));
+  launch(queue, kernel(site, device, b.dtype), Range(static_cast<size_t>(b.batch * b.columns)), Range(), t.data,
+         Geometry(t), b.data, Geometry(b), static_cast<int32_t>(upper), static_cast<int32_t>(unit));
 }
 
-void unpack_pivots(Queue& queue, const int32_t* pivots, int64_t* permutation, int64_t batch, int64_t steps, int64_t rows) {
-  static KernelSite site("linalg.cl", "unpack_pivots");
-  launch(queue, kernel(site, queue.device(), DType::float32), Range(static_cast<size_t>(batch)), Range(), pivots, permutation, batch, steps, rows);
+void unpack_pivots(Queue& queue, const int32_t* pivots, int64_t* permutation, int64_t batch, int64_t steps,
+                   int64_t rows) {
+  static KernelSite site("linalg/linalg.cl", "unpack_pivots");
+  launch(queue, kernel(site, queue.device(), DType::float32), Range(static_cast<size_t>(batch)), Range(), pivots,
+         permutation, batch, steps, rows);
 }
 
 }  // namespace ocl::ops

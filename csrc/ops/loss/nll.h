@@ -8,9 +8,9 @@ namespace ocl::ops {
 // The numbers are at::Reduction's.
 enum class Reduction : int8_t { none = 0, mean = 1, sum = 2 };
 
-// input [N, C, P] with strides in elements; target int64 [N, P] dense; weight [C] dense or null. An element whose target is
-// ignore_index counts as 0; a target that is no class gives NaN and an error at
-// the next synchronisation (core/device_errors.h); nothing outside the input is read.
+// input [N, C, P] with strides in elements; target int64 [N, P] dense; weight [C] dense or null. An element whose
+// target is ignore_index counts as 0; a target that is no class gives NaN and an error at the next synchronisation
+// (core/device_errors.h); nothing outside the input is read.
 struct NllProblem {
   DType dtype = DType::float32;
   int64_t batch = 1, classes = 1, inner = 1;
@@ -21,9 +21,11 @@ struct NllProblem {
 
 // output [N, P] dense, or one element: the sum, or the sum divided by the sum of weights (NaN without elements).
 // total_weight: one element, the sum of weights; 0 without reduction.
-void nll_forward(Queue& queue, const NllProblem& problem, const void* input, const void* target, const void* weight, void* output, void* total_weight);
+void nll_forward(Queue& queue, const NllProblem& problem, const void* input, const void* target, const void* weight,
+                 void* output, void* total_weight);
 
 // dx, dense [N, C, P], written in full. grad: one element, or [N, P] dense without reduction.
-void nll_backward(Queue& queue, const NllProblem& problem, const void* grad, const void* target, const void* weight, const void* total_weight, void* dx);
+void nll_backward(Queue& queue, const NllProblem& problem, const void* grad, const void* target, const void* weight,
+                  const void* total_weight, void* dx);
 
 }  // namespace ocl::ops

@@ -1,6 +1,6 @@
 #include "ops/norm/batch_norm.h"
 
-#include "opencl/bfloat16_pairs.h"
+#include "opencl/capabilities/bfloat16_pairs.h"
 #include "ops/core/lanes.h"
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 namespace ocl::ops {
 namespace {
 
-// Mirrored in kernels_cl/common/norm_batch.clh.
+// Mirrored in kernels_cl/norm/batch_norm.clh.
 struct PlaneShape {
   int64_t batch, channels, inner, padded;
   int64_t x_batch, x_channel, y_batch, y_channel, z_batch, z_channel;
@@ -63,12 +63,13 @@ bool prefers_rows(const Collapsed& c) { return as_rows(c) && (c.inner == 1 || c.
 struct Problem {
   Collapsed x, y, z;  // z equals y in the forward pass
   bool rows;
-  int64_t padded, block;  // pitch of per-channel arrays; channels per task of the fat row kernels
+  int64_t padded, block;  // pitch of per-channel arrays; channels per task of the CPU row kernels
   int64_t count() const { return x.batch * x.inner; }
   int64_t elements() const { return count() * x.channels; }
 
   PlaneShape planes() const {
-    return {x.batch, x.channels, x.inner, padded, x.batch_stride, x.channel_stride, y.batch_stride, y.channel_stride, z.batch_stride, z.channel_stride};
+    return {x.batch,          x.channels,     x.inner,          padded,         x.batch_stride,
+            x.channel_stride, y.batch_stride, y.channel_stride, z.batch_stride, z.channel_stride};
   }
   RowShape row_shape() const { return {count(), x.channels, padded, row_pitch(x), row_pitch(y), row_pitch(z)}; }
   // Rows as planes with inner = 1, for elementwise kernels.
@@ -81,7 +82,8 @@ struct Problem {
 Problem make_problem(const TensorView& x, const TensorView& y, const TensorView& z) {
   Problem p{collapse(x), collapse(y), collapse(z), false, 0, 4 * lanes_of(x.dtype)};
   p.rows = prefers_rows(p.x) && as_rows(p.y) && as_rows(p.z);
-  require(p.rows || (as_planes(p.x) && as_planes(p.y) && as_planes(p.z)), "batch_norm: tensors must all be channels first or all channels last");
+  require(p.rows || (as_planes(p.x) && as_planes(p.y) && as_planes(p.z)),
+          "batch_norm: tensors must all be channels first or all channels last");
   p.padded = round_up(p.x.channels, 16);
   return p;
 }
@@ -90,17 +92,20 @@ Problem make_problem(const TensorView& x, const TensorView& y, const TensorView&
 int64_t count_parts(const Device& device, const Problem& p) {
   const int64_t units = device.capabilities().compute_units;
   if (p.rows) {
-    const int64_t blocks = ceil_div(p.x.channels, device.fat() ? p.block : 32);
-    const int64_t cached = device.fat() ? 512 : 256;  // rows: a part stays in the cache between its two sweeps
-    return std::clamp<int64_t>(p.count() / cached, 1, device.fat() ? int64_t{1} << 14 : std::max<int64_t>(1, 16 * units / blocks));
+    const int64_t blocks = ceil_div(p.x.channels, device.cpu_style() ? p.block : 32);
+    const int64_t cached = device.cpu_style() ? 512 : 256;  // rows: a part stays in the cache between its two sweeps
+    return std::clamp<int64_t>(p.count() / cached, 1,
+                               device.cpu_style() ? int64_t{1} << 14 : std::max<int64_t>(1, 16 * units / blocks));
   }
-  const int64_t wanted = ceil_div((device.fat() ? 4 : 8) * units, p.x.channels);
+  const int64_t wanted = ceil_div((device.cpu_style() ? 4 : 8) * units, p.x.channels);
   const int64_t parts = std::min(wanted, std::max<int64_t>(1, p.count() / 4096));
   if (parts <= p.x.batch) return parts;
   return p.x.batch * ceil_div(parts, p.x.batch);
 }
 
-DType or_else(const TensorView& a, const TensorView& b, DType otherwise) { return a ? a.dtype : (b ? b.dtype : otherwise); }
+DType or_else(const TensorView& a, const TensorView& b, DType otherwise) {
+  return a ? a.dtype : (b ? b.dtype : otherwise);
+}
 
 // One kernel of this family: dtypes of data, parameters and running statistics.
 Kernel& kernel(KernelSite& site, Device& device, DType x, DType w, DType r) {
@@ -113,61 +118,70 @@ Kernel& kernel(KernelSite& site, Device& device, DType x, DType w, DType r) {
 }
 
 Range channel_range(const Device& device, int64_t channels) {
-  constexpr int64_t block = 64;  // channels of a task, mirrors kernels_cl/norm_batch_combine.cl
-  return device.fat() ? Range(ceil_div(channels, block)) : Range(round_up(channels, 64));
+  constexpr int64_t block = 64;  // channels of a task, mirrors kernels_cl/norm/batch_norm_combine.cpu.cl
+  return device.cpu_style() ? Range(ceil_div(channels, block)) : Range(round_up(channels, 64));
 }
 // Of kernels that combine parts: a group to a channel.
-Range combining_range(const Device& device, int64_t channels) { return device.fat() ? channel_range(device, channels) : Range(static_cast<size_t>(channels) * 64); }
-Range channel_local(const Device& device) { return device.fat() ? Range(1) : Range(64); }
+Range combining_range(const Device& device, int64_t channels) {
+  return device.cpu_style() ? channel_range(device, channels) : Range(static_cast<size_t>(channels) * 64);
+}
+Range channel_local(const Device& device) { return device.cpu_style() ? Range(1) : Range(64); }
 
 // The elementwise step: y = f(x, coefficients) with the kernels' common leading arguments.
 template <class... Arguments>
 void elementwise(Queue& queue, const Problem& p, Kernel& k, int64_t flag, const Arguments&... arguments) {
   const Device& device = queue.device();
   const int32_t flag32 = static_cast<int32_t>(flag);
-  if (!device.fat()) {
-    launch(queue, k, simt_range(p.elements()), Range(256), arguments..., p.elements_shape(), flag32);
+  if (!device.cpu_style()) {
+    launch(queue, k, gpu_range(p.elements()), Range(256), arguments..., p.elements_shape(), flag32);
   } else if (p.rows) {
-    const int64_t tasks = std::min(p.count(), fat_tasks(device, p.elements()));
+    const int64_t tasks = std::min(p.count(), cpu_tasks(device, p.elements()));
     launch(queue, k, Range(tasks), Range(1), arguments..., p.row_shape(), flag32);
   } else {
-    const int64_t tasks = fat_tasks(device, p.elements()), planes = p.x.batch * p.x.channels;
+    const int64_t tasks = cpu_tasks(device, p.elements()), planes = p.x.batch * p.x.channels;
     const int64_t pieces = std::clamp<int64_t>(tasks / planes, 1, std::max<int64_t>(1, p.x.inner / 256));
     launch(queue, k, Range(pieces, std::min(planes, tasks)), Range(1, 1), arguments..., p.planes(), flag32);
   }
 }
 
-KernelSite fat_planes_forward("norm_batch.cl", "planes_forward");
-KernelSite fat_planes_statistics("norm_batch.cl", "planes_statistics"), fat_rows_statistics("norm_batch.cl", "rows_statistics");
-KernelSite fat_planes_apply("norm_batch.cl", "planes_apply"), fat_rows_apply("norm_batch.cl", "rows_apply");
-KernelSite simt_planes_statistics("norm_batch_simt.cl", "planes_statistics"), simt_rows_statistics("norm_batch_simt.cl", "rows_statistics");
-KernelSite simt_apply("norm_batch_simt.cl", "elements_apply");
+KernelSite cpu_planes_forward("norm/batch_norm.cpu.cl", "planes_forward");
+KernelSite cpu_planes_statistics("norm/batch_norm.cpu.cl", "planes_statistics"),
+    cpu_rows_statistics("norm/batch_norm.cpu.cl", "rows_statistics");
+KernelSite cpu_planes_apply("norm/batch_norm.cpu.cl", "planes_apply"),
+    cpu_rows_apply("norm/batch_norm.cpu.cl", "rows_apply");
+KernelSite gpu_planes_statistics("norm/batch_norm.gpu.cl", "planes_statistics"),
+    gpu_rows_statistics("norm/batch_norm.gpu.cl", "rows_statistics");
+KernelSite gpu_apply("norm/batch_norm.gpu.cl", "elements_apply");
 
 // A kernel of the steps between the sweeps, of which both styles have their own.
 struct Step {
   const char* name;
-  KernelSite fat{"norm_batch_combine.cl", name}, simt{"norm_batch_combine_simt.cl", name};
-  KernelSite& of(const Device& device) { return device.fat() ? fat : simt; }
+  KernelSite cpu{"norm/batch_norm_combine.cpu.cl", name}, gpu{"norm/batch_norm_combine.gpu.cl", name};
+  KernelSite& of(const Device& device) { return device.cpu_style() ? cpu : gpu; }
 };
 Step combine_statistics{"combine_statistics"}, running_coefficients{"running_coefficients"};
 Step combine_gradients{"combine_gradients"}, running_statistics{"running_statistics"};
 
-KernelSite fat_planes_backward("norm_batch_backward.cl", "planes_backward");
-KernelSite fat_planes_sums("norm_batch_backward.cl", "planes_sums"), fat_rows_sums("norm_batch_backward.cl", "rows_sums");
-KernelSite fat_planes_gradient("norm_batch_backward.cl", "planes_gradient"), fat_rows_gradient("norm_batch_backward.cl", "rows_gradient");
-KernelSite simt_planes_sums("norm_batch_simt.cl", "planes_sums"), simt_rows_sums("norm_batch_simt.cl", "rows_sums");
-KernelSite simt_gradient("norm_batch_simt.cl", "elements_gradient");
+KernelSite cpu_planes_backward("norm/batch_norm_backward.cpu.cl", "planes_backward");
+KernelSite cpu_planes_sums("norm/batch_norm_backward.cpu.cl", "planes_sums"),
+    cpu_rows_sums("norm/batch_norm_backward.cpu.cl", "rows_sums");
+KernelSite cpu_planes_gradient("norm/batch_norm_backward.cpu.cl", "planes_gradient"),
+    cpu_rows_gradient("norm/batch_norm_backward.cpu.cl", "rows_gradient");
+KernelSite gpu_planes_sums("norm/batch_norm.gpu.cl", "planes_sums"),
+    gpu_rows_sums("norm/batch_norm.gpu.cl", "rows_sums");
+KernelSite gpu_gradient("norm/batch_norm.gpu.cl", "elements_gradient");
 
 // Few channels: the batch is split over tasks instead.
 bool fused(const Device& device, const Problem& p) {
-  return device.fat() && !p.rows && (p.x.channels >= 4 * int64_t{device.capabilities().compute_units} || count_parts(device, p) == 1);
+  return device.cpu_style() && !p.rows &&
+         (p.x.channels >= 4 * int64_t{device.capabilities().compute_units} || count_parts(device, p) == 1);
 }
 
 // Range of the kernels that reduce parts of channels.
 void launch_parts_range(const Device& device, const Problem& p, int64_t parts, Range& global, Range& local) {
-  const int64_t groups = p.rows ? ceil_div(p.x.channels, device.fat() ? p.block : 32) : p.x.channels;
-  global = device.fat() ? Range(groups, parts) : Range(groups * 256, parts);
-  local = device.fat() ? Range(1, 1) : Range(256, 1);
+  const int64_t groups = p.rows ? ceil_div(p.x.channels, device.cpu_style() ? p.block : 32) : p.x.channels;
+  global = device.cpu_style() ? Range(groups, parts) : Range(groups * 256, parts);
+  local = device.cpu_style() ? Range(1, 1) : Range(256, 1);
 }
 
 }  // namespace
@@ -190,8 +204,9 @@ void batch_norm_forward(Queue& queue, const BatchNormForward& a) {
     void* running_mean = a.running_mean.data;
     void* running_var = a.running_var.data;
     if (a.training && fused(device, p)) {
-      launch(queue, kernel(fat_planes_forward, device, x, w, r), Range(p.x.channels), Range(1), a.x.data, a.y.data, a.weight.data, a.bias.data,
-             running_mean, running_var, a.save_mean.data, a.save_invstd.data, p.planes(), rule, relu);
+      launch(queue, kernel(cpu_planes_forward, device, x, w, r), Range(p.x.channels), Range(1), a.x.data, a.y.data,
+             a.weight.data, a.bias.data, running_mean, running_var, a.save_mean.data, a.save_invstd.data, p.planes(),
+             rule, relu);
       return;
     }
     Workspace coefficients(queue, 2 * p.padded * sizeof(T));
@@ -201,21 +216,22 @@ void batch_norm_forward(Queue& queue, const BatchNormForward& a) {
       Range global, local;
       launch_parts_range(device, p, parts, global, local);
       if (p.rows)
-        launch(queue, kernel(device.fat() ? fat_rows_statistics : simt_rows_statistics, device, x, w, r), global, local, a.x.data, partial.data(),
-               p.row_shape(), static_cast<int32_t>(parts));
+        launch(queue, kernel(device.cpu_style() ? cpu_rows_statistics : gpu_rows_statistics, device, x, w, r), global,
+               local, a.x.data, partial.data(), p.row_shape(), static_cast<int32_t>(parts));
       else
-        launch(queue, kernel(device.fat() ? fat_planes_statistics : simt_planes_statistics, device, x, w, r), global, local, a.x.data,
-               partial.data(), p.planes(), static_cast<int32_t>(parts));
-      launch(queue, kernel(combine_statistics.of(device), device, x, w, r), combining_range(device, p.x.channels), channel_local(device), partial.data(),
-             coefficients.data(), a.weight.data, a.bias.data, running_mean, running_var, a.save_mean.data, a.save_invstd.data, rule, p.x.channels,
-             p.padded, static_cast<int32_t>(parts));
+        launch(queue, kernel(device.cpu_style() ? cpu_planes_statistics : gpu_planes_statistics, device, x, w, r),
+               global, local, a.x.data, partial.data(), p.planes(), static_cast<int32_t>(parts));
+      launch(queue, kernel(combine_statistics.of(device), device, x, w, r), combining_range(device, p.x.channels),
+             channel_local(device), partial.data(), coefficients.data(), a.weight.data, a.bias.data, running_mean,
+             running_var, a.save_mean.data, a.save_invstd.data, rule, p.x.channels, p.padded,
+             static_cast<int32_t>(parts));
     } else {
       require(running_mean && running_var, "batch_norm: running statistics are needed outside training");
-      launch(queue, kernel(running_coefficients.of(device), device, x, w, r), channel_range(device, p.x.channels), channel_local(device),
-             coefficients.data(), a.weight.data, a.bias.data, running_mean, running_var, static_cast<void*>(nullptr), static_cast<void*>(nullptr),
-             rule, p.x.channels, p.padded);
+      launch(queue, kernel(running_coefficients.of(device), device, x, w, r), channel_range(device, p.x.channels),
+             channel_local(device), coefficients.data(), a.weight.data, a.bias.data, running_mean, running_var,
+             static_cast<void*>(nullptr), static_cast<void*>(nullptr), rule, p.x.channels, p.padded);
     }
-    KernelSite& site = !device.fat() ? simt_apply : (p.rows ? fat_rows_apply : fat_planes_apply);
+    KernelSite& site = !device.cpu_style() ? gpu_apply : (p.rows ? cpu_rows_apply : cpu_planes_apply);
     elementwise(queue, p, kernel(site, device, x, w, r), relu, a.x.data, a.y.data, coefficients.data());
   });
 }
@@ -225,7 +241,8 @@ void batch_norm_backward(Queue& queue, const BatchNormBackward& a) {
   require_floating(device, a.x.dtype, "batch_norm_backward");
   if (a.x.numel() == 0) return;
   const Problem p = make_problem(a.x, a.grad, a.grad_input ? a.grad_input : a.grad);
-  const DType x = a.x.dtype, w = or_else(a.weight, a.grad_weight, or_else(a.grad_bias, {}, x)), r = or_else(a.running_mean, a.running_var, w);
+  const DType x = a.x.dtype, w = or_else(a.weight, a.grad_weight, or_else(a.grad_bias, {}, x)),
+              r = or_else(a.running_mean, a.running_var, w);
   const int32_t train = a.training;
   with_acc(x, [&](auto zero) {
     using T = decltype(zero);
@@ -236,12 +253,13 @@ void batch_norm_backward(Queue& queue, const BatchNormBackward& a) {
       require(a.running_mean && a.running_var, "batch_norm_backward: running statistics are needed outside training");
       mean = constants.data();
       invstd = static_cast<T*>(mean) + p.padded;
-      launch(queue, kernel(running_statistics.of(device), device, x, w, r), channel_range(device, p.x.channels), channel_local(device), mean, invstd,
-             a.running_mean.data, a.running_var.data, static_cast<T>(a.eps), p.x.channels);
+      launch(queue, kernel(running_statistics.of(device), device, x, w, r), channel_range(device, p.x.channels),
+             channel_local(device), mean, invstd, a.running_mean.data, a.running_var.data, static_cast<T>(a.eps),
+             p.x.channels);
     }
     if (fused(device, p)) {
-      launch(queue, kernel(fat_planes_backward, device, x, w, r), Range(p.x.channels), Range(1), a.x.data, a.grad.data, a.grad_input.data,
-             a.weight.data, mean, invstd, a.grad_weight.data, a.grad_bias.data, p.planes(), train);
+      launch(queue, kernel(cpu_planes_backward, device, x, w, r), Range(p.x.channels), Range(1), a.x.data, a.grad.data,
+             a.grad_input.data, a.weight.data, mean, invstd, a.grad_weight.data, a.grad_bias.data, p.planes(), train);
       return;
     }
     const int64_t parts = count_parts(device, p);
@@ -249,17 +267,18 @@ void batch_norm_backward(Queue& queue, const BatchNormBackward& a) {
     Range global, local;
     launch_parts_range(device, p, parts, global, local);
     if (p.rows)
-      launch(queue, kernel(device.fat() ? fat_rows_sums : simt_rows_sums, device, x, w, r), global, local, a.x.data, a.grad.data, mean,
-             partial.data(), p.row_shape(), static_cast<int32_t>(parts));
+      launch(queue, kernel(device.cpu_style() ? cpu_rows_sums : gpu_rows_sums, device, x, w, r), global, local,
+             a.x.data, a.grad.data, mean, partial.data(), p.row_shape(), static_cast<int32_t>(parts));
     else
-      launch(queue, kernel(device.fat() ? fat_planes_sums : simt_planes_sums, device, x, w, r), global, local, a.x.data, a.grad.data, mean,
-             partial.data(), p.planes(), static_cast<int32_t>(parts));
-    launch(queue, kernel(combine_gradients.of(device), device, x, w, r), combining_range(device, p.x.channels), channel_local(device), partial.data(),
-           coefficients.data(), a.weight.data, invstd, a.grad_weight.data, a.grad_bias.data, static_cast<T>(p.count()), p.x.channels, p.padded,
-           static_cast<int32_t>(parts));
+      launch(queue, kernel(device.cpu_style() ? cpu_planes_sums : gpu_planes_sums, device, x, w, r), global, local,
+             a.x.data, a.grad.data, mean, partial.data(), p.planes(), static_cast<int32_t>(parts));
+    launch(queue, kernel(combine_gradients.of(device), device, x, w, r), combining_range(device, p.x.channels),
+           channel_local(device), partial.data(), coefficients.data(), a.weight.data, invstd, a.grad_weight.data,
+           a.grad_bias.data, static_cast<T>(p.count()), p.x.channels, p.padded, static_cast<int32_t>(parts));
     if (!a.grad_input) return;
-    KernelSite& site = !device.fat() ? simt_gradient : (p.rows ? fat_rows_gradient : fat_planes_gradient);
-    elementwise(queue, p, kernel(site, device, x, w, r), train, a.x.data, a.grad.data, a.grad_input.data, mean, coefficients.data());
+    KernelSite& site = !device.cpu_style() ? gpu_gradient : (p.rows ? cpu_rows_gradient : cpu_planes_gradient);
+    elementwise(queue, p, kernel(site, device, x, w, r), train, a.x.data, a.grad.data, a.grad_input.data, mean,
+                coefficients.data());
   });
 }
 

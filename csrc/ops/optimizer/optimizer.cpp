@@ -9,9 +9,11 @@ namespace ocl::ops {
 namespace {
 
 // The defines of a step, constants 0 to 2 that all steps share, and the launch.
-void step(Queue& queue, KernelSite& site, const char* name, DType type, int option, const char* option_name, MultiTensor work,
-          double lr, double weight_decay, bool maximize, std::span<const MultiTensorRow> rows, const StepExtras& extras) {
-  if (!is_floating(type)) throw std::invalid_argument(std::string("fused optimizer: needs a floating type, got ") + info(type).aten);
+void step(Queue& queue, KernelSite& site, const char* name, DType type, int option, const char* option_name,
+          MultiTensor work, double lr, double weight_decay, bool maximize, std::span<const MultiTensorRow> rows,
+          const StepExtras& extras) {
+  if (!is_floating(type))
+    throw std::invalid_argument(std::string("fused optimizer: needs a floating type, got ") + info(type).aten);
   require_dtype(queue.device(), type, "fused optimizer");
   Kernel& kernel = site.get(queue.device(), Variant().add(type).add(option, 1), [&] {
     Defines defines;
@@ -29,8 +31,9 @@ void step(Queue& queue, KernelSite& site, const char* name, DType type, int opti
 
 }  // namespace
 
-void sgd_step(Queue& queue, DType dtype, std::span<const MultiTensorRow> rows, const SgdOptions& o, const StepExtras& extras) {
-  static KernelSite site("optimizer.cl", "sgd");
+void sgd_step(Queue& queue, DType dtype, std::span<const MultiTensorRow> rows, const SgdOptions& o,
+              const StepExtras& extras) {
+  static KernelSite site("optimizer/optimizer.cl", "sgd");
   MultiTensor work;
   work.constants[3] = o.momentum;
   work.constants[4] = 1 - o.dampening;
@@ -39,8 +42,9 @@ void sgd_step(Queue& queue, DType dtype, std::span<const MultiTensorRow> rows, c
   step(queue, site, "SGD", dtype, o.momentum != 0, "MOMENTUM", work, o.lr, o.weight_decay, o.maximize, rows, extras);
 }
 
-void adam_step(Queue& queue, DType dtype, std::span<const MultiTensorRow> rows, const AdamOptions& o, const StepExtras& extras) {
-  static KernelSite site("optimizer.cl", "adam");
+void adam_step(Queue& queue, DType dtype, std::span<const MultiTensorRow> rows, const AdamOptions& o,
+               const StepExtras& extras) {
+  static KernelSite site("optimizer/optimizer.cl", "adam");
   MultiTensor work;
   work.constants[3] = o.beta1;
   work.constants[4] = o.beta2;
@@ -54,8 +58,9 @@ void adam_step(Queue& queue, DType dtype, std::span<const MultiTensorRow> rows, 
   step(queue, site, "ADAM", dtype, o.amsgrad, "AMSGRAD", work, o.lr, o.weight_decay, o.maximize, rows, extras);
 }
 
-void adagrad_step(Queue& queue, DType dtype, std::span<const MultiTensorRow> rows, const AdagradOptions& o, const StepExtras& extras) {
-  static KernelSite site("optimizer.cl", "adagrad");
+void adagrad_step(Queue& queue, DType dtype, std::span<const MultiTensorRow> rows, const AdagradOptions& o,
+                  const StepExtras& extras) {
+  static KernelSite site("optimizer/optimizer.cl", "adagrad");
   MultiTensor work;
   work.constants[3] = o.lr_decay;
   work.constants[4] = o.eps;

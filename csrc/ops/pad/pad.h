@@ -1,5 +1,6 @@
-// Reflection and replication padding of dense [planes, D, H, W]: output o of an axis is input source(o - left), where positions
-// outside the input are mirrored at the border elements (reflect: the border itself is not repeated) or clamped to them.
+// Reflection and replication padding of dense [planes, D, H, W]: output o of an axis is input source(o - left), where
+// positions outside the input are mirrored at the border elements (reflect: the border itself is not repeated) or
+// clamped to them.
 #pragma once
 
 #include "ops/core/context.h"

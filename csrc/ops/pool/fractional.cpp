@@ -5,27 +5,29 @@
 namespace ocl::ops {
 namespace {
 
-// Mirrored in kernels_cl/fractional_pool.cl.
+// Mirrored in kernels_cl/pool/fractional.cl.
 struct Shape {
   int64_t planes;
   int32_t input[3], output[3], kernel[3], sample[3], axes;
 };
 
-KernelSite site("fractional_pool.cl", "fractional_max_pool");
+KernelSite site("pool/fractional.cl", "fractional_max_pool");
 
 }  // namespace
 
-void fractional_max_pool(Queue& queue, const FractionalPoolProblem& p, const void* x, const void* samples, void* y, void* index) {
+void fractional_max_pool(Queue& queue, const FractionalPoolProblem& p, const void* x, const void* samples, void* y,
+                         void* index) {
   Device& device = queue.device();
   require_floating(device, p.dtype, "fractional_max_pool");
   const int64_t elements = p.planes * p.output[0] * p.output[1] * p.output[2];
   if (elements == 0) return;
   Shape s{p.planes, {}, {}, {}, {}, p.axes};
-  for (int d = 0; d < 3; ++d) s.input[d] = p.input[d], s.output[d] = p.output[d], s.kernel[d] = p.kernel[d], s.sample[d] = p.sample[d];
+  for (int d = 0; d < 3; ++d)
+    s.input[d] = p.input[d], s.output[d] = p.output[d], s.kernel[d] = p.kernel[d], s.sample[d] = p.sample[d];
   Kernel& kernel = site.get(device, Variant().add(p.dtype), [&] { return lane_defines(p.dtype); });
-  const bool fat = device.fat();
-  launch(queue, kernel, fat ? Range(std::min(elements, fat_tasks(device, elements, 1024))) : simt_range(elements), Range(fat ? 1 : 256), x, samples, y,
-         index, s);
+  const bool cpu = device.cpu_style();
+  launch(queue, kernel, cpu ? Range(std::min(elements, cpu_tasks(device, elements, 1024))) : gpu_range(elements),
+         Range(cpu ? 1 : 256), x, samples, y, index, s);
 }
 
 }  // namespace ocl::ops

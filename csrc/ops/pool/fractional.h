@@ -5,8 +5,8 @@
 
 namespace ocl::ops {
 
-// Dense planes [planes, D, H, W]; two dimensions have depth 1. samples: [planes, axes], numbers of [0, 1) in the element type, of which
-// `sample[d]` is that of axis d (-1: the axis is not pooled).
+// Dense planes [planes, D, H, W]; two dimensions have depth 1. samples: [planes, axes], numbers of [0, 1) in the
+// element type, of which `sample[d]` is that of axis d (-1: the axis is not pooled).
 struct FractionalPoolProblem {
   DType dtype = DType::float32;
   int64_t planes = 0;
@@ -14,8 +14,9 @@ struct FractionalPoolProblem {
   int32_t axes = 2;
 };
 
-// y = greatest element of each window, index = its place in the plane (the last NaN, else the first greatest). Errors: std::invalid_argument
-// for types that are not floating.
-void fractional_max_pool(Queue& queue, const FractionalPoolProblem& problem, const void* x, const void* samples, void* y, void* index);
+// y = greatest element of each window, index = its place in the plane (the last NaN, else the first greatest). Errors:
+// std::invalid_argument for types that are not floating.
+void fractional_max_pool(Queue& queue, const FractionalPoolProblem& problem, const void* x, const void* samples,
+                         void* y, void* index);
 
 }  // namespace ocl::ops

@@ -10,8 +10,8 @@ namespace ocl::ops {
 std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> c, std::array<uint32_t, 2> k) {
   for (int round = 0; round < 10; ++round) {
     const uint64_t a = uint64_t{0xD2511F53} * c[0], b = uint64_t{0xCD9E8D57} * c[2];
-    c = {static_cast<uint32_t>(b >> 32) ^ c[1] ^ k[0], static_cast<uint32_t>(b), static_cast<uint32_t>(a >> 32) ^ c[3] ^ k[1],
-         static_cast<uint32_t>(a)};
+    c = {static_cast<uint32_t>(b >> 32) ^ c[1] ^ k[0], static_cast<uint32_t>(b),
+         static_cast<uint32_t>(a >> 32) ^ c[3] ^ k[1], static_cast<uint32_t>(a)};
     k[0] += 0x9E3779B9;
     k[1] += 0xBB67AE85;
   }
@@ -25,11 +25,12 @@ namespace {
 // How a distribution is made from uniform or normal numbers z; p0 and p1 are what `parameters` makes of the caller's.
 struct Row {
   Distribution distribution;
-  int source;  // random.cl: 0 uniform [0, 1), 1 uniform (0, 1), 2 standard normal
+  int source;  // random/random.cl: 0 uniform [0, 1), 1 uniform (0, 1), 2 standard normal
   const char* transform;
 };
 constexpr Row rows[] = {
-    {Distribution::uniform, 0, "(fma(z, (REALS)(p1), (REALS)(p0)) < (p2) ? fma(z, (REALS)(p1), (REALS)(p0)) : (REALS)(p0))"},
+    {Distribution::uniform, 0,
+     "(fma(z, (REALS)(p1), (REALS)(p0)) < (p2) ? fma(z, (REALS)(p1), (REALS)(p0)) : (REALS)(p0))"},
     {Distribution::normal, 2, "(fma((z), (REALS)(p1), (REALS)(p0)))"},
     {Distribution::log_normal, 2, "exp(fma((z), (REALS)(p1), (REALS)(p0)))"},
     {Distribution::exponential, 1, "(log(z) * (p0))"},
@@ -57,14 +58,14 @@ std::array<double, 3> parameters(Distribution distribution, DType type, double p
 }
 
 struct Shape {
-  int64_t counters;  // per fat task
+  int64_t counters;  // per CPU task
   Range global, local;
 };
 
 Shape shape(const Device& device, int64_t n, int words) {
   const int64_t groups = ceil_div(n, 16 * words);
-  if (device.fat()) {
-    const int64_t tasks = std::min(groups, fat_tasks(device, n));
+  if (device.cpu_style()) {
+    const int64_t tasks = std::min(groups, cpu_tasks(device, n));
     const int64_t per_task = ceil_div(groups, tasks);
     return {per_task * 16, Range(ceil_div(groups, per_task)), Range(1)};
   }
@@ -73,7 +74,8 @@ Shape shape(const Device& device, int64_t n, int words) {
 }
 
 void require_floating(const TensorView& t, const char* op) {
-  if (!is_floating(t.dtype)) throw std::invalid_argument(std::string(op) + ": needs a floating type, got " + info(t.dtype).aten);
+  if (!is_floating(t.dtype))
+    throw std::invalid_argument(std::string(op) + ": needs a floating type, got " + info(t.dtype).aten);
 }
 
 // Probability as a threshold on 32-bit words: keep when word < threshold, or always when `all`.
@@ -82,7 +84,8 @@ struct Threshold {
   int32_t all;
 };
 Threshold threshold(double p) {
-  if (!(p >= 0 && p <= 1)) throw std::invalid_argument("a probability must lie between 0 and 1, got " + std::to_string(p));
+  if (!(p >= 0 && p <= 1))
+    throw std::invalid_argument("a probability must lie between 0 and 1, got " + std::to_string(p));
   const double scaled = std::ldexp(p, 32);
   if (scaled >= 4294967295.5) return {0xffffffffu, 1};
   return {static_cast<uint32_t>(std::llround(scaled)), 0};
@@ -98,8 +101,9 @@ void fill_random(Queue& queue, Distribution distribution, const TensorView& y, d
   require_dtype(device, y.dtype, "random fill");
   const bool wide = y.dtype == DType::float64;
   const int words = wide ? 2 : 4;
-  const Row& row = *std::find_if(std::begin(rows), std::end(rows), [&](const Row& r) { return r.distribution == distribution; });
-  static KernelSite site("random.cl", "fill");
+  const Row& row =
+      *std::find_if(std::begin(rows), std::end(rows), [&](const Row& r) { return r.distribution == distribution; });
+  static KernelSite site("random/random.cl", "fill");
   Kernel& kernel = site.get(device, Variant().add(static_cast<uint64_t>(distribution), 4).add(y.dtype), [&] {
     Defines defines;
     dtype(defines, "X_DTYPE", y.dtype);
@@ -114,8 +118,8 @@ void fill_random(Queue& queue, Distribution distribution, const TensorView& y, d
   if (wide)
     launch(queue, kernel, s.global, s.local, y.data, n, s.counters, state.seed, state.offset, p[0], p[1], p[2]);
   else
-    launch(queue, kernel, s.global, s.local, y.data, n, s.counters, state.seed, state.offset, static_cast<float>(p[0]), static_cast<float>(p[1]),
-           static_cast<float>(p[2]));
+    launch(queue, kernel, s.global, s.local, y.data, n, s.counters, state.seed, state.offset, static_cast<float>(p[0]),
+           static_cast<float>(p[1]), static_cast<float>(p[2]));
 }
 
 void fill_random_integers(Queue& queue, const TensorView& y, int64_t from, uint64_t range, Philox state) {
@@ -124,7 +128,7 @@ void fill_random_integers(Queue& queue, const TensorView& y, int64_t from, uint6
   Device& device = queue.device();
   require_dtype(device, y.dtype, "random_");
   const int words = range != 0 && range <= (uint64_t{1} << 32) ? 4 : 2;
-  static KernelSite site("random.cl", "integers");
+  static KernelSite site("random/random.cl", "integers");
   Kernel& kernel = site.get(device, Variant().add(words, 3).add(y.dtype), [&] {
     Defines defines;
     return dtype(defines, "X_DTYPE", y.dtype).add("INTEGERS", 1).add("WORDS", words);
@@ -138,7 +142,7 @@ void fill_bernoulli(Queue& queue, const TensorView& y, double p, Philox state) {
   if (n == 0) return;
   Device& device = queue.device();
   require_dtype(device, y.dtype, "bernoulli");
-  static KernelSite site("random.cl", "bernoulli");
+  static KernelSite site("random/random.cl", "bernoulli");
   Kernel& kernel = site.get(device, Variant().add(y.dtype), [&] {
     Defines defines;
     return dtype(defines, "X_DTYPE", y.dtype).add("BERNOULLI", 1);
@@ -151,12 +155,14 @@ void fill_bernoulli(Queue& queue, const TensorView& y, double p, Philox state) {
 void fill_bernoulli(Queue& queue, const TensorView& y, const TensorView& p, Philox state) {
   const int64_t n = y.numel();
   if (n == 0) return;
-  if (p.numel() != n) throw std::invalid_argument("bernoulli: probabilities " + p.shape_string() + " for a result of " + y.shape_string());
+  if (p.numel() != n)
+    throw std::invalid_argument("bernoulli: probabilities " + p.shape_string() + " for a result of " +
+                                y.shape_string());
   require_floating(p, "bernoulli");
   Device& device = queue.device();
   require_dtype(device, y.dtype, "bernoulli");
   require_dtype(device, p.dtype, "bernoulli");
-  static KernelSite site("random.cl", "bernoulli_tensor");
+  static KernelSite site("random/random.cl", "bernoulli_tensor");
   Kernel& kernel = site.get(device, Variant().add(y.dtype).add(p.dtype), [&] {
     Defines defines;
     dtype(defines, "P_DTYPE", p.dtype);
@@ -181,16 +187,17 @@ void dropout(Queue& queue, const TensorView& x, const TensorView& y, const Tenso
   require_floating(x, "dropout");
   if (y.dtype != x.dtype || mask.dtype != DType::boolean || y.numel() != n || mask.numel() != n)
     throw std::invalid_argument("dropout: result or mask do not match the input " + x.shape_string());
-  static KernelSite site("random.cl", "dropout");
+  static KernelSite site("random/random.cl", "dropout");
   Kernel& kernel = dropout_kernel(site, queue.device(), x.dtype);
   const Threshold t = threshold(1 - p);
   const double scale = p == 1 ? 0 : 1 / (1 - p);
   const Shape s = shape(queue.device(), n, 4);
   if (x.dtype == DType::float64)
-    launch(queue, kernel, s.global, s.local, x.data, y.data, mask.data, n, s.counters, state.seed, state.offset, t.value, t.all, scale);
+    launch(queue, kernel, s.global, s.local, x.data, y.data, mask.data, n, s.counters, state.seed, state.offset,
+           t.value, t.all, scale);
   else
-    launch(queue, kernel, s.global, s.local, x.data, y.data, mask.data, n, s.counters, state.seed, state.offset, t.value, t.all,
-           static_cast<float>(scale));
+    launch(queue, kernel, s.global, s.local, x.data, y.data, mask.data, n, s.counters, state.seed, state.offset,
+           t.value, t.all, static_cast<float>(scale));
 }
 
 void dropout_backward(Queue& queue, const TensorView& dy, const TensorView& mask, const TensorView& dx, double scale) {
@@ -199,7 +206,7 @@ void dropout_backward(Queue& queue, const TensorView& dy, const TensorView& mask
   require_floating(dy, "dropout_backward");
   if (dx.dtype != dy.dtype || mask.dtype != DType::boolean || dx.numel() != n || mask.numel() != n)
     throw std::invalid_argument("dropout_backward: gradient or mask do not match " + dy.shape_string());
-  static KernelSite site("random.cl", "dropout_backward");
+  static KernelSite site("random/random.cl", "dropout_backward");
   Kernel& kernel = dropout_kernel(site, queue.device(), dy.dtype);
   const Shape s = shape(queue.device(), n, 4);
   if (dy.dtype == DType::float64)

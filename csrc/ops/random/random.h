@@ -1,6 +1,6 @@
-// Random numbers: fills, Bernoulli, dropout, permutations, sampling. All numbers come from Philox4x32-10 at (seed, offset): a call
-// uses the counters offset .. offset + random_counters(...) - 1 and depends on nothing else, so that both kernel styles and any
-// number of work-items give the same numbers (transcendental functions aside: to rounding).
+// Random numbers: fills, Bernoulli, dropout, permutations, sampling. All numbers come from Philox4x32-10 at (seed,
+// offset): a call uses the counters offset .. offset + random_counters(...) - 1 and depends on nothing else, so that
+// both kernel styles and any number of work-items give the same numbers (transcendental functions aside: to rounding).
 // Tensors are dense and are filled in memory order; strides are ignored.
 #pragma once
 
@@ -39,17 +39,20 @@ void fill_bernoulli(Queue& queue, const TensorView& y, double p, Philox state);
 // p: floating, one probability per element.
 void fill_bernoulli(Queue& queue, const TensorView& y, const TensorView& p, Philox state);
 
-// mask = keep with probability 1 - p (boolean), y = x * mask / (1 - p); p == 1 gives zeros. x and y of one floating type.
+// mask = keep with probability 1 - p (boolean), y = x * mask / (1 - p); p == 1 gives zeros. x and y of one floating
+// type.
 void dropout(Queue& queue, const TensorView& x, const TensorView& y, const TensorView& mask, double p, Philox state);
 // dx = dy * mask * scale
 void dropout_backward(Queue& queue, const TensorView& dy, const TensorView& mask, const TensorView& dx, double scale);
 
 // One number per element from parameters given per element (all tensors contiguous, of one floating type).
 void fill_poisson(Queue& queue, const TensorView& rate, const TensorView& y, Philox state);
-void fill_binomial(Queue& queue, const TensorView& count, const TensorView& probability, const TensorView& y, Philox state);
+void fill_binomial(Queue& queue, const TensorView& count, const TensorView& probability, const TensorView& y,
+                   Philox state);
 void fill_standard_gamma(Queue& queue, const TensorView& alpha, const TensorView& y, Philox state);
 
-// weights: [rows, categories], floating, contiguous, non-negative; samples: int64 [rows, count], drawn with replacement.
+// weights: [rows, categories], floating, contiguous, non-negative; samples: int64 [rows, count], drawn with
+// replacement.
 void multinomial_with_replacement(Queue& queue, const TensorView& weights, const TensorView& samples, Philox state);
 
 // A permutation of 0 .. n-1 (Fisher and Yates), made on the host.

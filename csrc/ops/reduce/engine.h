@@ -1,4 +1,5 @@
-// Runs planned reductions: picks the kernel of a table row and types, launches it and the combination of partial states.
+// Runs planned reductions: picks the kernel of a table row and types, launches it and the combination of partial
+// states.
 #pragma once
 
 #include "ops/reduce/plan.h"
@@ -20,7 +21,8 @@ class ReduceEngine {
   ReducePlan plan(const TensorView& x, DimMask dims, const TensorView& y, const TensorView& index) const;
   void run(const ReducePlan& plan, const ReduceData& data, double parameter) const;
   // Combines plan.shape.splits states per output (partial[split][output]) and writes the results.
-  void finish(const ReducePlan& plan, const void* partial, const void* partial_index, const ReduceData& data, double parameter) const;
+  void finish(const ReducePlan& plan, const void* partial, const void* partial_index, const ReduceData& data,
+              double parameter) const;
   DType accumulator() const { return accumulator_; }
 
  private:

@@ -4,8 +4,8 @@
 
 namespace ocl::ops {
 
-void moments(Queue& queue, const TensorView& x, DimMask dims, double correction, bool square_root, const TensorView& spread,
-             const TensorView& mean) {
+void moments(Queue& queue, const TensorView& x, DimMask dims, double correction, bool square_root,
+             const TensorView& spread, const TensorView& mean) {
   const ReduceEngine second(queue, square_root ? Reduction::deviation : Reduction::variance, x.dtype, spread.dtype);
   const DType accumulator = second.accumulator();
   const ReduceEngine first(queue, Reduction::mean, x.dtype, accumulator);
@@ -24,7 +24,9 @@ void moments(Queue& queue, const TensorView& x, DimMask dims, double correction,
   second.run(plan, {x.data, spread.data, nullptr, means.data()}, std::max(0.0, n - correction));
   if (!mean.data) return;
   const ReduceEngine copy(queue, Reduction::sum, accumulator, mean.dtype);
-  ReducePlan scatter = copy.plan(TensorView::strided(x.data, x.dtype, {x.sizes.data(), size_t(x.dims)}, {x.strides.data(), size_t(x.dims)}), dims, mean, {});
+  ReducePlan scatter = copy.plan(
+      TensorView::strided(x.data, x.dtype, {x.sizes.data(), size_t(x.dims)}, {x.strides.data(), size_t(x.dims)}), dims,
+      mean, {});
   scatter.shape.splits = 1;
   // both plans order the outputs by x's strides; only the merging of dimensions can differ
   copy.finish(scatter, means.data(), nullptr, {nullptr, mean.data, nullptr, nullptr}, 0);

@@ -27,7 +27,8 @@ int collapse(Dim* list, int count) {
     if (list[i].size == 1) continue;
     Dim& previous = list[n - 1 < 0 ? 0 : n - 1];
     const Dim& next = list[i];
-    const bool fits = n > 0 && previous.x == next.x * next.size && previous.y == next.y * next.size && previous.index == next.index * next.size;
+    const bool fits = n > 0 && previous.x == next.x * next.size && previous.y == next.y * next.size &&
+                      previous.index == next.index * next.size;
     if (fits)
       previous = {previous.size * next.size, next.x, next.y, next.index};
     else
@@ -53,7 +54,8 @@ void check(const TensorView& x, DimMask dims, const TensorView& y) {
     else if (!reduced)
       fits = y.sizes[at++] == x.sizes[d];
   }
-  if (!fits) throw std::invalid_argument("reduce: output " + y.shape_string() + " does not fit input " + x.shape_string());
+  if (!fits)
+    throw std::invalid_argument("reduce: output " + y.shape_string() + " does not fit input " + x.shape_string());
 }
 
 // Chunks of the reduced range, so that about `wanted` tasks run; a chunk is a multiple of `step` and not below `least`.
@@ -66,7 +68,7 @@ void split(ReduceShape& shape, int64_t natural, int64_t wanted, int64_t least, i
   shape.splits = ceil_div(shape.extent, shape.chunk);
 }
 
-void cut_fat(ReducePlan& plan, const ReduceTarget& target) {
+void cut_cpu(ReducePlan& plan, const ReduceTarget& target) {
   ReduceShape& shape = plan.shape;
   // Enough work for a task's own costs to disappear, and then at least eight tasks for each unit.
   const int64_t elements = shape.outputs * shape.extent;
@@ -76,11 +78,12 @@ void cut_fat(ReducePlan& plan, const ReduceTarget& target) {
   int64_t items = shape.outputs;
   if (plan.kind == ReduceKind::column) {
     const int64_t columns = shape.kept_size[shape.kept - 1];
-    // Adding up chunks takes a launch of its own, which a small sum with a strip for every unit does better without. A large one reads rows in
-    // long runs, for the sake of the processor's prefetching.
+    // Adding up chunks takes a launch of its own, which a small sum with a strip for every unit does better without. A
+    // large one reads rows in long runs, for the sake of the processor's prefetching.
     constexpr int64_t small_elements = int64_t{1} << 20, least_columns = 64;
     const bool small = elements <= small_elements;
-    shape.lanes = std::min(target.columns, small ? std::max(least_columns, round_up(ceil_div(columns, target.units), 16)) : columns);
+    shape.lanes = std::min(target.columns,
+                           small ? std::max(least_columns, round_up(ceil_div(columns, target.units), 16)) : columns);
     items = shape.outputs / columns * ceil_div(columns, shape.lanes);
     split(shape, items, small && items >= target.units ? items : wanted, 64, 8);
   } else {
@@ -90,10 +93,12 @@ void cut_fat(ReducePlan& plan, const ReduceTarget& target) {
   plan.tasks = ceil_div(items, shape.per_task) * shape.splits;
 }
 
-void cut_simt(ReducePlan& plan, const ReduceTarget& target) {
+void cut_gpu(ReducePlan& plan, const ReduceTarget& target) {
   ReduceShape& shape = plan.shape;
   constexpr int64_t group = 256;
-  const auto power = [](int64_t n) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(n, 1)))); };
+  const auto power = [](int64_t n) {
+    return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(n, 1))));
+  };
   if (plan.kind == ReduceKind::column) {
     const int64_t width = std::clamp<int64_t>(power(shape.kept_size[shape.kept - 1]), 1, 32);
     shape.lanes = std::min(group / width, power(ceil_div(shape.extent, 4)));
@@ -101,15 +106,19 @@ void cut_simt(ReducePlan& plan, const ReduceTarget& target) {
     shape.lanes = std::min(group, power(ceil_div(shape.extent, 4)));
   }
   const int64_t groups = ceil_div(shape.outputs, group / shape.lanes);
-  // Enough groups to be busy, or else so many that the last of them to run does not take long. A group along columns has less on its way at a time.
-  const int64_t busy = target.units * 8, wanted = groups >= busy ? groups : plan.kind == ReduceKind::column ? 6 * busy : 2 * busy;
+  // Enough groups to be busy, or else so many that the last of them to run does not take long. A group along columns
+  // has less on its way at a time.
+  const int64_t busy = target.units * 8, wanted = groups >= busy                    ? groups
+                                                  : plan.kind == ReduceKind::column ? 6 * busy
+                                                                                    : 2 * busy;
   split(shape, groups, wanted, shape.lanes * 16, shape.lanes);
   plan.tasks = groups * shape.splits;
 }
 
 }  // namespace
 
-ReducePlan plan_reduce(const TensorView& x, DimMask dims, const TensorView& y, const TensorView& index, bool ordered, const ReduceTarget& target) {
+ReducePlan plan_reduce(const TensorView& x, DimMask dims, const TensorView& y, const TensorView& index, bool ordered,
+                       const ReduceTarget& target) {
   if (y.data || !index.data) check(x, dims, y);
   if (index.data) check(x, dims, index);
   Dim kept[max_dims], reduced[max_dims];
@@ -121,7 +130,8 @@ ReducePlan plan_reduce(const TensorView& x, DimMask dims, const TensorView& y, c
       reduced[reduced_count++] = {x.sizes[d], x.strides[d], 0, 0};
       shape.extent *= x.sizes[d];
     } else {
-      kept[kept_count++] = {x.sizes[d], x.strides[d], y.data ? output_stride(y, x, dims, d) : 0, index.data ? output_stride(index, x, dims, d) : 0};
+      kept[kept_count++] = {x.sizes[d], x.strides[d], y.data ? output_stride(y, x, dims, d) : 0,
+                            index.data ? output_stride(index, x, dims, d) : 0};
       shape.outputs *= x.sizes[d];
     }
   }
@@ -153,7 +163,7 @@ ReducePlan plan_reduce(const TensorView& x, DimMask dims, const TensorView& y, c
     shape.splits = 0;
     return plan;
   }
-  target.fat ? cut_fat(plan, target) : cut_simt(plan, target);
+  target.cpu ? cut_cpu(plan, target) : cut_gpu(plan, target);
   return plan;
 }
 

@@ -20,7 +20,8 @@ constexpr ReduceRow table[] = {
     // op, name, load, accumulator, indexed, centered, keeps NaN, identity, map, combine, finish
     {R::sum, "sum", value, A::sum, false, false, false, "0", "x", "(a) + (b)", "a"},
     {R::mean, "mean", value, A::sum, false, false, false, "0", "x", "(a) + (b)", "(a) / param"},
-    {R::nansum, "nansum", value, A::sum, false, false, false, "0", "(x) == (x) ? (x) : CONSTANT(W, 0)", "(a) + (b)", "a"},
+    {R::nansum, "nansum", value, A::sum, false, false, false, "0", "(x) == (x) ? (x) : CONSTANT(W, 0)", "(a) + (b)",
+     "a"},
     {R::prod, "prod", value, A::sum, false, false, false, "ONE", "x", "PRODUCT(a, b)", "a"},
     {R::amax, "amax", value, A::compare, false, false, true, "LOWEST", "x", larger, "a"},
     {R::amin, "amin", value, A::compare, false, false, true, "HIGHEST", "x", smaller, "a"},
@@ -33,10 +34,14 @@ constexpr ReduceRow table[] = {
     {R::norm_1, "norm_1", absolute, A::norm, false, false, false, "0", "ABSOLUTE(W, x)", "(a) + (b)", "a"},
     {R::norm_2, "norm_2", absolute, A::norm, false, false, false, "0", "(x) * (x)", "(a) + (b)", "sqrt(a)"},
     {R::norm_inf, "norm_inf", absolute, A::norm, false, false, true, "0", "ABSOLUTE(W, x)", larger, "a"},
-    {R::norm_negative_inf, "norm_negative_inf", absolute, A::norm, false, false, true, "HIGHEST", "ABSOLUTE(W, x)", smaller, "a"},
-    {R::norm_p, "norm_p", absolute, A::norm, false, false, false, "0", "POWER(ACC, W, ABSOLUTE(W, x), CONSTANT(W, param))", "(a) + (b)", "pow(a, 1 / param)"},
-    {R::variance, "variance", value, A::sum, false, true, false, "0", "((x) - center) * ((x) - center)", "(a) + (b)", "(a) / param"},
-    {R::deviation, "deviation", value, A::sum, false, true, false, "0", "((x) - center) * ((x) - center)", "(a) + (b)", "sqrt((a) / param)"},
+    {R::norm_negative_inf, "norm_negative_inf", absolute, A::norm, false, false, true, "HIGHEST", "ABSOLUTE(W, x)",
+     smaller, "a"},
+    {R::norm_p, "norm_p", absolute, A::norm, false, false, false, "0",
+     "POWER(ACC, W, ABSOLUTE(W, x), CONSTANT(W, param))", "(a) + (b)", "pow(a, 1 / param)"},
+    {R::variance, "variance", value, A::sum, false, true, false, "0", "((x) - center) * ((x) - center)", "(a) + (b)",
+     "(a) / param"},
+    {R::deviation, "deviation", value, A::sum, false, true, false, "0", "((x) - center) * ((x) - center)", "(a) + (b)",
+     "sqrt((a) / param)"},
 };
 
 }  // namespace
@@ -49,18 +54,14 @@ const ReduceRow& reduce_row(Reduction op) {
 
 DType reduce_accumulator(const ReduceRow& row, DType input, DType output) {
   switch (row.accumulator) {
-    case A::sum:
-      return accumulate_type(output);
-    case A::logical:
-      return DType::uint8;
-    case A::count:
-      return DType::int64;
+    case A::sum: return accumulate_type(output);
+    case A::logical: return DType::uint8;
+    case A::count: return DType::int64;
     case A::norm: {
       const DType type = accumulate_type(output);
       return type == DType::complex64 ? DType::float32 : type == DType::complex128 ? DType::float64 : type;
     }
-    case A::compare:
-      break;
+    case A::compare: break;
   }
   if (is_complex(input)) throw std::invalid_argument(std::string(row.name) + " is not defined for complex tensors");
   const DType type = compute_type(input);

@@ -1,4 +1,4 @@
-// The operator table of reductions: one row each, as OpenCL C text that kernels_cl/common/reduce.clh is compiled with.
+// The operator table of reductions: one row each, as OpenCL C text that kernels_cl/reduce/reduce.clh is compiled with.
 #pragma once
 
 #include "ops/core/dtype.h"

@@ -7,7 +7,7 @@ namespace ocl::ops {
 
 namespace {
 
-// The kernels' argument (Shape in kernels_cl/scan.cl).
+// The kernels' argument (Shape in kernels_cl/scan/scan.cl).
 struct ScanShape {
   int64_t kept_size[16]{}, kept_x[16]{}, kept_y[16]{}, kept_index[16]{};
   int64_t rows = 1, n = 1, x_stride = 1, y_stride = 1, index_stride = 1, chunk = 1, chunks = 1, group = 1;
@@ -94,8 +94,9 @@ void cut(ScanShape& shape, int64_t items, int64_t wanted, int64_t least) {
 }
 
 struct Sites {
-  KernelSite rows{"scan.cl", "scan_rows"}, columns{"scan.cl", "scan_columns"}, items{"scan.cl", "scan_items"},
-      groups{"scan.cl", "scan_groups"}, carries{"scan.cl", "scan_carries"};
+  KernelSite rows{"scan/scan.cl", "scan_rows"}, columns{"scan/scan.cl", "scan_columns"},
+      items{"scan/scan.cl", "scan_items"}, groups{"scan/scan.cl", "scan_groups"},
+      carries{"scan/scan.cl", "scan_carries"};
 };
 
 }  // namespace
@@ -104,7 +105,8 @@ void scan(Queue& queue, Scan op, const TensorView& x, int dim, const TensorView&
   static Sites sites;
   const ScanRow& row = row_of(op);
   if (x.dims != y.dims || !std::equal(x.sizes.begin(), x.sizes.begin() + x.dims, y.sizes.begin()))
-    throw std::invalid_argument(std::string(row.name) + ": output " + y.shape_string() + " does not fit input " + x.shape_string());
+    throw std::invalid_argument(std::string(row.name) + ": output " + y.shape_string() + " does not fit input " +
+                                x.shape_string());
   if (x.numel() == 0) return;
   Device& device = queue.device();
   const DType acc = accumulator(row, x.dtype, y.dtype, device.capabilities().fp64);
@@ -114,11 +116,14 @@ void scan(Queue& queue, Scan op, const TensorView& x, int dim, const TensorView&
   ScanShape shape = shape_of(x, dim, y, index);
 
   const int64_t columns = shape.kept ? shape.kept_size[shape.kept - 1] : 1;
-  const bool dense = shape.kept && shape.kept_x[shape.kept - 1] == 1 && shape.kept_y[shape.kept - 1] == 1 && shape.x_stride != 1;
-  const bool by_column = device.fat() ? dense && vector : shape.rows >= 32 && (shape.x_stride != 1 || shape.n < 64);
-  const int64_t items = !device.fat() || !by_column ? shape.rows : shape.rows / columns * ceil_div(columns, 16);
-  if (device.fat())
-    cut(shape, items, std::min<int64_t>(fat_tasks(device, x.numel()), 8 * device.capabilities().compute_units), by_column ? 512 : 8192);
+  const bool dense =
+      shape.kept && shape.kept_x[shape.kept - 1] == 1 && shape.kept_y[shape.kept - 1] == 1 && shape.x_stride != 1;
+  const bool by_column =
+      device.cpu_style() ? dense && vector : shape.rows >= 32 && (shape.x_stride != 1 || shape.n < 64);
+  const int64_t items = !device.cpu_style() || !by_column ? shape.rows : shape.rows / columns * ceil_div(columns, 16);
+  if (device.cpu_style())
+    cut(shape, items, std::min<int64_t>(cpu_tasks(device, x.numel()), 8 * device.capabilities().compute_units),
+        by_column ? 512 : 8192);
   else if (by_column)
     cut(shape, ceil_div(items, 256), 4 * device.capabilities().compute_units, 64);
   else
@@ -131,7 +136,8 @@ void scan(Queue& queue, Scan op, const TensorView& x, int dim, const TensorView&
     dtype(d, "OUT", y.dtype);
     dtype(d, "CARRY", carry);
     d.add("INDEXED", row.indexed).add("VECTOR", vector).add("VECTOR_COLUMNS", vector).add("IDENTITY", row.identity);
-    d.text(std::string("#define ") + (row.indexed ? "WINS(a, b)" : "COMBINE_VALUES(W, a, b)") + " (" + row.combine + ")");
+    d.text(std::string("#define ") + (row.indexed ? "WINS(a, b)" : "COMBINE_VALUES(W, a, b)") + " (" + row.combine +
+           ")");
     return d;
   };
   const uint64_t variant = Variant().add(static_cast<uint64_t>(op), 4).add(x.dtype).add(y.dtype);
@@ -141,10 +147,11 @@ void scan(Queue& queue, Scan op, const TensorView& x, int dim, const TensorView&
   const auto pass = [&](int number) {
     shape.pass = number;
     const auto go = [&](KernelSite& site, Range global, Range local) {
-      launch(queue, site.get(device, variant, defines), global, local, x.data, y.data, index.data, carries.data(), carry_indices.data(), shape);
+      launch(queue, site.get(device, variant, defines), global, local, x.data, y.data, index.data, carries.data(),
+             carry_indices.data(), shape);
     };
     const size_t tasks = ceil_div(items, shape.group) * shape.chunks;
-    if (device.fat())
+    if (device.cpu_style())
       go(by_column ? sites.columns : sites.rows, Range(tasks), Range(1));
     else if (by_column)
       go(sites.items, Range(round_up(shape.rows, 256), shape.chunks), Range(256, 1));
@@ -153,7 +160,8 @@ void scan(Queue& queue, Scan op, const TensorView& x, int dim, const TensorView&
   };
   if (shape.chunks > 1) {
     pass(0);
-    launch(queue, sites.carries.get(device, variant, defines), Range(shape.rows), Range(), carries.data(), carry_indices.data(), shape.rows, shape.chunks);
+    launch(queue, sites.carries.get(device, variant, defines), Range(shape.rows), Range(), carries.data(),
+           carry_indices.data(), shape.rows, shape.chunks);
   }
   pass(1);
 }

@@ -6,7 +6,7 @@
 namespace ocl::ops {
 
 enum class Scan : uint8_t {
-  cumsum,        // float32 carries in float64 where the device has it
+  cumsum,  // float32 carries in float64 where the device has it
   cumprod,
   logcumsumexp,  // real floating types
   cummax,        // values and indices; of equal values the last index; NaN propagates

@@ -27,22 +27,24 @@ const ErrorSite& site_of(Combine combine) {
 
 }  // namespace
 
-void scatter(Queue& queue, const TensorView& self, int dim, const TensorView& index, const TensorView& source, Combine combine, bool deterministic) {
+void scatter(Queue& queue, const TensorView& self, int dim, const TensorView& index, const TensorView& source,
+             Combine combine, bool deterministic) {
   IndexedOperands operands = operands_of(self, dim, index);
   operands.source = at_least_1d(source);
   operands.source.sizes = operands.destination.sizes;
   indexed(queue, operands, combine, deterministic, site_of(combine));
 }
 
-void scatter_value(Queue& queue, const TensorView& self, int dim, const TensorView& index, const ElementBits& value, Combine combine, bool deterministic) {
+void scatter_value(Queue& queue, const TensorView& self, int dim, const TensorView& index, const ElementBits& value,
+                   Combine combine, bool deterministic) {
   IndexedOperands operands = operands_of(self, dim, index);
   operands.from_value = true;
   operands.value = value;
   indexed(queue, operands, combine, deterministic, site_of(combine));
 }
 
-void index_accumulate(Queue& queue, const TensorView& self_, int dim, const TensorView& index, const TensorView& source_, Combine combine,
-                      bool deterministic) {
+void index_accumulate(Queue& queue, const TensorView& self_, int dim, const TensorView& index,
+                      const TensorView& source_, Combine combine, bool deterministic) {
   static const ErrorSite site("index_add");
   const TensorView self = at_least_1d(self_), source = at_least_1d(source_);
   if (dim < 0) dim += self.dims;

@@ -41,7 +41,8 @@ struct Piece {
   int64_t pitch;          // elements from one row of the piece to the next
 };
 
-// Elements from one row of `view`, its dimensions from `row_dim` on, to the next; nothing where rows are not dense or not at one distance.
+// Elements from one row of `view`, its dimensions from `row_dim` on, to the next; nothing where rows are not dense or
+// not at one distance.
 std::optional<int64_t> row_pitch(const TensorView& view, int row_dim) {
   int64_t numel = 1;
   for (int d = view.dims - 1; d >= row_dim; --d) {
@@ -78,9 +79,9 @@ size_t widen(const void* out, std::span<Piece> pieces, int64_t& pitch, size_t by
 
 // Up to 8 pieces that lie side by side, one launch.
 void copy_pieces(Queue& queue, void* out, std::span<Piece> pieces, int64_t rows, int64_t pitch, size_t bytes) {
-  static KernelSite any_site("shape.cl", "concatenate"), narrow_site("shape.cl", "concatenate_narrow");
+  static KernelSite any_site("shape/shape.cl", "concatenate"), narrow_site("shape/shape.cl", "concatenate_narrow");
   Device& device = queue.device();
-  if (!device.fat()) bytes = widen(out, pieces, pitch, bytes);
+  if (!device.cpu_style()) bytes = widen(out, pieces, pitch, bytes);
   ConcatenateShape shape;
   const void* data[concatenate_slots] = {};
   for (size_t i = 0; i < pieces.size(); ++i) {
@@ -94,22 +95,25 @@ void copy_pieces(Queue& queue, void* out, std::span<Piece> pieces, int64_t rows,
   shape.pitch = pitch;
   shape.total = rows * shape.width;
   const auto kernel_of = [&](KernelSite& site) -> Kernel& {
-    return site.get(device, Variant().add(bytes, 6), [&] { return Defines().add("BYTES", static_cast<int64_t>(bytes)); });
+    return site.get(device, Variant().add(bytes, 6),
+                    [&] { return Defines().add("BYTES", static_cast<int64_t>(bytes)); });
   };
   const auto slots = static_cast<int32_t>(pieces.size());
-  if (device.fat() && shape.width <= 16 * slots && rows > 16) {
-    shape.block = ceil_div(rows, fat_tasks(device, shape.total));
-    launch(queue, kernel_of(narrow_site), Range(static_cast<size_t>(ceil_div(rows, shape.block))), Range(1), out, data[0], data[1], data[2], data[3],
-           data[4], data[5], data[6], data[7], shape, slots);
+  if (device.cpu_style() && shape.width <= 16 * slots && rows > 16) {
+    shape.block = ceil_div(rows, cpu_tasks(device, shape.total));
+    launch(queue, kernel_of(narrow_site), Range(static_cast<size_t>(ceil_div(rows, shape.block))), Range(1), out,
+           data[0], data[1], data[2], data[3], data[4], data[5], data[6], data[7], shape, slots);
     return;
   }
-  if (device.fat()) shape.block = ceil_div(shape.total, fat_tasks(device, shape.total));
+  if (device.cpu_style())
+    shape.block = ceil_div(shape.total, cpu_tasks(device, shape.total));
   else
     std::fill(shape.start + slots, std::end(shape.start), INT64_MAX);
-  constexpr int64_t group = 256, per_item = 4;  // mirrors shape.cl
-  const int64_t items = device.fat() ? ceil_div(shape.total, shape.block) : ceil_div(shape.total, group * per_item) * group;
-  launch(queue, kernel_of(any_site), Range(static_cast<size_t>(items)), Range(device.fat() ? 1 : group), out, data[0], data[1], data[2], data[3],
-         data[4], data[5], data[6], data[7], shape);
+  constexpr int64_t group = 256, per_item = 4;  // mirrors shape/shape.cl
+  const int64_t items =
+      device.cpu_style() ? ceil_div(shape.total, shape.block) : ceil_div(shape.total, group * per_item) * group;
+  launch(queue, kernel_of(any_site), Range(static_cast<size_t>(items)), Range(device.cpu_style() ? 1 : group), out,
+         data[0], data[1], data[2], data[3], data[4], data[5], data[6], data[7], shape);
 }
 
 }  // namespace
@@ -145,7 +149,8 @@ void concatenate(Queue& queue, const TensorView& out, std::span<const TensorView
       flush();
       TensorView slice = out;
       slice.sizes = input.sizes;
-      slice.data = static_cast<char*>(out.data) + position * out.strides[dim] * static_cast<int64_t>(size_of(out.dtype));
+      slice.data =
+          static_cast<char*>(out.data) + position * out.strides[dim] * static_cast<int64_t>(size_of(out.dtype));
       copy_strided(queue, slice, input);
     }
     position += input.sizes[dim];
@@ -153,7 +158,8 @@ void concatenate(Queue& queue, const TensorView& out, std::span<const TensorView
   flush();
 }
 
-void roll(Queue& queue, const TensorView& out, const TensorView& self, std::span<const int64_t> shifts, std::span<const int> dims) {
+void roll(Queue& queue, const TensorView& out, const TensorView& self, std::span<const int64_t> shifts,
+          std::span<const int> dims) {
   if (shifts.size() != dims.size()) throw std::invalid_argument("roll: one shift per dimension is needed");
   if (out.numel() == 0) return;
   if (dims.empty()) return copy_strided(queue, out, self);

@@ -7,14 +7,14 @@
 namespace ocl::ops {
 namespace {
 
-// How many consecutive results a work-item makes: many on fat devices, one elsewhere.
+// How many consecutive results a work-item makes: many on CPU devices, one elsewhere.
 struct Split {
   int64_t block;
   Range global, local;
 };
 Split split(const Device& device, int64_t count, int64_t per_task = 16384) {
-  if (!device.fat()) return {1, Range(round_up(count, 256)), Range(256)};
-  const int64_t block = ceil_div(count, fat_tasks(device, count, per_task));
+  if (!device.cpu_style()) return {1, Range(round_up(count, 256)), Range(256)};
+  const int64_t block = ceil_div(count, cpu_tasks(device, count, per_task));
   return {block, Range(ceil_div(count, block)), Range(1)};
 }
 
@@ -59,7 +59,7 @@ std::array<uint64_t, 2> one_bits(DType dtype) {
 
 void triangle(Queue& queue, const TensorView& out, const TensorView& self, int64_t diagonal, bool upper) {
   if (out.numel() == 0) return;
-  static KernelSite site("shape.cl", "triangle");
+  static KernelSite site("shape/shape.cl", "triangle");
   Device& device = queue.device();
   TriangleShape shape;
   shape.dims = out.dims - 2;
@@ -77,24 +77,25 @@ void triangle(Queue& queue, const TensorView& out, const TensorView& self, int64
     shape.out[d] = out.strides[d];
     shape.in[d] = self.strides[d];
   }
-  Split s = split(device, device.fat() ? shape.total_rows : out.numel(), std::max<int64_t>(1, 16384 / shape.columns));
+  Split s =
+      split(device, device.cpu_style() ? shape.total_rows : out.numel(), std::max<int64_t>(1, 16384 / shape.columns));
   launch(queue, by_width(site, device, size_of(out.dtype)), s.global, s.local, out.data, self.data, shape, s.block);
 }
 
 void eye(Queue& queue, const TensorView& out) {
   if (out.numel() == 0) return;
-  static KernelSite site("shape.cl", "eye");
+  static KernelSite site("shape/shape.cl", "eye");
   Device& device = queue.device();
   const Split s = split(device, out.numel());
   const auto one = one_bits(out.dtype);
-  launch(queue, by_width(site, device, size_of(out.dtype)), s.global, s.local, out.data, out.sizes[0], out.sizes[1], out.strides[0], out.strides[1], one[0],
-         one[1], s.block);
+  launch(queue, by_width(site, device, size_of(out.dtype)), s.global, s.local, out.data, out.sizes[0], out.sizes[1],
+         out.strides[0], out.strides[1], one[0], one[1], s.block);
 }
 
 void progression(Queue& queue, const TensorView& out, ProgressionKind kind, const Progression& p) {
   const int64_t n = out.numel();
   if (n == 0) return;
-  static KernelSite site("shape_range.cl", "progression");
+  static KernelSite site("shape/range.cl", "progression");
   Device& device = queue.device();
   require_dtype(device, out.dtype, "arange");
   const bool integer = is_integral(out.dtype) && kind == ProgressionKind::arange, wide = device.capabilities().fp64;
@@ -124,30 +125,33 @@ struct WindowShape {
 };
 
 WindowShape window_shape(const Windows& w, int64_t rows) {
-  return {w.kernel[0], w.kernel[1], w.dilation[0], w.dilation[1], w.padding[0], w.padding[1], w.stride[0], w.stride[1],
-          w.image[0],  w.image[1],  w.count[0],    w.count[1],    rows};
+  return {w.kernel[0], w.kernel[1], w.dilation[0], w.dilation[1], w.padding[0], w.padding[1], w.stride[0],
+          w.stride[1], w.image[0],  w.image[1],    w.count[0],    w.count[1],   rows};
 }
 
 }  // namespace
 
 void im2col(Queue& queue, const TensorView& columns, const TensorView& image, const Windows& windows, int64_t rows) {
-  static KernelSite site("shape_windows.cl", "im2col");
+  static KernelSite site("shape/windows.cl", "im2col");
   const int64_t total = columns.numel();
   if (total == 0) return;
   Device& device = queue.device();
   const int64_t length = windows.count[0] * windows.count[1], lines = rows * windows.kernel[0] * windows.kernel[1];
-  const Split s = split(device, device.fat() ? lines : total, std::max<int64_t>(1, 16384 / length));
-  launch(queue, by_dtype(site, device, image.dtype), s.global, s.local, columns.data, image.data, window_shape(windows, rows), s.block);
+  const Split s = split(device, device.cpu_style() ? lines : total, std::max<int64_t>(1, 16384 / length));
+  launch(queue, by_dtype(site, device, image.dtype), s.global, s.local, columns.data, image.data,
+         window_shape(windows, rows), s.block);
 }
 
 void col2im(Queue& queue, const TensorView& image, const TensorView& columns, const Windows& windows, int64_t rows) {
-  static KernelSite site("shape_windows.cl", "col2im");
+  static KernelSite site("shape/windows.cl", "col2im");
   const int64_t total = image.numel();
   if (total == 0) return;
   Device& device = queue.device();
   const int64_t work = windows.kernel[0] * windows.kernel[1] * windows.count[0] * windows.count[1];
-  const Split s = split(device, device.fat() ? rows : total, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, work)));
-  launch(queue, by_dtype(site, device, image.dtype), s.global, s.local, image.data, columns.data, window_shape(windows, rows), s.block);
+  const Split s =
+      split(device, device.cpu_style() ? rows : total, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, work)));
+  launch(queue, by_dtype(site, device, image.dtype), s.global, s.local, image.data, columns.data,
+         window_shape(windows, rows), s.block);
 }
 
 namespace {
@@ -160,10 +164,12 @@ struct UnfoldShape {
 
 }  // namespace
 
-void unfold_backward(Queue& queue, const TensorView& grad_in, const TensorView& grad, int dim, int64_t size, int64_t step) {
-  static KernelSite site("shape_windows.cl", "unfold_backward");
+void unfold_backward(Queue& queue, const TensorView& grad_in, const TensorView& grad, int dim, int64_t size,
+                     int64_t step) {
+  static KernelSite site("shape/windows.cl", "unfold_backward");
   if (grad_in.numel() == 0) return;
-  if (!grad_in.is_contiguous() || grad.dims != grad_in.dims + 1) throw std::invalid_argument("unfold_backward: grad_in must be contiguous with one dimension less than grad");
+  if (!grad_in.is_contiguous() || grad.dims != grad_in.dims + 1)
+    throw std::invalid_argument("unfold_backward: grad_in must be contiguous with one dimension less than grad");
   Device& device = queue.device();
   UnfoldShape shape;
   shape.dims = grad_in.dims;
@@ -180,24 +186,28 @@ void unfold_backward(Queue& queue, const TensorView& grad_in, const TensorView& 
 }
 
 void repeat_indices(Queue& queue, const TensorView& out, const TensorView& cumulative) {
-  static KernelSite site("shape.cl", "repeat_indices");
+  static KernelSite site("shape/shape.cl", "repeat_indices");
   const int64_t total = out.numel();
   if (total == 0) return;
   if (out.dtype != cumulative.dtype || !(out.dtype == DType::int64 || out.dtype == DType::int32))
     throw std::invalid_argument("repeat_interleave: counts and result must both be int64 or int32");
   Device& device = queue.device();
   const Split s = split(device, total);
-  launch(queue, by_width(site, device, size_of(out.dtype)), s.global, s.local, out.data, cumulative.data, cumulative.numel(), total, s.block);
+  launch(queue, by_width(site, device, size_of(out.dtype)), s.global, s.local, out.data, cumulative.data,
+         cumulative.numel(), total, s.block);
 }
 
-void triangle_indices(Queue& queue, const TensorView& out, int64_t rows, int64_t columns, int64_t diagonal, bool upper) {
-  static KernelSite site("shape.cl", "triangle_indices");
+void triangle_indices(Queue& queue, const TensorView& out, int64_t rows, int64_t columns, int64_t diagonal,
+                      bool upper) {
+  static KernelSite site("shape/shape.cl", "triangle_indices");
   const int64_t total = out.size(1);
   if (total == 0) return;
-  if (!(out.dtype == DType::int64 || out.dtype == DType::int32)) throw std::invalid_argument("tril_indices: the result must be int64 or int32");
+  if (!(out.dtype == DType::int64 || out.dtype == DType::int32))
+    throw std::invalid_argument("tril_indices: the result must be int64 or int32");
   Device& device = queue.device();
   const Split s = split(device, rows, std::max<int64_t>(1, 16384 / columns));
-  launch(queue, by_width(site, device, size_of(out.dtype)), s.global, s.local, out.data, rows, columns, diagonal, total, int32_t{upper}, s.block);
+  launch(queue, by_width(site, device, size_of(out.dtype)), s.global, s.local, out.data, rows, columns, diagonal, total,
+         int32_t{upper}, s.block);
 }
 
 }  // namespace ocl::ops

@@ -1,4 +1,5 @@
-// softmax and log_softmax over one dimension of a dense row-major tensor, seen as [outer, n, inner]; forward and backward.
+// softmax and log_softmax over one dimension of a dense row-major tensor, seen as [outer, n, inner]; forward and
+// backward.
 //   softmax: y = exp(x - max) / sum exp(x - max)      log: y = x - max - log sum exp(x - max)
 #pragma once
 
@@ -19,7 +20,7 @@ void softmax_forward(Queue& queue, const SoftmaxProblem& problem, const void* x,
 // dx from the gradient of y and y itself.
 void softmax_backward(Queue& queue, const SoftmaxProblem& problem, const void* grad, const void* y, void* dx);
 
-// y[outer, inner] = log(sum exp(x)) over n; fat devices, float32 or float64 in and out. `log` has no meaning here.
+// y[outer, inner] = log(sum exp(x)) over n; CPU devices, float32 or float64 in and out. `log` has no meaning here.
 void logsumexp(Queue& queue, const SoftmaxProblem& problem, const void* x, void* y);
 
 }  // namespace ocl::ops

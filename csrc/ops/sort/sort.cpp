@@ -10,7 +10,7 @@ namespace ocl::ops {
 
 namespace {
 
-// The kernels' argument (Shape in kernels_cl/sort.cl).
+// The kernels' argument (Shape in kernels_cl/sort/sort.cl).
 struct SortShape {
   int64_t kept_size[16]{}, kept_x[16]{}, kept_values[16]{}, kept_indices[16]{};
   int64_t rows = 1, n = 1, x_stride = 1, values_stride = 1, indices_stride = 1;
@@ -18,13 +18,15 @@ struct SortShape {
   int32_t kept = 0, has_values = 1;
 };
 
-// SIMT: work-items of a group, and elements that it sorts or merges at a time; mirrors sort.cl. Elements of 64-bit keys are twice as large.
-int64_t simt_group(DType type) { return size_of(type) == 8 ? 128 : 256; }
-int64_t simt_block(DType type) { return 8 * simt_group(type); }
+// GPU: work-items of a group, and elements that it sorts or merges at a time; mirrors sort/sort.cl. Elements of 64-bit
+// keys are twice as large.
+int64_t gpu_group(DType type) { return size_of(type) == 8 ? 128 : 256; }
+int64_t gpu_block(DType type) { return 8 * gpu_group(type); }
 
 struct Sites {
-  KernelSite blocks{"sort.cl", "sort_blocks"}, merge{"sort.cl", "sort_merge"}, write{"sort.cl", "sort_write"}, select{"sort.cl", "sort_select"},
-      flags{"sort.cl", "group_flags"}, groups{"sort.cl", "group_write"}, counts{"sort.cl", "group_counts"};
+  KernelSite blocks{"sort/sort.cl", "sort_blocks"}, merge{"sort/sort.cl", "sort_merge"},
+      write{"sort/sort.cl", "sort_write"}, select{"sort/sort.cl", "sort_select"}, flags{"sort/sort.cl", "group_flags"},
+      groups{"sort/sort.cl", "group_write"}, counts{"sort/sort.cl", "group_counts"};
 };
 Sites& sites() {
   static Sites instance;
@@ -65,49 +67,60 @@ SortShape shape_of(const TensorView& x, int dim, const TensorView& values, const
   return shape;
 }
 
-// SIMT: few elements of long rows. One work-group a row is too slow for a single row that is very long. Mirrors sort_first.cl.
+// GPU: few elements of long rows. One work-group a row is too slow for a single row that is very long. Mirrors
+// sort/first.gpu.cl.
 bool selects_first(const Device& device, DType type, const SortShape& shape) {
   constexpr int64_t most_kept = 1024, longest_single_row = int64_t{1} << 18, longest_row = int64_t{1} << 30;
-  return !device.fat() && shape.keep <= most_kept && shape.n > simt_block(type) && shape.n < (shape.rows > 1 ? longest_row : longest_single_row) &&
-         device.capabilities().max_work_group >= 256;
+  return !device.cpu_style() && shape.keep <= most_kept && shape.n > gpu_block(type) &&
+         shape.n < (shape.rows > 1 ? longest_row : longest_single_row) && device.capabilities().max_work_group >= 256;
 }
 
-void sort_first(Queue& queue, const TensorView& x, const SortShape& shape, bool descending, const TensorView& values, const TensorView& indices) {
-  static KernelSite site("sort_first.cl", "sort_first");
+void sort_first(Queue& queue, const TensorView& x, const SortShape& shape, bool descending, const TensorView& values,
+                const TensorView& indices) {
+  static KernelSite site("sort/first.gpu.cl", "sort_first");
   Device& device = queue.device();
   const size_t items = device.capabilities().max_work_group >= 1024 ? 1024 : 256;
-  Kernel& select = site.get(device, Variant().add(x.dtype).add(descending, 1),
-                            [&] { return make_defines(x.dtype, descending).add("ITEMS", static_cast<int64_t>(items)); });
-  launch(queue, select, Range(static_cast<size_t>(shape.rows) * items), Range(items), x.data, values.data, indices.data, shape);
+  Kernel& select = site.get(device, Variant().add(x.dtype).add(descending, 1), [&] {
+    return make_defines(x.dtype, descending).add("ITEMS", static_cast<int64_t>(items));
+  });
+  launch(queue, select, Range(static_cast<size_t>(shape.rows) * items), Range(items), x.data, values.data, indices.data,
+         shape);
 }
 
 // (key, index) elements of all rows in sorted order, [rows][n].
 class SortedRows {
  public:
-  SortedRows(Queue& queue, const TensorView& x, SortShape& shape, bool descending) : a_(queue, bytes(x, shape)), b_(queue, bytes(x, shape)) {
+  SortedRows(Queue& queue, const TensorView& x, SortShape& shape, bool descending)
+      : a_(queue, bytes(x, shape)), b_(queue, bytes(x, shape)) {
     Device& device = queue.device();
     const int64_t units = device.capabilities().compute_units;
     const bool selective = shape.keep <= shape.n / 8;
-    if (device.fat()) {
-      const int64_t blocks = selective || shape.rows >= units || shape.n < 8192 ? 1 : std::min(ceil_div(units, shape.rows), shape.n / 4096);
+    if (device.cpu_style()) {
+      const int64_t blocks = selective || shape.rows >= units || shape.n < 8192
+                                 ? 1
+                                 : std::min(ceil_div(units, shape.rows), shape.n / 4096);
       shape.block = ceil_div(shape.n, blocks);
     } else {
-      shape.block = std::min(shape.n, simt_block(x.dtype));
+      shape.block = std::min(shape.n, gpu_block(x.dtype));
     }
     shape.blocks = ceil_div(shape.n, shape.block);
-    const size_t tasks = shape.rows * shape.blocks, group = device.fat() ? 1 : simt_group(x.dtype);
-    launch(queue, kernel(sites().blocks, device, x.dtype, descending), Range(tasks * group), Range(group), x.data, a_.data(), b_.data(), shape);
+    const size_t tasks = shape.rows * shape.blocks, group = device.cpu_style() ? 1 : gpu_group(x.dtype);
+    launch(queue, kernel(sites().blocks, device, x.dtype, descending), Range(tasks * group), Range(group), x.data,
+           a_.data(), b_.data(), shape);
     from_ = a_.data();
     void* to = b_.data();
     for (int64_t width = shape.block; width < shape.n; width *= 2) {
       const int64_t pairs = ceil_div(shape.n, 2 * width), longest = std::min(2 * width, shape.n);
       Kernel& merge = kernel(sites().merge, device, x.dtype, descending);
-      if (device.fat()) {
-        const int64_t part = ceil_div(shape.n, units), parts = ceil_div(longest, part), items = shape.rows * pairs * parts;
-        launch(queue, merge, Range(static_cast<size_t>(items)), Range(1), from_, to, shape.n, width, part, parts, pairs, items);
+      if (device.cpu_style()) {
+        const int64_t part = ceil_div(shape.n, units), parts = ceil_div(longest, part),
+                      items = shape.rows * pairs * parts;
+        launch(queue, merge, Range(static_cast<size_t>(items)), Range(1), from_, to, shape.n, width, part, parts, pairs,
+               items);
       } else {
-        const int64_t tiles = ceil_div(longest, simt_block(x.dtype));
-        launch(queue, merge, Range(static_cast<size_t>(shape.rows * pairs * tiles) * group), Range(group), from_, to, shape.n, width, tiles, pairs);
+        const int64_t tiles = ceil_div(longest, gpu_block(x.dtype));
+        launch(queue, merge, Range(static_cast<size_t>(shape.rows * pairs * tiles) * group), Range(group), from_, to,
+               shape.n, width, tiles, pairs);
       }
       std::swap(from_, to);
     }
@@ -115,7 +128,9 @@ class SortedRows {
   const void* data() const { return from_; }
 
  private:
-  static size_t bytes(const TensorView& x, const SortShape& shape) { return shape.rows * shape.n * (key_bits(x.dtype) / 4); }
+  static size_t bytes(const TensorView& x, const SortShape& shape) {
+    return shape.rows * shape.n * (key_bits(x.dtype) / 4);
+  }
   Workspace a_, b_;
   void* from_ = nullptr;
 };
@@ -128,13 +143,14 @@ void check(const Device& device, const TensorView& x, const SortShape& shape) {
 
 // Elements per work-item of the simple kernels, and the number of items.
 std::pair<int64_t, size_t> items_of(const Device& device, int64_t n) {
-  const int64_t per_item = device.fat() ? 16384 : 1;
+  const int64_t per_item = device.cpu_style() ? 16384 : 1;
   return {per_item, static_cast<size_t>(ceil_div(n, per_item))};
 }
 
 }  // namespace
 
-void sort(Queue& queue, const TensorView& x, int dim, bool descending, const TensorView& values, const TensorView& indices) {
+void sort(Queue& queue, const TensorView& x, int dim, bool descending, const TensorView& values,
+          const TensorView& indices) {
   SortShape shape = shape_of(x, dim, values, indices);
   check(queue.device(), x, shape);
   shape.keep = x.dims ? indices.sizes[dim] : 1;
@@ -143,25 +159,27 @@ void sort(Queue& queue, const TensorView& x, int dim, bool descending, const Ten
   if (selects_first(queue.device(), x.dtype, shape)) return sort_first(queue, x, shape, descending, values, indices);
   const SortedRows sorted(queue, x, shape, descending);
   const auto [per_item, items] = items_of(queue.device(), shape.rows * shape.keep);
-  launch(queue, kernel(sites().write, queue.device(), x.dtype, descending), Range(items), task_group(queue.device()), x.data, sorted.data(), values.data, indices.data,
-         shape, per_item);
+  launch(queue, kernel(sites().write, queue.device(), x.dtype, descending), Range(items), task_group(queue.device()),
+         x.data, sorted.data(), values.data, indices.data, shape, per_item);
 }
 
-void select(Queue& queue, Selection selection, const TensorView& x, int dim, int64_t k, const TensorView& values, const TensorView& indices) {
+void select(Queue& queue, Selection selection, const TensorView& x, int dim, int64_t k, const TensorView& values,
+            const TensorView& indices) {
   SortShape shape = shape_of(x, dim, values, indices);
   check(queue.device(), x, shape);
   if (x.numel() == 0) return;
   shape.keep = selection == Selection::kth ? k : shape.n;
   const SortedRows sorted(queue, x, shape, false);
-  launch(queue, kernel(sites().select, queue.device(), x.dtype, false), Range(shape.rows), Range(), x.data, sorted.data(), values.data, indices.data,
-         shape, static_cast<int32_t>(selection), k);
+  launch(queue, kernel(sites().select, queue.device(), x.dtype, false), Range(shape.rows), Range(), x.data,
+         sorted.data(), values.data, indices.data, shape, static_cast<int32_t>(selection), k);
 }
 
 int64_t group_equal(Queue& queue, const TensorView& v, void* group) {
   const int64_t n = v.numel();
   if (n == 0) return 0;
   const auto [per_item, items] = items_of(queue.device(), n);
-  launch(queue, kernel(sites().flags, queue.device(), v.dtype, false), Range(items), task_group(queue.device()), v.data, group, n, per_item);
+  launch(queue, kernel(sites().flags, queue.device(), v.dtype, false), Range(items), task_group(queue.device()), v.data,
+         group, n, per_item);
   const TensorView flags = TensorView::contiguous(group, DType::int64, {n});
   scan(queue, Scan::cumsum, flags, 0, flags);
   int64_t last = 0;
@@ -169,15 +187,18 @@ int64_t group_equal(Queue& queue, const TensorView& v, void* group) {
   return last + 1;
 }
 
-void write_groups(Queue& queue, const TensorView& v, const void* group, const void* order, int64_t groups, void* values, void* inverse, void* counts) {
+void write_groups(Queue& queue, const TensorView& v, const void* group, const void* order, int64_t groups, void* values,
+                  void* inverse, void* counts) {
   const int64_t n = v.numel();
   if (n == 0) return;
   Workspace starts(queue, groups * sizeof(int64_t));
   const auto [per_item, items] = items_of(queue.device(), n);
-  launch(queue, kernel(sites().groups, queue.device(), v.dtype, false), Range(items), task_group(queue.device()), v.data, group, order, values, inverse, starts.data(), n,
-         int32_t{order != nullptr}, int32_t{inverse != nullptr}, per_item);
+  launch(queue, kernel(sites().groups, queue.device(), v.dtype, false), Range(items), task_group(queue.device()),
+         v.data, group, order, values, inverse, starts.data(), n, int32_t{order != nullptr},
+         int32_t{inverse != nullptr}, per_item);
   if (counts)
-    launch(queue, kernel(sites().counts, queue.device(), v.dtype, false), Range(groups), Range(), starts.data(), counts, groups, n);
+    launch(queue, kernel(sites().counts, queue.device(), v.dtype, false), Range(groups), Range(), starts.data(), counts,
+           groups, n);
 }
 
 }  // namespace ocl::ops

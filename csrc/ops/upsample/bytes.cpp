@@ -10,13 +10,13 @@
 namespace ocl::ops {
 namespace {
 
-// Mirrored in kernels_cl/upsample_bytes.cl.
+// Mirrored in kernels_cl/upsample/bytes.cl.
 struct AxisShape {
   int64_t outer, in, out, inner;
   int32_t taps, precision;
 };
 
-KernelSite site("upsample_bytes.cl", "resample_axis");
+KernelSite site("upsample/bytes.cl", "resample_axis");
 
 double cubic(double x, double a) {
   if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
@@ -56,11 +56,14 @@ double scale_of(const UpsampleProblem& p, int axis) {
 
 // Weights of output o in w[0, taps); returns the first input.
 int64_t stretched_weights(const Axis& a, int64_t o, int64_t taps, double* w) {
-  const double widening = std::max(1.0, a.scale), support = 0.5 * width_of(a.mode) * widening, center = a.scale * (static_cast<double>(o) + 0.5);
+  const double widening = std::max(1.0, a.scale), support = 0.5 * width_of(a.mode) * widening,
+               center = a.scale * (static_cast<double>(o) + 0.5);
   const int64_t first = std::max<int64_t>(static_cast<int64_t>(center - support + 0.5), 0);
-  const int64_t count = std::clamp<int64_t>(std::min(static_cast<int64_t>(center + support + 0.5), a.in) - first, 0, taps);
+  const int64_t count =
+      std::clamp<int64_t>(std::min(static_cast<int64_t>(center + support + 0.5), a.in) - first, 0, taps);
   double sum = 0;
-  for (int64_t t = 0; t < count; ++t) sum += w[t] = filter(a.mode, (static_cast<double>(first + t) - center + 0.5) / widening);
+  for (int64_t t = 0; t < count; ++t)
+    sum += w[t] = filter(a.mode, (static_cast<double>(first + t) - center + 0.5) / widening);
   for (int64_t t = 0; t < count && sum != 0; ++t) w[t] /= sum;
   return first;
 }
@@ -72,17 +75,21 @@ int64_t fixed_weights(const Axis& a, int64_t o, int64_t taps, double* w) {
   if (linear) at = std::max(at, 0.0);
   const int64_t index = std::min(static_cast<int64_t>(std::floor(at)), a.in - 1), half = taps / 2;
   const double fraction = std::clamp(at - static_cast<double>(index), 0.0, 1.0);
-  const int64_t begin = index - half + 1, first = std::max<int64_t>(begin, 0), count = std::clamp<int64_t>(std::min(index + half + 1, a.in) - first, 0, taps);
+  const int64_t begin = index - half + 1, first = std::max<int64_t>(begin, 0),
+                count = std::clamp<int64_t>(std::min(index + half + 1, a.in) - first, 0, taps);
   int64_t place = 0;
   for (int64_t t = 0; t < taps; ++t) {
-    if (begin + t <= 0) place = 0;
-    else if (begin + t >= a.in - 1) place = count - 1;
+    if (begin + t <= 0)
+      place = 0;
+    else if (begin + t >= a.in - 1)
+      place = count - 1;
     w[place++] += filter(a.mode, static_cast<double>(t + 1 - half) - fraction);
   }
   return first;
 }
 
-void launch_axis(Queue& queue, const UpsampleProblem& p, int axis, const void* x, void* y, int64_t outer, int64_t inner) {
+void launch_axis(Queue& queue, const UpsampleProblem& p, int axis, const void* x, void* y, int64_t outer,
+                 int64_t inner) {
   Device& device = queue.device();
   const ByteTable table = byte_table(p, axis);
   Workspace first(queue, table.first.size() * sizeof(int32_t)), weight(queue, table.weight.size() * sizeof(int16_t));
@@ -91,9 +98,9 @@ void launch_axis(Queue& queue, const UpsampleProblem& p, int axis, const void* x
   const AxisShape s{outer, p.input[axis], p.output[axis], inner, table.taps, table.precision};
   Kernel& kernel = site.get(device, 0, [] { return Defines(); });
   const int64_t elements = outer * p.output[axis] * inner;
-  const bool fat = device.fat();
-  launch(queue, kernel, fat ? Range(std::min(elements, fat_tasks(device, elements, 4096))) : simt_range(elements), Range(fat ? 1 : 256), x, y, first.data(),
-         weight.data(), s);
+  const bool cpu = device.cpu_style();
+  launch(queue, kernel, cpu ? Range(std::min(elements, cpu_tasks(device, elements, 4096))) : gpu_range(elements),
+         Range(cpu ? 1 : 256), x, y, first.data(), weight.data(), s);
 }
 
 }  // namespace
@@ -107,11 +114,14 @@ ByteTable byte_table(const UpsampleProblem& p, int axis) {
   double greatest = 0;
   for (int64_t o = 0; o < a.out; ++o) {
     double* w = weights.data() + o * table.taps;
-    table.first.push_back(static_cast<int32_t>(a.antialias() ? stretched_weights(a, o, table.taps, w) : fixed_weights(a, o, table.taps, w)));
+    table.first.push_back(static_cast<int32_t>(a.antialias() ? stretched_weights(a, o, table.taps, w)
+                                                             : fixed_weights(a, o, table.taps, w)));
     greatest = std::max(greatest, *std::max_element(w, w + table.taps));
   }
-  while (table.precision < 22 && static_cast<int>(0.5 + greatest * (1 << (table.precision + 1))) < (1 << 15)) ++table.precision;
-  for (const double w : weights) table.weight.push_back(static_cast<int16_t>(static_cast<int>(w * (1 << table.precision) + (w < 0 ? -0.5 : 0.5))));
+  while (table.precision < 22 && static_cast<int>(0.5 + greatest * (1 << (table.precision + 1))) < (1 << 15))
+    ++table.precision;
+  for (const double w : weights)
+    table.weight.push_back(static_cast<int16_t>(static_cast<int>(w * (1 << table.precision) + (w < 0 ? -0.5 : 0.5))));
   return table;
 }
 

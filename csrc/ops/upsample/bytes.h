@@ -1,4 +1,5 @@
-// Resampling of bytes in two dimensions as PyTorch's CPU does it: 16-bit weights, one axis after the other, rounded after each.
+// Resampling of bytes in two dimensions as PyTorch's CPU does it: 16-bit weights, one axis after the other, rounded
+// after each.
 #pragma once
 
 #include "ops/upsample/upsample.h"
@@ -7,8 +8,8 @@
 
 namespace ocl::ops {
 
-// How an axis is resampled: y[o] = (sum over t of weight[o * taps + t] x[first[o] + t] + 2^(precision-1)) >> precision, cut to a byte.
-// Weights that are not used are 0; first[o] + t stays inside for those that are.
+// How an axis is resampled: y[o] = (sum over t of weight[o * taps + t] x[first[o] + t] + 2^(precision-1)) >> precision,
+// cut to a byte. Weights that are not used are 0; first[o] + t stays inside for those that are.
 struct ByteTable {
   int32_t taps = 1, precision = 0;
   std::vector<int32_t> first;

@@ -8,7 +8,7 @@
 namespace ocl::ops {
 namespace {
 
-// Mirrored in kernels_cl/common/upsample.clh and upsample_tables.cl.
+// Mirrored in kernels_cl/upsample/upsample.clh and upsample/tables.cl.
 struct UpsampleShape {
   int64_t batch, channels, in_plane, out_plane;
   int32_t in[3], out[3], taps[3], tap_base[3], range_base[3];
@@ -26,8 +26,10 @@ int64_t volume(const std::array<int64_t, 3>& size) { return size[0] * size[1] * 
 // Inputs per output of an axis, without widening.
 int taps_of(UpsampleMode mode) {
   switch (mode) {
-    case UpsampleMode::linear: case UpsampleMode::linear_antialias: return 2;
-    case UpsampleMode::cubic: case UpsampleMode::cubic_antialias: return 4;
+    case UpsampleMode::linear:
+    case UpsampleMode::linear_antialias: return 2;
+    case UpsampleMode::cubic:
+    case UpsampleMode::cubic_antialias: return 4;
     case UpsampleMode::lanczos_antialias: return 6;
     default: return 1;
   }
@@ -50,7 +52,8 @@ int32_t taps_of(const UpsampleProblem& p, int d) {
 }
 
 UpsampleShape make_shape(const UpsampleProblem& p) {
-  require(volume(p.input) <= INT_MAX && volume(p.output) <= INT_MAX, "upsample: planes of 2^31 elements and more are not supported");
+  require(volume(p.input) <= INT_MAX && volume(p.output) <= INT_MAX,
+          "upsample: planes of 2^31 elements and more are not supported");
   UpsampleShape s{p.batch, p.channels, volume(p.input), volume(p.output), {}, {}, {}, {}, {}};
   int32_t taps = 0, ranges = 0;
   for (int d = 0; d < 3; ++d) {
@@ -69,23 +72,29 @@ template <class T>
 TableShape<T> table_shape(const UpsampleProblem& p, const UpsampleShape& s) {
   TableShape<T> t{};
   for (int d = 0; d < 3; ++d) {
-    t.in[d] = s.in[d], t.out[d] = s.out[d], t.taps[d] = s.taps[d], t.tap_base[d] = s.tap_base[d], t.range_base[d] = s.range_base[d];
+    t.in[d] = s.in[d], t.out[d] = s.out[d], t.taps[d] = s.taps[d], t.tap_base[d] = s.tap_base[d],
+    t.range_base[d] = s.range_base[d];
     const double factor = p.scale_factor[d];
     t.scale[d] = scale_of<T>(p, d);
-    t.nearest_scale[d] = factor > 0 ? static_cast<float>(1.0 / factor) : static_cast<float>(s.in[d]) / static_cast<float>(s.out[d]);
+    t.nearest_scale[d] =
+        factor > 0 ? static_cast<float>(1.0 / factor) : static_cast<float>(s.in[d]) / static_cast<float>(s.out[d]);
   }
   t.mode = static_cast<int32_t>(p.mode);
   t.align_corners = p.align_corners;
   return t;
 }
 
-KernelSite tables_site("upsample_tables.cl", "make_tables");
-KernelSite elements_forward("upsample.cl", "upsample_forward"), elements_backward("upsample.cl", "upsample_backward");
-KernelSite planes_forward("upsample_fat.cl", "planes_forward"), planes_backward("upsample_fat.cl", "planes_backward");
-KernelSite channels_forward("upsample_fat.cl", "channels_forward"), channels_backward("upsample_fat.cl", "channels_backward");
+KernelSite tables_site("upsample/tables.cl", "make_tables");
+KernelSite elements_forward("upsample/elements.cl", "upsample_forward"),
+    elements_backward("upsample/elements.cl", "upsample_backward");
+KernelSite planes_forward("upsample/planes.cpu.cl", "planes_forward"),
+    planes_backward("upsample/planes.cpu.cl", "planes_backward");
+KernelSite channels_forward("upsample/planes.cpu.cl", "channels_forward"),
+    channels_backward("upsample/planes.cpu.cl", "channels_backward");
 
 Kernel& kernel(KernelSite& site, Device& device, const UpsampleProblem& p) {
-  return site.get(device, Variant().add(p.dtype).add(p.channels_last, 1), [&] { return lane_defines(p.dtype).add("CHANNELS_LAST", p.channels_last); });
+  return site.get(device, Variant().add(p.dtype).add(p.channels_last, 1),
+                  [&] { return lane_defines(p.dtype).add("CHANNELS_LAST", p.channels_last); });
 }
 
 // Taps and weights of all axes on the device.
@@ -93,28 +102,36 @@ struct Tables {
   Workspace index, weight, ranges;
 
   Tables(Queue& queue, const UpsampleProblem& p, const UpsampleShape& s)
-      : index(queue, 4 * entries(s)), weight(queue, acc_bytes(p.dtype) * entries(s)), ranges(queue, 8 * (p.input[0] + p.input[1] + p.input[2])) {
+      : index(queue, 4 * entries(s)),
+        weight(queue, acc_bytes(p.dtype) * entries(s)),
+        ranges(queue, 8 * (p.input[0] + p.input[1] + p.input[2])) {
     Device& device = queue.device();
     int64_t longest = 1;
     for (int d = 0; d < 3; ++d) longest = std::max({longest, p.input[d], p.output[d]});
-    Kernel& k = tables_site.get(device, Variant().add(lanes_of(p.dtype) == 8, 1), [&] { return Defines().add("LANES", lanes_of(p.dtype)); });
+    Kernel& k = tables_site.get(device, Variant().add(lanes_of(p.dtype) == 8, 1),
+                                [&] { return Defines().add("LANES", lanes_of(p.dtype)); });
     with_acc(p.dtype, [&](auto zero) {
-      const Range global = device.fat() ? Range(ceil_div(longest, 256), 3) : Range(round_up(longest, 64), 3);
-      launch(queue, k, global, device.fat() ? Range(1, 1) : Range(64, 1), index.data(), weight.data(), ranges.data(), table_shape<decltype(zero)>(p, s));
+      const Range global = device.cpu_style() ? Range(ceil_div(longest, 256), 3) : Range(round_up(longest, 64), 3);
+      launch(queue, k, global, device.cpu_style() ? Range(1, 1) : Range(64, 1), index.data(), weight.data(),
+             ranges.data(), table_shape<decltype(zero)>(p, s));
     });
   }
   static int64_t entries(const UpsampleShape& s) { return s.tap_base[2] + int64_t{s.out[2]} * s.taps[2]; }
 };
 
-LocalMemory row_buffer(const UpsampleProblem& p) { return {static_cast<size_t>(round_up(p.input[2], 16)) * acc_bytes(p.dtype)}; }
+LocalMemory row_buffer(const UpsampleProblem& p) {
+  return {static_cast<size_t>(round_up(p.input[2], 16)) * acc_bytes(p.dtype)};
+}
 
-bool row_fits(const Device& device, const UpsampleProblem& p) { return row_buffer(p).bytes <= device.capabilities().local_memory / 2; }
+bool row_fits(const Device& device, const UpsampleProblem& p) {
+  return row_buffer(p).bytes <= device.capabilities().local_memory / 2;
+}
 
 void launch_elements(Queue& queue, Kernel& k, int64_t elements, int64_t work, const auto&... arguments) {
-  if (queue.device().fat())
-    launch(queue, k, Range(std::min(elements, fat_tasks(queue.device(), work))), Range(1), arguments...);
+  if (queue.device().cpu_style())
+    launch(queue, k, Range(std::min(elements, cpu_tasks(queue.device(), work))), Range(1), arguments...);
   else
-    launch(queue, k, simt_range(elements), Range(256), arguments...);
+    launch(queue, k, gpu_range(elements), Range(256), arguments...);
 }
 
 void check(const Device& device, const UpsampleProblem& p) {
@@ -130,14 +147,17 @@ void upsample_forward(Queue& queue, const UpsampleProblem& p, const void* x, voi
   const int64_t outputs = p.batch * p.channels * s.out_plane;
   if (outputs == 0) return;
   const Tables t(queue, p, s);
-  if (device.fat() && p.channels_last)
-    launch(queue, kernel(channels_forward, device, p), Range(std::min(p.batch * s.out_plane, fat_tasks(device, outputs, 4096))), Range(1), x, y,
-           t.index.data(), t.weight.data(), t.ranges.data(), s);
-  else if (device.fat() && row_fits(device, p))
-    launch(queue, kernel(planes_forward, device, p), Range(std::min(p.batch * p.channels * p.output[0] * p.output[1], fat_tasks(device, outputs, 8192))),
+  if (device.cpu_style() && p.channels_last)
+    launch(queue, kernel(channels_forward, device, p),
+           Range(std::min(p.batch * s.out_plane, cpu_tasks(device, outputs, 4096))), Range(1), x, y, t.index.data(),
+           t.weight.data(), t.ranges.data(), s);
+  else if (device.cpu_style() && row_fits(device, p))
+    launch(queue, kernel(planes_forward, device, p),
+           Range(std::min(p.batch * p.channels * p.output[0] * p.output[1], cpu_tasks(device, outputs, 8192))),
            Range(1), x, y, t.index.data(), t.weight.data(), t.ranges.data(), s, row_buffer(p));
   else
-    launch_elements(queue, kernel(elements_forward, device, p), outputs, outputs, x, y, t.index.data(), t.weight.data(), t.ranges.data(), s);
+    launch_elements(queue, kernel(elements_forward, device, p), outputs, outputs, x, y, t.index.data(), t.weight.data(),
+                    t.ranges.data(), s);
 }
 
 void upsample_backward(Queue& queue, const UpsampleProblem& p, const void* grad, void* dx) {
@@ -147,14 +167,17 @@ void upsample_backward(Queue& queue, const UpsampleProblem& p, const void* grad,
   const int64_t inputs = p.batch * p.channels * s.in_plane, work = std::max(inputs, p.batch * p.channels * s.out_plane);
   if (inputs == 0) return;
   const Tables t(queue, p, s);
-  if (device.fat() && p.channels_last)
-    launch(queue, kernel(channels_backward, device, p), Range(std::min(p.batch * s.in_plane, fat_tasks(device, work, 4096))), Range(1), grad, dx,
-           t.index.data(), t.weight.data(), t.ranges.data(), s);
-  else if (device.fat() && !is_half(p.dtype) && row_fits(device, p))
-    launch(queue, kernel(planes_backward, device, p), Range(std::min(p.batch * p.channels, fat_tasks(device, work, 8192))), Range(1), grad, dx,
-           t.index.data(), t.weight.data(), t.ranges.data(), s, row_buffer(p));
+  if (device.cpu_style() && p.channels_last)
+    launch(queue, kernel(channels_backward, device, p),
+           Range(std::min(p.batch * s.in_plane, cpu_tasks(device, work, 4096))), Range(1), grad, dx, t.index.data(),
+           t.weight.data(), t.ranges.data(), s);
+  else if (device.cpu_style() && !is_half(p.dtype) && row_fits(device, p))
+    launch(queue, kernel(planes_backward, device, p),
+           Range(std::min(p.batch * p.channels, cpu_tasks(device, work, 8192))), Range(1), grad, dx, t.index.data(),
+           t.weight.data(), t.ranges.data(), s, row_buffer(p));
   else
-    launch_elements(queue, kernel(elements_backward, device, p), inputs, work, grad, dx, t.index.data(), t.weight.data(), t.ranges.data(), s);
+    launch_elements(queue, kernel(elements_backward, device, p), inputs, work, grad, dx, t.index.data(),
+                    t.weight.data(), t.ranges.data(), s);
 }
 
 }  // namespace ocl::ops

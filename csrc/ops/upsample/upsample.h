@@ -1,12 +1,21 @@
-// Resampling in 1 to 3 dimensions: nearest, nearest-exact, linear (bilinear, trilinear) and cubic (bicubic), forward and backward,
-// with PyTorch's source positions; and with filters widened by the scale against aliasing (linear, cubic, Lanczos), as Pillow does.
+// Resampling in 1 to 3 dimensions: nearest, nearest-exact, linear (bilinear, trilinear) and cubic (bicubic), forward
+// and backward, with PyTorch's source positions; and with filters widened by the scale against aliasing (linear, cubic,
+// Lanczos), as Pillow does.
 #pragma once
 
 #include "ops/core/context.h"
 
 namespace ocl::ops {
 
-enum class UpsampleMode : int32_t { nearest, nearest_exact, linear, cubic, linear_antialias, cubic_antialias, lanczos_antialias };
+enum class UpsampleMode : int32_t {
+  nearest,
+  nearest_exact,
+  linear,
+  cubic,
+  linear_antialias,
+  cubic_antialias,
+  lanczos_antialias
+};
 
 // Dense [N, C, D, H, W], row-major or channels last. Floating types; uint8 for the nearest modes.
 struct UpsampleProblem {

@@ -17,9 +17,7 @@ _in_bad_fork = False
 _waiting = []
 _start = time.monotonic()
 
-BAD_FORK = (
-    "Cannot re-initialize ocl in forked subprocess. To use ocl with multiprocessing, you must use the 'spawn' start method"
-)
+BAD_FORK = "Cannot re-initialize ocl in forked subprocess. To use ocl with multiprocessing, you must use the 'spawn' start method"
 
 
 def _after_fork_in_child():

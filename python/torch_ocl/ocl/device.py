@@ -53,7 +53,9 @@ maybe_exchange_device = exchange_device
 
 def synchronize(device=None):
     """Waits until everything issued to the device has finished."""
-    if device is None and _lifetime._initialized:  # as short as it can be: scripts call it around every operator that they time
+    if (
+        device is None and _lifetime._initialized
+    ):  # as short as it can be: scripts call it around every operator that they time
         _core._core.synchronize(-1)
     else:
         _ready().synchronize(_get_device_index(device))
@@ -103,7 +105,7 @@ def _properties(index):
 
 
 def get_device_properties(device=None):
-    """A record of the device's capabilities (csrc/opencl/capabilities.h) with torch.cuda's names beside the OpenCL ones."""
+    """A record of the device's capabilities (csrc/opencl/capabilities/capabilities.h) with torch.cuda's names beside the OpenCL ones."""
     index = _get_device_index(device)
     if not 0 <= index < _ready().device_count():
         raise AssertionError(f"Invalid device id: {index}; there are {device_count()} ocl devices")

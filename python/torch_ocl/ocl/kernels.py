@@ -27,8 +27,25 @@ _SPELLINGS = {
     "unsigned char": "uchar", "signed char": "char", "unsigned short": "ushort", "signed short": "short", "unsigned int": "uint", "signed int": "int",
     "unsigned": "uint", "signed": "int", "unsigned long": "ulong", "signed long": "long", "long int": "long", "unsigned long int": "ulong", "short int": "short",
 }  # fmt: skip
-_QUALIFIERS = {"const", "volatile", "restrict", "__restrict", "__const", "__private", "private", "read_only", "__read_only"}
-_SPACES = {"global": "global", "__global": "global", "local": "local", "__local": "local", "constant": "constant", "__constant": "constant"}
+_QUALIFIERS = {
+    "const",
+    "volatile",
+    "restrict",
+    "__restrict",
+    "__const",
+    "__private",
+    "private",
+    "read_only",
+    "__read_only",
+}
+_SPACES = {
+    "global": "global",
+    "__global": "global",
+    "local": "local",
+    "__local": "local",
+    "constant": "constant",
+    "__constant": "constant",
+}
 
 
 class LocalMemory:
@@ -64,7 +81,9 @@ class _Parameter:
                 f"the kernel parameter {self.text!r} has a type that cannot be passed; known are {', '.join(_TYPES)}, their vectors and pointers to them"
             )
         if self.pointer and self.space not in ("global", "local"):
-            raise ValueError(f"the kernel parameter {self.text!r} must point to __global (a tensor) or __local (LocalMemory) memory")
+            raise ValueError(
+                f"the kernel parameter {self.text!r} must point to __global (a tensor) or __local (LocalMemory) memory"
+            )
 
 
 def _without_comments(source):
@@ -82,7 +101,9 @@ def _kernels(source):
         while depth and end < len(text):
             depth += {"(": 1, ")": -1}.get(text[end], 0)
             end += 1
-        attributes = re.findall(r"__attribute__\s*\(\(\s*reqd_work_group_size\s*\(.*?\)\s*\)\)", match[1], flags=re.DOTALL)
+        attributes = re.findall(
+            r"__attribute__\s*\(\(\s*reqd_work_group_size\s*\(.*?\)\s*\)\)", match[1], flags=re.DOTALL
+        )
         found[match[2]] = (text[match.end() : end - 1], " ".join(attributes))
     return found
 
@@ -102,8 +123,13 @@ class CompiledKernel:
             raise ValueError(f"there is no kernel {name!r} in the source; it has {', '.join(kernels)}")
         parameters, attributes = kernels[name]
         self.name = name
-        self.parameters = [_Parameter(text) for text in parameters.split(",")] if parameters.strip() not in ("", "void") else []
-        macros = "".join(f"#define {key} {int(value) if isinstance(value, bool) else value}\n" for key, value in (defines or {}).items())
+        self.parameters = (
+            [_Parameter(text) for text in parameters.split(",")] if parameters.strip() not in ("", "void") else []
+        )
+        macros = "".join(
+            f"#define {key} {int(value) if isinstance(value, bool) else value}\n"
+            for key, value in (defines or {}).items()
+        )
         self._source = f"{macros}{source}\n{self._entry(attributes)}"
         self._handles = {}
 
@@ -136,22 +162,30 @@ class CompiledKernel:
             raise self._error(TypeError, parameter, f"expected a tensor, got {type(value).__name__}")
         if value.device != device:
             raise self._error(
-                RuntimeError, parameter, f"expected all tensors to be on the same ocl device, but found {device} and {value.device}"
+                RuntimeError,
+                parameter,
+                f"expected all tensors to be on the same ocl device, but found {device} and {value.device}",
             )
         if parameter.type != "void":
             known = _TYPES[parameter.base][1]
             if value.dtype not in known:
-                raise self._error(TypeError, parameter, f"expected a tensor of {' or '.join(map(str, known))}, got {value.dtype}")
+                raise self._error(
+                    TypeError, parameter, f"expected a tensor of {' or '.join(map(str, known))}, got {value.dtype}"
+                )
             elements = value.numel() * (2 if value.is_complex() else 1)
             if parameter.width > 1 and elements % parameter.width:
                 raise self._error(ValueError, parameter, f"{elements} elements are no whole number of {parameter.type}")
         if not value.is_contiguous() or value.is_conj() or value.is_neg():
             raise self._error(
-                ValueError, parameter, f"expected a contiguous tensor, got sizes {tuple(value.shape)} with strides {value.stride()}"
+                ValueError,
+                parameter,
+                f"expected a contiguous tensor, got sizes {tuple(value.shape)} with strides {value.stride()}",
             )
         if not parameter.constant and value.requires_grad and torch.is_grad_enabled():
             raise self._error(
-                RuntimeError, parameter, "the kernel writes to a tensor that requires grad; declare it const, or use torch.no_grad()"
+                RuntimeError,
+                parameter,
+                "the kernel writes to a tensor that requires grad; declare it const, or use torch.no_grad()",
             )
         return value.data_ptr()
 
@@ -166,7 +200,9 @@ class CompiledKernel:
                 raise self._error(TypeError, parameter, f"expected {parameter.type}, got {type(number).__name__}")
         try:
             return struct.pack(
-                f"={4 if parameter.width == 3 else parameter.width}{letter}", *values, *([0] if parameter.width == 3 else [])
+                f"={4 if parameter.width == 3 else parameter.width}{letter}",
+                *values,
+                *([0] if parameter.width == 3 else []),
             )
         except (struct.error, OverflowError) as error:
             raise self._error(ValueError, parameter, str(error)) from None
@@ -174,7 +210,9 @@ class CompiledKernel:
     def _argument(self, parameter, value, device):
         if parameter.space == "local":
             if not isinstance(value, LocalMemory):
-                raise self._error(TypeError, parameter, f"expected torch.ocl.LocalMemory(bytes), got {type(value).__name__}")
+                raise self._error(
+                    TypeError, parameter, f"expected torch.ocl.LocalMemory(bytes), got {type(value).__name__}"
+                )
             return (value.bytes,)
         return self._tensor(parameter, value, device) if parameter.pointer else self._number(parameter, value)
 
@@ -196,7 +234,10 @@ class CompiledKernel:
         device = first.device if first is not None else torch.device("ocl", _get_device_index())
         if device.type != "ocl":
             raise RuntimeError(f"kernel {self.name} runs on ocl devices, but its first tensor is on {device}")
-        values = [self._argument(parameter, value, device) for parameter, value in zip(self.parameters, arguments, strict=True)]
+        values = [
+            self._argument(parameter, value, device)
+            for parameter, value in zip(self.parameters, arguments, strict=True)
+        ]
         items = self._range(first.numel() if global_size is None else global_size, "global_size")
         group = [] if local_size is None else self._range(local_size, "local_size")
         if group and (len(group) != len(items) or any(n == 0 or m % n for m, n in zip(items, group, strict=True))):

@@ -74,7 +74,11 @@ max_memory_cached = max_memory_reserved
 
 def host_memory_stats():
     """Statistics of the pinned host memory that PyTorch caches, under torch.cuda's names. Empty before the first use."""
-    return OrderedDict() if not _lifetime.is_initialized() else OrderedDict(sorted(_core.core().host_memory_stats().items()))
+    return (
+        OrderedDict()
+        if not _lifetime.is_initialized()
+        else OrderedDict(sorted(_core.core().host_memory_stats().items()))
+    )
 
 
 def get_allocator_backend():
@@ -85,7 +89,9 @@ def get_allocator_backend():
 def caching_allocator_alloc(size, device=None, stream=None):
     """Address of `size` bytes of device memory for use on `stream`; caching_allocator_delete() gives them back."""
     index = _get_device_index(device)
-    return _ready().allocate(index, int(size), stream.stream_id if stream is not None else torch.accelerator.current_stream(index).stream_id)
+    return _ready().allocate(
+        index, int(size), stream.stream_id if stream is not None else torch.accelerator.current_stream(index).stream_id
+    )
 
 
 def caching_allocator_delete(mem_ptr):
@@ -164,13 +170,23 @@ def memory_summary(device=None, abbreviated=False):
     stats = memory_stats(index)
     pools = ("all",) if abbreviated else ("all", "large_pool", "small_pool")
     rows = [f"{'ocl:%d' % index:32} {'now':>12} {'peak':>12} {'allocated':>12} {'freed':>12}"]
-    for metric in ("allocated_bytes", "reserved_bytes", "active_bytes", "inactive_split_bytes", "requested_bytes", "allocation", "segment"):
+    for metric in (
+        "allocated_bytes",
+        "reserved_bytes",
+        "active_bytes",
+        "inactive_split_bytes",
+        "requested_bytes",
+        "allocation",
+        "segment",
+    ):
         for pool in pools:
             key = f"{metric}.{pool}."
             if key + "current" not in stats:
                 continue
             show = _size if metric.endswith("bytes") else str
-            values = " ".join(f"{show(stats.get(key + part, 0)):>12}" for part in ("current", "peak", "allocated", "freed"))
+            values = " ".join(
+                f"{show(stats.get(key + part, 0)):>12}" for part in ("current", "peak", "allocated", "freed")
+            )
             rows.append(f"{metric + ' ' + pool:32} {values}")
     rows += [f"{name:32} {stats[name]:>12}" for name in ("num_alloc_retries", "num_ooms") if name in stats]
     return "\n".join(rows)

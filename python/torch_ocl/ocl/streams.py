@@ -42,7 +42,9 @@ class Event(torch.Event):
 
     def __new__(cls, enable_timing=False, blocking=False, interprocess=False):
         _lifetime._lazy_init()
-        event = super().__new__(cls, device=torch.device("ocl"), enable_timing=enable_timing, blocking=blocking, interprocess=interprocess)
+        event = super().__new__(
+            cls, device=torch.device("ocl"), enable_timing=enable_timing, blocking=blocking, interprocess=interprocess
+        )
         event.enable_timing = enable_timing
         return event
 

@@ -30,20 +30,26 @@ def read_report(path):
 
 def parse_arguments():
     formatter = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(prog="python -m tests.python.conformance", description=__doc__, formatter_class=formatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.python.conformance", description=__doc__, formatter_class=formatter
+    )
     parser.add_argument("--report", type=Path, default=Path("build/conformance/report.jsonl"))
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--limit", type=float, default=300, help="seconds without an event before a check counts as hanging")
+    parser.add_argument(
+        "--limit", type=float, default=300, help="seconds without an event before a check counts as hanging"
+    )
     parser.add_argument("--dtypes", nargs="+", default=[cases.dtype_name(d) for d in cases.DTYPES])
     parser.add_argument("--checks", nargs="+", default=[], help="only these checks; the rest of a record is kept")
     parser.add_argument("--match", default="", help="regular expression that a case's name must match")
     parser.add_argument("--sample", type=int, default=0, help="so many cases, chosen at random")
     parser.add_argument("--seed", type=int, default=0, help="of --sample and --shuffle")
-    parser.add_argument("--shuffle", action="store_true", help="in random order, so that a run that ends early is a fair sample")
+    parser.add_argument(
+        "--shuffle", action="store_true", help="in random order, so that a run that ends early is a fair sample"
+    )
     parser.add_argument("--redo", action="store_true", help="also what is in the report")
     parser.add_argument("--failed", action="store_true", help="only what failed in the report")
     parser.add_argument("--report-only", action="store_true", help="run nothing")
-    parser.add_argument("--write-docs", action="store_true", help="write docs/operators.md from the report")
+    parser.add_argument("--write-docs", action="store_true", help="write docs/generated/operators.md from the report")
     return parser.parse_args()
 
 
@@ -55,7 +61,9 @@ def selected(options, known):
     if options.sample:
         names = sorted(random.Random(options.seed).sample(names, min(options.sample, len(names))))
     if options.failed:
-        return names, [n for n in names if n in known and any(c["status"] in gaps.BAD for c in known[n]["checks"].values())]
+        return names, [
+            n for n in names if n in known and any(c["status"] in gaps.BAD for c in known[n]["checks"].values())
+        ]
     wanted = set(options.checks)
     return names, [n for n in names if options.redo or n not in known or not wanted <= set(known[n]["checks"])]
 
@@ -77,7 +85,9 @@ def summarize(records, complete):
         ran = [r["checks"][check] for r in operators if r["checks"].get(check, {"status": "none"})["status"] != "none"]
         native = sum(not result.get("fallbacks") for result in ran)
         if ran:
-            print(f"float32 {direction}: {native} of {len(ran)} operators without fallback ({100 * native / len(ran):.1f}%)")
+            print(
+                f"float32 {direction}: {native} of {len(ran)} operators without fallback ({100 * native / len(ran):.1f}%)"
+            )
     for title, lines in (("FAILED, not in gaps.txt", unlisted), ("PASSES, but in gaps.txt", stale)):
         if lines:
             print(f"\n{title} ({len(lines)}):")
@@ -104,7 +114,11 @@ def main():
                 file.write(json.dumps(record) + "\n")
                 file.flush()
                 done += 1
-                bad = " ".join(f"{check}:{result['status']}" for check, result in record["checks"].items() if result["status"] in gaps.BAD)
+                bad = " ".join(
+                    f"{check}:{result['status']}"
+                    for check, result in record["checks"].items()
+                    if result["status"] in gaps.BAD
+                )
                 if bad or done % 100 == 0:
                     print(f"[{done}/{len(todo)} {time.monotonic() - started:.0f} s] {record['case']} {bad}", flush=True)
 
@@ -115,7 +129,7 @@ def main():
     if options.write_docs:
         from . import support_table
 
-        (pool.ROOT / "docs" / "operators.md").write_text(support_table.table(records))
+        (pool.ROOT / "docs" / "generated" / "operators.md").write_text(support_table.table(records))
     sys.exit(status)
 
 

@@ -55,7 +55,12 @@ def out(op, dtype, record):
                 same = all(r is t for r, t in zip(tensors(result), tensors(target)))
                 kept = [t for t in tensors(target) if t.numel() and kind != "empty"]
                 strides = [[stride for stride, size in zip(t.stride(), t.shape) if size > 1] for t in kept]
-                return without_ties(op, result, placed), same, strides, [bool((base[..., 1] == base.new_full((), 77)).all()) for base in bases]
+                return (
+                    without_ties(op, result, placed),
+                    same,
+                    strides,
+                    [bool((base[..., 1] == base.new_full((), 77)).all()) for base in bases],
+                )
 
             def precise(device, args=args, kind=kind):
                 result = call(op.op, place_all(widened(args), device))
@@ -70,7 +75,12 @@ def inplace(op, dtype, record):
     if variant is None:
         raise NotApplicable
     for sample, kind in itertools.product(samples_of(op, dtype, LIMITS["inplace"]), ("plain", "strided", "expanded")):
-        if sample.broadcasts_input or not isinstance(sample.input, torch.Tensor) or sample.input.dim() == 0 and kind != "plain":
+        if (
+            sample.broadcasts_input
+            or not isinstance(sample.input, torch.Tensor)
+            or sample.input.dim() == 0
+            and kind != "plain"
+        ):
             continue
         args = arguments(sample, op)
 
@@ -134,7 +144,9 @@ def errors(op, dtype, record):
         what = f"{describe(error.sample_input)}"
         try:
             compare(actual, expected, DEVICE)
-            if re.search(error.error_regex, str(expected.error)) and not re.search(error.error_regex, str(actual.error)):
+            if re.search(error.error_regex, str(expected.error)) and not re.search(
+                error.error_regex, str(actual.error)
+            ):
                 raise Mismatch(f"message {actual}, the CPU's {expected}")
         except Mismatch as mismatch:
             record.failures.append(f"{what}: {mismatch}")

@@ -44,9 +44,14 @@ def _values_close(actual, expected):
 
 def _error(actual, reference):
     """Largest error relative to the largest finite reference value; infinite where NaN or infinities differ."""
-    actual, reference = (torch.view_as_real(t) if t.is_complex() else t for t in (actual.to(reference.dtype), reference))
+    actual, reference = (
+        torch.view_as_real(t) if t.is_complex() else t for t in (actual.to(reference.dtype), reference)
+    )
     finite = torch.isfinite(reference)
-    if not torch.equal(finite, torch.isfinite(actual)) or not torch.isclose(actual[~finite], reference[~finite], equal_nan=True).all():
+    if (
+        not torch.equal(finite, torch.isfinite(actual))
+        or not torch.isclose(actual[~finite], reference[~finite], equal_nan=True).all()
+    ):
         return math.inf
     if not finite.any():
         return 0.0
@@ -56,7 +61,11 @@ def _error(actual, reference):
 
 def as_precise(actual, expected, precise):
     """The device's error against a float64 computation is of the size of the CPU's own error."""
-    if not (isinstance(precise, torch.Tensor) and precise.shape == expected.shape and (precise.is_floating_point() or precise.is_complex())):
+    if not (
+        isinstance(precise, torch.Tensor)
+        and precise.shape == expected.shape
+        and (precise.is_floating_point() or precise.is_complex())
+    ):
         return False
     wide = torch.complex128 if precise.is_complex() else torch.float64
     reference = precise.detach().cpu().to(wide)
@@ -65,12 +74,17 @@ def as_precise(actual, expected, precise):
     if overflow.any():
         if not torch.equal(expected[overflow], actual[overflow]):
             return False
-        actual, expected, reference = (torch.where(overflow, torch.zeros((), dtype=t.dtype), t) for t in (actual, expected, reference))
+        actual, expected, reference = (
+            torch.where(overflow, torch.zeros((), dtype=t.dtype), t) for t in (actual, expected, reference)
+        )
     return _error(actual, reference) <= max(4 * _error(expected, reference), 8 * epsilon)
 
 
 def same_strides(actual, expected):
-    return all(a == e for a, e, size in zip(actual.stride(), expected.stride(), expected.shape) if size > 1) or expected.numel() == 0
+    return (
+        all(a == e for a, e, size in zip(actual.stride(), expected.stride(), expected.shape) if size > 1)
+        or expected.numel() == 0
+    )
 
 
 def compare_tensor(actual, expected, device, precise=None):
@@ -110,7 +124,11 @@ def compare(actual, expected, device="ocl", precise=None):
             if any(t.numel() for t in _pytree.tree_leaves(actual) if isinstance(t, torch.Tensor)):
                 raise Mismatch("a result that is not empty where the CPU's library refuses an empty batch")
             return
-        if text == "ZeroDivisionError" or isinstance(expected.error, NotImplementedError) and " not implemented for " in text:
+        if (
+            text == "ZeroDivisionError"
+            or isinstance(expected.error, NotImplementedError)
+            and " not implemented for " in text
+        ):
             return  # integer division by zero is an error on the CPU alone; a dtype that the CPU lacks is no rule for others
         if not isinstance(actual, Raised):
             raise Mismatch(f"no exception, the CPU raises {expected}")
@@ -127,7 +145,11 @@ def compare(actual, expected, device="ocl", precise=None):
     for i, (a, e) in enumerate(zip(a_leaves, e_leaves)):
         if not isinstance(e, torch.Tensor):
             same = a == e or (isinstance(e, float) and (math.isclose(a, e, rel_tol=1e-5) or (a != a and e != e)))
-            if not same and not (isinstance(e, complex) and abs(a - e) <= 1e-5 * max(1, abs(e))) and not isinstance(e, torch.device):
+            if (
+                not same
+                and not (isinstance(e, complex) and abs(a - e) <= 1e-5 * max(1, abs(e)))
+                and not isinstance(e, torch.device)
+            ):
                 raise Mismatch(f"{a!r}, the CPU's {e!r}")
             continue
         try:
@@ -144,7 +166,12 @@ def compare(actual, expected, device="ocl", precise=None):
 def strides_differ(actual, expected):
     """Text about the first tensor whose strides are not the CPU's, or None."""
     for a, e in zip(_pytree.tree_leaves(actual), _pytree.tree_leaves(expected)):
-        if not isinstance(e, torch.Tensor) or not isinstance(a, torch.Tensor) or e.layout is not torch.strided or a.shape != e.shape:
+        if (
+            not isinstance(e, torch.Tensor)
+            or not isinstance(a, torch.Tensor)
+            or e.layout is not torch.strided
+            or a.shape != e.shape
+        ):
             continue
         if not same_strides(a, e):
             return f"strides {a.stride()}, the CPU's {e.stride()} (shape {tuple(e.shape)})"
@@ -163,4 +190,6 @@ def compare_distributions(actual_runs, expected_runs):
         distance = (cdf[0] - cdf[1]).abs().max().item()
         limit = 2.7 * math.sqrt(2 / e.numel())
         if distance > limit:
-            raise Mismatch(f"distribution: Kolmogorov-Smirnov distance {distance:.3f} over {limit:.3f}, means {a.mean():.4g} and {e.mean():.4g}")
+            raise Mismatch(
+                f"distribution: Kolmogorov-Smirnov distance {distance:.3f} over {limit:.3f}, means {a.mean():.4g} and {e.mean():.4g}"
+            )

@@ -40,7 +40,12 @@ def _differentiate(op, args, device, process, cotangents, order=1):
 
 
 def gradient(op, dtype, record, order=1):
-    if not op.supports_autograd or dtype not in op.supported_backward_dtypes("cpu") or order == 2 and not op.supports_gradgrad:
+    if (
+        not op.supports_autograd
+        or dtype not in op.supported_backward_dtypes("cpu")
+        or order == 2
+        and not op.supports_gradgrad
+    ):
         raise NotApplicable
     for sample in samples_of(op, dtype, LIMITS["gradient" if order == 1 else "second_gradient"], requires_grad=True):
         args = arguments(sample, op)
@@ -51,7 +56,9 @@ def gradient(op, dtype, record, order=1):
         def precise(device, args=args, sample=sample):
             return _differentiate(op, widened(args), device, sample.output_process_fn_grad, None, order)
 
-        record.compare(describe(sample), procedure, precise, random=lambda procedure=procedure: is_random(lambda: procedure("cpu")))
+        record.compare(
+            describe(sample), procedure, precise, random=lambda procedure=procedure: is_random(lambda: procedure("cpu"))
+        )
 
 
 def second_gradient(op, dtype, record):

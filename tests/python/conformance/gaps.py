@@ -24,7 +24,8 @@ class Gap:
 
     def covers(self, case, check):
         return f"{case.source}/{case.name}" == self.case and any(
-            check in (self.checks or (check,)) and dtype in (self.dtypes or (dtype,)) for dtype in (dtype_name(case.dtype),)
+            check in (self.checks or (check,)) and dtype in (self.dtypes or (dtype,))
+            for dtype in (dtype_name(case.dtype),)
         )
 
 

@@ -13,8 +13,12 @@ from .recorder import DEVICE, NotApplicable, is_random, seed_of
 
 def _weighted(outputs, device):
     total = 0
-    for i, t in enumerate(leaf for leaf in _pytree.tree_leaves(outputs) if isinstance(leaf, torch.Tensor) and leaf.requires_grad):
-        weight = torch.randn(t.shape, generator=torch.Generator().manual_seed(i), dtype=torch.float32).to(t.dtype).to(device)
+    for i, t in enumerate(
+        leaf for leaf in _pytree.tree_leaves(outputs) if isinstance(leaf, torch.Tensor) and leaf.requires_grad
+    ):
+        weight = (
+            torch.randn(t.shape, generator=torch.Generator().manual_seed(i), dtype=torch.float32).to(t.dtype).to(device)
+        )
         total = total + (t * weight).sum()
     return total
 
@@ -36,7 +40,9 @@ def _run(info, module_input, dtype, training, device):
     if isinstance(total, torch.Tensor):
         total.backward()
         gradients = {name: p.grad for name, p in module.named_parameters()}
-        gradients["inputs"] = [t.grad for t in _pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor) and t.is_leaf]
+        gradients["inputs"] = [
+            t.grad for t in _pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor) and t.is_leaf
+        ]
     return result, gradients, dict(module.named_buffers())
 
 
@@ -44,7 +50,9 @@ def module_step(info, dtype, record):
     """Forward, backward, gradients of all parameters and inputs, buffers afterwards; in training and in evaluation."""
     for training in (True, False) if info.train_and_eval_differ else (True,):
         torch.manual_seed(seed_of(info.name))
-        for module_input in info.module_inputs_func(info, device="cpu", dtype=dtype, requires_grad=True, training=training):
+        for module_input in info.module_inputs_func(
+            info, device="cpu", dtype=dtype, requires_grad=True, training=training
+        ):
             if module_input.forward_input is None:
                 continue
 
@@ -60,7 +68,9 @@ def module_step(info, dtype, record):
             def precise(device, module_input=module_input, training=training):
                 return _run(info, module_input, torch.float64, training, device)
 
-            record.compare(what, procedure, precise, random=lambda procedure=procedure: is_random(lambda: procedure("cpu")))
+            record.compare(
+                what, procedure, precise, random=lambda procedure=procedure: is_random(lambda: procedure("cpu"))
+            )
 
 
 def optimizer_steps(info, dtype, record):
@@ -93,7 +103,11 @@ def optimizer_steps(info, dtype, record):
                     closure()
                     optimizer.step()
             state = optimizer.state_dict()["state"]
-            tensors = [{k: v.to(device) for k, v in sorted(s.items()) if isinstance(v, torch.Tensor)} for s in state.values() if isinstance(s, dict)]
+            tensors = [
+                {k: v.to(device) for k, v in sorted(s.items()) if isinstance(v, torch.Tensor)}
+                for s in state.values()
+                if isinstance(s, dict)
+            ]
             # LBFGS keeps differences of nearly equal gradients: rounding.
             return [p.detach() for p in parameters], [] if info.step_requires_closure else tensors
 

@@ -9,5 +9,19 @@ from .value_checks import cpu_scalars, layouts, promotion, special_values, strid
 
 CHECKS = {
     check.__name__: check
-    for check in (values, layouts, strides, out, inplace, overlap, zero_size, cpu_scalars, promotion, special_values, errors, gradient, second_gradient)
+    for check in (
+        values,
+        layouts,
+        strides,
+        out,
+        inplace,
+        overlap,
+        zero_size,
+        cpu_scalars,
+        promotion,
+        special_values,
+        errors,
+        gradient,
+        second_gradient,
+    )
 }

@@ -58,7 +58,12 @@ def place_all(tree, device, layout="plain", requires_grad=False, change=None):
 
 def widened(tree):
     """The tree in float64 or complex128."""
-    wide = {torch.float16: torch.float64, torch.bfloat16: torch.float64, torch.float32: torch.float64, torch.complex64: torch.complex128}
+    wide = {
+        torch.float16: torch.float64,
+        torch.bfloat16: torch.float64,
+        torch.float32: torch.float64,
+        torch.complex64: torch.complex128,
+    }
 
     def convert(leaf):
         if isinstance(leaf, torch.Tensor) and leaf.dtype in wide:

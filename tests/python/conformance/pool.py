@@ -78,7 +78,10 @@ def run_case(worker, name, only, limit):
             if current is None:  # before the first check: the case itself cannot be prepared
                 record["checks"]["prepare"] = {"status": status, "failures": [f"exit {code}: {words[-300:]}"]}
                 return record, worker
-            record["checks"][current] = {"status": status, "failures": [f"{f'nothing for {limit} s' if status == 'hang' else f'exit {code}'}: {words[-300:]}"]}
+            record["checks"][current] = {
+                "status": status,
+                "failures": [f"{f'nothing for {limit} s' if status == 'hang' else f'exit {code}'}: {words[-300:]}"],
+            }
 
 
 def run_all(names, jobs, only, limit, finished):

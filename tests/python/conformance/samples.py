@@ -6,15 +6,40 @@ from torch.utils import _pytree
 from .place import CHANNELS_LAST
 from .recorder import seed_of
 
-LIMITS = {"values": 60, "layouts": 10, "gradient": 16, "second_gradient": 3, "out": 6, "inplace": 8, "zero_size": 4, "errors": 40}
+LIMITS = {
+    "values": 60,
+    "layouts": 10,
+    "gradient": 16,
+    "second_gradient": 3,
+    "out": 6,
+    "inplace": 8,
+    "zero_size": 4,
+    "errors": 40,
+}
 
 # Their samples do not always name a device.
-FACTORIES = ("arange", "linspace", "logspace", "full", "ones", "zeros", "eye", "scalar_tensor", "tril_indices", "triu_indices")
+FACTORIES = (
+    "arange",
+    "linspace",
+    "logspace",
+    "full",
+    "ones",
+    "zeros",
+    "eye",
+    "scalar_tensor",
+    "tril_indices",
+    "triu_indices",
+)
 
 # Contents are not defined.
 UNINITIALIZED = ("empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided", "empty_permuted")
 # Of an empty batch the CPU returns memory that it never wrote; resizing grows by such.
-UNINITIALIZED_IF_EMPTY = ("nn.functional.multi_margin_loss", "nn.functional.multilabel_margin_loss", "resize_", "resize_as_")
+UNINITIALIZED_IF_EMPTY = (
+    "nn.functional.multi_margin_loss",
+    "nn.functional.multilabel_margin_loss",
+    "resize_",
+    "resize_as_",
+)
 
 
 def describe(sample):

@@ -11,7 +11,17 @@ from .cases import full_name
 from .compare import Raised, compare_distributions, outcome, strides_differ
 from .place import LAYOUTS, place_all, widened
 from .recorder import DEVICE, NotApplicable, is_random, seed_of
-from .samples import LIMITS, UNINITIALIZED, UNINITIALIZED_IF_EMPTY, arguments, call, describe, has_channels, samples_of, without_ties
+from .samples import (
+    LIMITS,
+    UNINITIALIZED,
+    UNINITIALIZED_IF_EMPTY,
+    arguments,
+    call,
+    describe,
+    has_channels,
+    samples_of,
+    without_ties,
+)
 
 # Refuse a CPU scalar on CUDA too.
 NO_CPU_SCALARS = ("complex", "polar", "logical_and", "logical_or", "logical_xor")
@@ -106,7 +116,9 @@ def cpu_scalars(op, dtype, record):
         for what, (a, b) in pairs.items():
 
             def procedure(device, a=a, b=b):
-                return op.op(*(t.to(device) if isinstance(t, torch.Tensor) and t.dim() else t for t in (a, b)), **sample.kwargs)
+                return op.op(
+                    *(t.to(device) if isinstance(t, torch.Tensor) and t.dim() else t for t in (a, b)), **sample.kwargs
+                )
 
             def precise(device, a=a, b=b):
                 return op.op(*widened((a, b)), **sample.kwargs)
@@ -151,7 +163,9 @@ def special_values(op, dtype, record):
     """NaN, infinities, signed zeros, the limits of integers, negative operands. Integers are not divided by 0 or -1."""
     along = full_name(op) in ALONG_A_DIMENSION
     applies = isinstance(op, (BinaryUfuncInfo, ReductionOpInfo, UnaryUfuncInfo)) or along or op.name == "clamp"
-    if not applies or dtype.is_complex or dtype == torch.bool or op.name == "lcm":  # which traps on the CPU for the least integers
+    if (
+        not applies or dtype.is_complex or dtype == torch.bool or op.name == "lcm"
+    ):  # which traps on the CPU for the least integers
         raise NotApplicable
     x, given = _special(dtype), samples_of(op, dtype, 1)[0].kwargs
     if op.name in UNWRITTEN_FOR_NAN:
@@ -174,7 +188,9 @@ def special_values(op, dtype, record):
                 continue
             calls[f"clamp({low}, {high})"] = lambda device, low=low, high=high: op.op(x.to(device), low, high)
             bounds = [None if v is None else torch.tensor(v).to(dtype).expand(x.shape) for v in (low, high)]
-            calls[f"clamp tensors ({low}, {high})"] = lambda device, bounds=bounds: op.op(x.to(device), *[b if b is None else b.to(device) for b in bounds])
+            calls[f"clamp tensors ({low}, {high})"] = lambda device, bounds=bounds: op.op(
+                x.to(device), *[b if b is None else b.to(device) for b in bounds]
+            )
     else:
         calls["values"] = lambda device: op.op(x.to(device), **place_all(given, device))
         calls["strided values"] = lambda device: op.op(rows.to(device)[:, ::2], **place_all(given, device))

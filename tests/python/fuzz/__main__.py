@@ -66,7 +66,9 @@ def fuzz(family, cases, number):
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="python -m tests.python.fuzz", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.python.fuzz", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--cases", type=int, default=20000)
     parser.add_argument("--families", nargs="+", default=list(FAMILIES), choices=list(FAMILIES))
     parser.add_argument("--seed", type=int, default=0)
@@ -77,7 +79,9 @@ def main():
     for family in options.families:
         start = time.monotonic()
         count, failures = fuzz(family, options.cases // len(options.families), options.seed)
-        print(f"{family}: {count} programs in {time.monotonic() - start:.0f} s, {len(failures)} kinds failed", flush=True)
+        print(
+            f"{family}: {count} programs in {time.monotonic() - start:.0f} s, {len(failures)} kinds failed", flush=True
+        )
         print("\n".join(failures), flush=True)
         failed |= bool(failures)
     sys.exit(failed)

@@ -8,7 +8,14 @@ from torch.utils import _pytree
 from ..conformance.compare import Raised, outcome
 
 # Relative to the largest value: results of one rounding, and sums, whose order differs.
-ROUNDING = {torch.float32: 3e-6, torch.float64: 1e-7, torch.float16: 2e-3, torch.bfloat16: 1.6e-2, torch.complex64: 3e-6, torch.complex128: 1e-7}
+ROUNDING = {
+    torch.float32: 3e-6,
+    torch.float64: 1e-7,
+    torch.float16: 2e-3,
+    torch.bfloat16: 1.6e-2,
+    torch.complex64: 3e-6,
+    torch.complex128: 1e-7,
+}
 SUMS = {**ROUNDING, torch.float32: 2e-5, torch.float16: 1e-2, torch.bfloat16: 5e-2, torch.complex64: 2e-5}
 
 
@@ -22,7 +29,11 @@ class Different(AssertionError):
 
 def _cpu_alone(error):
     """Whether other devices need not raise this error of the CPU: a dtype that it lacks, or an integer division by zero."""
-    return isinstance(error, NotImplementedError) and " not implemented for " in str(error) or str(error) == "ZeroDivisionError"
+    return (
+        isinstance(error, NotImplementedError)
+        and " not implemented for " in str(error)
+        or str(error) == "ZeroDivisionError"
+    )
 
 
 def _compare(actual, expected, reduces):
@@ -42,7 +53,9 @@ def _compare(actual, expected, reduces):
     close = torch.isclose(a, e, rtol=tolerance, atol=max(1e-6, tolerance * scale), equal_nan=True)
     if not close.all():
         where = tuple((~close).nonzero()[0].tolist())
-        raise Different(f"{int((~close).sum())} of {e.numel()} values differ, first at {where}: {a[where].item()}, the CPU's {e[where].item()}")
+        raise Different(
+            f"{int((~close).sum())} of {e.numel()} values differ, first at {where}: {a[where].item()}, the CPU's {e[where].item()}"
+        )
 
 
 def check(program):
@@ -62,7 +75,9 @@ def check(program):
         return
     if isinstance(expected, Raised) or isinstance(actual, Raised):
         texts = [str(side) if isinstance(side, Raised) else "no exception" for side in (actual, expected)]
-        if not (isinstance(expected, Raised) and isinstance(actual, Raised) and type(actual.error) is type(expected.error)):
+        if not (
+            isinstance(expected, Raised) and isinstance(actual, Raised) and type(actual.error) is type(expected.error)
+        ):
             raise Different("{}; the CPU: {}".format(*texts))
         return
     if fallbacks := [name for name in torch.ocl.fallbacks() if name not in WITHOUT_KERNEL]:

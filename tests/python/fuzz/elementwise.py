@@ -16,13 +16,53 @@ BINARY = (
     "floor_divide", "atan2", "hypot", "copysign", "nextafter", "heaviside", "xlogy", "logaddexp", "pow", "logical_and", "logical_or", "logical_xor",
     "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift", "gcd", "lcm", "isclose",
 )  # fmt: skip
-INPLACE = ("add_", "mul_", "sub_", "copy_", "div_", "fmod_", "remainder_", "eq_", "pow_", "clamp_min_", "logical_and_", "bitwise_or_", "hypot_")
+INPLACE = (
+    "add_",
+    "mul_",
+    "sub_",
+    "copy_",
+    "div_",
+    "fmod_",
+    "remainder_",
+    "eq_",
+    "pow_",
+    "clamp_min_",
+    "logical_and_",
+    "bitwise_or_",
+    "hypot_",
+)
 TERNARY = ("where", "addcmul", "addcdiv", "lerp", "clamp")
-WITH_NUMBER = ("add", "mul", "sub", "div", "pow", "fmod", "remainder", "floor_divide", "clamp_min", "clamp_max", "eq", "lt", "bitwise_and", "fill_")
+WITH_NUMBER = (
+    "add",
+    "mul",
+    "sub",
+    "div",
+    "pow",
+    "fmod",
+    "remainder",
+    "floor_divide",
+    "clamp_min",
+    "clamp_max",
+    "eq",
+    "lt",
+    "bitwise_and",
+    "fill_",
+)
 NUMBERS = (2, 3, 0.5, -1, True, 0, float("inf"), float("nan"))
 
 # The smallest integer divided by -1 ends a process on the CPU; a factor of lcm overflows.
-ORDINARY = ("div", "true_divide", "fmod", "remainder", "floor_divide", "gcd", "lcm", "pow", "bitwise_left_shift", "bitwise_right_shift")
+ORDINARY = (
+    "div",
+    "true_divide",
+    "fmod",
+    "remainder",
+    "floor_divide",
+    "gcd",
+    "lcm",
+    "pow",
+    "bitwise_left_shift",
+    "bitwise_right_shift",
+)
 
 
 def _function(name):
@@ -51,7 +91,12 @@ def _conversion(draw):
 def _with_number(draw):
     name, number = draw(st.sampled_from(WITH_NUMBER)), draw(st.sampled_from(NUMBERS))
     writes = name == "fill_"
-    return Program(f"{name}({number})", lambda a: getattr(a, name)(number), [draw(sources(writable=writes, ordinary=_ordinary(name)))], writes=writes)
+    return Program(
+        f"{name}({number})",
+        lambda a: getattr(a, name)(number),
+        [draw(sources(writable=writes, ordinary=_ordinary(name)))],
+        writes=writes,
+    )
 
 
 def _in_place(draw):
@@ -59,7 +104,9 @@ def _in_place(draw):
     target = draw(sources(shape=shape, ordinary=_ordinary(name)))
     # a conversion of NaN to integers is not defined
     partners = (target.dtype,) if name == "copy_" else _partners(draw, target)
-    return Program(name, _function(name), [target, draw(broadcast_to(shape, partners, ordinary=_ordinary(name)))], writes=True)
+    return Program(
+        name, _function(name), [target, draw(broadcast_to(shape, partners, ordinary=_ordinary(name)))], writes=True
+    )
 
 
 def _binary(draw):

@@ -68,7 +68,9 @@ def _nonzero(draw, target):
 
 
 def _masked_select(draw, target):
-    return Program("masked_select", torch.masked_select, [target.source, draw(broadcast_to(target.shape, (torch.bool,)))])
+    return Program(
+        "masked_select", torch.masked_select, [target.source, draw(broadcast_to(target.shape, (torch.bool,)))]
+    )
 
 
 def _mask(draw, target):
@@ -84,7 +86,9 @@ def _take(draw, target):
 
 def _advanced(draw, target):
     index = _index(draw, draw(shapes(0, 2, 60)), target.size, True)
-    return Program(f"a[:{target.dim}, index]", lambda a, index: a[(*target.before, index)], [target.source], {"index": index})
+    return Program(
+        f"a[:{target.dim}, index]", lambda a, index: a[(*target.before, index)], [target.source], {"index": index}
+    )
 
 
 def _advanced_pair(draw, target):
@@ -97,7 +101,9 @@ def _advanced_pair(draw, target):
     j = _index(draw, (draw(st.integers(1, 4)),), target.shape[second], True)
     between = (slice(None),) * (second - first - 1)
     at = (slice(None),) * first
-    return Program(f"a[:{first}, i, :{second}, j]", lambda a, i, j: a[(*at, i, *between, j)], [target.source], {"i": i, "j": j})
+    return Program(
+        f"a[:{first}, i, :{second}, j]", lambda a, i, j: a[(*at, i, *between, j)], [target.source], {"i": i, "j": j}
+    )
 
 
 def _gather(draw, target):
@@ -105,19 +111,31 @@ def _gather(draw, target):
     index = _index(draw, (*smaller[: target.dim], _count(draw), *smaller[target.dim + 1 :]), target.size)
     if target.size == 0:
         index = index.reshape([0] * len(target.shape))
-    return Program(f"gather({target.dim})", lambda a, index: a.gather(target.dim, index), [target.source], {"index": index})
+    return Program(
+        f"gather({target.dim})", lambda a, index: a.gather(target.dim, index), [target.source], {"index": index}
+    )
 
 
 def _take_along_dim(draw, target):
     if target.size == 0:
         return _index_select(draw, target)
     index = _index(draw, target.with_size(_count(draw)), target.size)
-    return Program(f"take_along_dim({target.dim})", lambda a, index: torch.take_along_dim(a, index, target.dim), [target.source], {"index": index})
+    return Program(
+        f"take_along_dim({target.dim})",
+        lambda a, index: torch.take_along_dim(a, index, target.dim),
+        [target.source],
+        {"index": index},
+    )
 
 
 def _index_select(draw, target):
     index = _index(draw, (_count(draw),), target.size)
-    return Program(f"index_select({target.dim})", lambda a, index: a.index_select(target.dim, index), [target.source], {"index": index})
+    return Program(
+        f"index_select({target.dim})",
+        lambda a, index: a.index_select(target.dim, index),
+        [target.source],
+        {"index": index},
+    )
 
 
 def _embedding(draw, target):
@@ -143,7 +161,9 @@ def _masked_fill(draw, target):
 
 def _masked_scatter(draw, target):
     mask, values = draw(sources((torch.bool,), shape=target.shape)), target.values(draw, target.shape)
-    return Program("masked_scatter_", lambda a, mask, v: a.masked_scatter_(mask, v), [target.source, mask, values], writes=True)
+    return Program(
+        "masked_scatter_", lambda a, mask, v: a.masked_scatter_(mask, v), [target.source, mask, values], writes=True
+    )
 
 
 def _set_slice(draw, target):
@@ -163,10 +183,20 @@ def _put_at(draw, target, accumulate):
     values = draw(broadcast_to(target.with_size(*index.shape), (target.source.dtype,)))
 
     def put(a, v, index):
-        every = [torch.arange(n, device=a.device).view([-1] + [1] * (target.dim - d - 1 + index.dim())) for d, n in enumerate(a.shape[: target.dim])]
+        every = [
+            torch.arange(n, device=a.device).view([-1] + [1] * (target.dim - d - 1 + index.dim()))
+            for d, n in enumerate(a.shape[: target.dim])
+        ]
         return a.index_put_((*every, index), v, accumulate=accumulate)
 
-    return Program(f"index_put_(accumulate={accumulate})", put, [target.source, values], {"index": index}, writes=True, reduces=accumulate)
+    return Program(
+        f"index_put_(accumulate={accumulate})",
+        put,
+        [target.source, values],
+        {"index": index},
+        writes=True,
+        reduces=accumulate,
+    )
 
 
 def _index_put(draw, target):
@@ -179,14 +209,28 @@ def _index_put_accumulate(draw, target):
 
 def _flat_put(draw, target):
     index = _distinct(draw, _count(draw), torch.Size(target.shape).numel())
-    return Program("put_", lambda a, v, index: a.put_(index, v), [target.source, target.values(draw, index.shape)], {"index": index}, writes=True)
+    return Program(
+        "put_",
+        lambda a, v, index: a.put_(index, v),
+        [target.source, target.values(draw, index.shape)],
+        {"index": index},
+        writes=True,
+    )
 
 
 def _scatter(draw, target):
     smaller = tuple(draw(st.integers(0, n)) for n in target.shape)
-    order = torch.rand(*smaller[: target.dim], target.size, *smaller[target.dim + 1 :], generator=torch.Generator().manual_seed(1)).argsort(target.dim)
+    order = torch.rand(
+        *smaller[: target.dim], target.size, *smaller[target.dim + 1 :], generator=torch.Generator().manual_seed(1)
+    ).argsort(target.dim)
     index = order.narrow(target.dim, 0, smaller[target.dim])
-    return Program(f"scatter_({target.dim})", lambda a, v, index: a.scatter_(target.dim, index, v), [target.source, target.values(draw, smaller)], {"index": index}, True)
+    return Program(
+        f"scatter_({target.dim})",
+        lambda a, v, index: a.scatter_(target.dim, index, v),
+        [target.source, target.values(draw, smaller)],
+        {"index": index},
+        True,
+    )
 
 
 def _scatter_add(draw, target):
@@ -196,7 +240,14 @@ def _scatter_add(draw, target):
     smaller[target.dim] = _count(draw)
     index = _index(draw, smaller, target.size)
     sources_ = [target.source, target.values(draw, smaller)]
-    return Program(f"scatter_add_({target.dim})", lambda a, v, index: a.scatter_add_(target.dim, index, v), sources_, {"index": index}, True, True)
+    return Program(
+        f"scatter_add_({target.dim})",
+        lambda a, v, index: a.scatter_add_(target.dim, index, v),
+        sources_,
+        {"index": index},
+        True,
+        True,
+    )
 
 
 def _scatter_reduce(draw, target):
@@ -215,13 +266,25 @@ def _scatter_reduce(draw, target):
 
 def _index_fill(draw, target):
     index = _index(draw, (_count(draw),), target.size)
-    return Program(f"index_fill_({target.dim})", lambda a, index: a.index_fill_(target.dim, index, 1), [target.source], {"index": index}, writes=True)
+    return Program(
+        f"index_fill_({target.dim})",
+        lambda a, index: a.index_fill_(target.dim, index, 1),
+        [target.source],
+        {"index": index},
+        writes=True,
+    )
 
 
 def _index_copy(draw, target):
     index = _distinct(draw, _count(draw), target.size)
     values = target.values(draw, target.with_size(len(index)))
-    return Program(f"index_copy_({target.dim})", lambda a, v, index: a.index_copy_(target.dim, index, v), [target.source, values], {"index": index}, True)
+    return Program(
+        f"index_copy_({target.dim})",
+        lambda a, v, index: a.index_copy_(target.dim, index, v),
+        [target.source, values],
+        {"index": index},
+        True,
+    )
 
 
 def _index_add(draw, target):
@@ -229,10 +292,31 @@ def _index_add(draw, target):
     sources_ = [target.source, target.values(draw, target.with_size(len(index)))]
     if target.source.dtype.is_complex:  # the CPU multiplies by alpha + 0i, which makes NaN of infinities
         sources_ = [replace(source, special=False) for source in sources_]
-    return Program(f"index_add_({target.dim}, {alpha})", lambda a, v, index: a.index_add_(target.dim, index, v, alpha=alpha), sources_, {"index": index}, True, True)
+    return Program(
+        f"index_add_({target.dim}, {alpha})",
+        lambda a, v, index: a.index_add_(target.dim, index, v, alpha=alpha),
+        sources_,
+        {"index": index},
+        True,
+        True,
+    )
 
 
-READS = (_cat, _roll, _nonzero, _masked_select, _mask, _take, _advanced, _advanced_pair, _gather, _take_along_dim, _index_select, _embedding, _tril)
+READS = (
+    _cat,
+    _roll,
+    _nonzero,
+    _masked_select,
+    _mask,
+    _take,
+    _advanced,
+    _advanced_pair,
+    _gather,
+    _take_along_dim,
+    _index_select,
+    _embedding,
+    _tril,
+)
 WRITES = (
     _masked_fill, _masked_scatter, _set_slice, _index_put, _index_put_accumulate, _flat_put, _scatter, _scatter_add, _scatter_reduce, _index_fill,
     _index_copy, _index_add,

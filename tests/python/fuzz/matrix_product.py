@@ -28,7 +28,12 @@ def _bias(draw, dtype, *shape):
 def _matmul(draw):
     dtype, batch, (n, m, k) = draw(DTYPES), draw(BATCHES), _sizes(draw)
     second = batch[draw(st.integers(0, 1)) :]
-    return Program("matmul", torch.matmul, [_operand(draw, dtype, *batch, n, k), _operand(draw, dtype, *second, k, m)], reduces=True)
+    return Program(
+        "matmul",
+        torch.matmul,
+        [_operand(draw, dtype, *batch, n, k), _operand(draw, dtype, *second, k, m)],
+        reduces=True,
+    )
 
 
 def _batches(draw):
@@ -38,22 +43,38 @@ def _batches(draw):
         return Program("bmm", torch.bmm, operands, reduces=True)
     alpha, beta = draw(st.sampled_from([1, 2])), draw(st.sampled_from([0, 1, 3]))
     bias = _bias(draw, dtype, 3, n, m)
-    return Program(f"baddbmm({beta}, {alpha})", lambda c, a, b: torch.baddbmm(c, a, b, beta=beta, alpha=alpha), [bias, *operands], reduces=True)
+    return Program(
+        f"baddbmm({beta}, {alpha})",
+        lambda c, a, b: torch.baddbmm(c, a, b, beta=beta, alpha=alpha),
+        [bias, *operands],
+        reduces=True,
+    )
 
 
 def _vector(draw):
     dtype, batch, (n, m, k) = draw(DTYPES), draw(BATCHES), _sizes(draw)
     kind = draw(st.sampled_from(["matmul_vector", "vector_matmul", "dot", "outer", "addmv", "addr"]))
     if kind == "matmul_vector":
-        return Program(kind, torch.matmul, [_operand(draw, dtype, *batch, n, k), _operand(draw, dtype, k)], reduces=True)
+        return Program(
+            kind, torch.matmul, [_operand(draw, dtype, *batch, n, k), _operand(draw, dtype, k)], reduces=True
+        )
     if kind == "vector_matmul":
-        return Program(kind, torch.matmul, [_operand(draw, dtype, k), _operand(draw, dtype, *batch, k, m)], reduces=True)
+        return Program(
+            kind, torch.matmul, [_operand(draw, dtype, k), _operand(draw, dtype, *batch, k, m)], reduces=True
+        )
     if kind == "dot":
         return Program(kind, torch.dot, [_operand(draw, dtype, k), _operand(draw, dtype, k)], reduces=True)
     if kind == "addmv":
-        return Program(kind, torch.addmv, [_operand(draw, dtype, n), _operand(draw, dtype, n, k), _operand(draw, dtype, k)], reduces=True)
+        return Program(
+            kind,
+            torch.addmv,
+            [_operand(draw, dtype, n), _operand(draw, dtype, n, k), _operand(draw, dtype, k)],
+            reduces=True,
+        )
     if kind == "addr":
-        return Program(kind, torch.addr, [_operand(draw, dtype, n, m), _operand(draw, dtype, n), _operand(draw, dtype, m)])
+        return Program(
+            kind, torch.addr, [_operand(draw, dtype, n, m), _operand(draw, dtype, n), _operand(draw, dtype, m)]
+        )
     return Program(kind, torch.outer, [_operand(draw, dtype, n), _operand(draw, dtype, m)])
 
 
@@ -62,7 +83,9 @@ def _addmm(draw):
     alpha, beta = draw(st.sampled_from([1, 2])), draw(st.sampled_from([0, 1, 3]))
     bias = _bias(draw, dtype, n, m)
     operands = [bias, _operand(draw, dtype, n, k), _operand(draw, dtype, k, m)]
-    return Program(f"addmm({beta}, {alpha})", lambda c, a, b: torch.addmm(c, a, b, beta=beta, alpha=alpha), operands, reduces=True)
+    return Program(
+        f"addmm({beta}, {alpha})", lambda c, a, b: torch.addmm(c, a, b, beta=beta, alpha=alpha), operands, reduces=True
+    )
 
 
 def _into(draw):

@@ -18,6 +18,9 @@ class Program:
 
     def outcome(self, device):
         placed = [source.on(device) for source in self.sources]
-        arguments = {name: value.to(device) if isinstance(value, torch.Tensor) else value for name, value in self.arguments.items()}
+        arguments = {
+            name: value.to(device) if isinstance(value, torch.Tensor) else value
+            for name, value in self.arguments.items()
+        }
         result = self.function(*[tensor for tensor, _ in placed], **arguments)
         return (result, placed[0][1]) if self.writes else result

@@ -16,7 +16,11 @@ def _dims(draw, source):
 
 
 def _several(draw, count, dim):
-    return draw(st.one_of(st.just((dim,)), st.lists(st.integers(0, count - 1), min_size=1, max_size=count, unique=True).map(tuple)))
+    return draw(
+        st.one_of(
+            st.just((dim,)), st.lists(st.integers(0, count - 1), min_size=1, max_size=count, unique=True).map(tuple)
+        )
+    )
 
 
 def _finite_if_complex(source):
@@ -39,7 +43,9 @@ def _of_several(draw):
 
 
 def _whole(draw):
-    name = draw(st.sampled_from(("sum", "mean", "max", "min", "any", "all", "argmax", "var", "norm", "count_nonzero", "median")))
+    name = draw(
+        st.sampled_from(("sum", "mean", "max", "min", "any", "all", "argmax", "var", "norm", "count_nonzero", "median"))
+    )
     source = _finite_if_complex(draw(sources()))
     if name == "argmax":
         return Program("argmax()", lambda a: a.reshape(-1)[a.argmax()], [source])
@@ -63,14 +69,19 @@ def _place(draw):
 def _scan(draw):
     name, source = draw(st.sampled_from(SCANS)), draw(sources(min_dims=1))
     if name == "cumprod" and source.dtype == torch.float16 and max(source.shape, default=0) > 7:
-        source = replace(source, dtype=torch.float32)  # where products overflow on the way depends on the order, as in _product
+        source = replace(
+            source, dtype=torch.float32
+        )  # where products overflow on the way depends on the order, as in _product
     _, dim = _dims(draw, source)
     return Program(f"{name}(dim={dim})", lambda a: getattr(a, name)(dim), [source], reduces=True)
 
 
 def _pair(draw):
     name, source = draw(st.sampled_from(PAIRS)), draw(sources(min_dims=1))
-    if name in ("nanmedian", "mode"):  # for NaN alone in an expanded tensor the CPU reads behind its end; its mode sorts NaN by no order
+    if name in (
+        "nanmedian",
+        "mode",
+    ):  # for NaN alone in an expanded tensor the CPU reads behind its end; its mode sorts NaN by no order
         source = replace(source, special=False)
     _, dim = _dims(draw, source)
     return Program(f"{name}(dim={dim}).values", lambda a: getattr(a, name)(dim)[0], [source])
@@ -79,7 +90,9 @@ def _pair(draw):
 def _sorted(draw):
     source, descending = draw(sources(min_dims=1)), draw(st.booleans())
     _, dim = _dims(draw, source)
-    return Program(f"sort({dim}, {descending})", lambda a: torch.sort(a, dim=dim, descending=descending, stable=True), [source])
+    return Program(
+        f"sort({dim}, {descending})", lambda a: torch.sort(a, dim=dim, descending=descending, stable=True), [source]
+    )
 
 
 def _leading(draw):
@@ -105,7 +118,21 @@ def _unique(draw):
     return Program(name, lambda a: getattr(torch, name)(a, return_inverse=True, return_counts=True), [source])
 
 
-KINDS = (_of_several, _of_several, _of_several, _whole, _product, _place, _scan, _scan, _pair, _sorted, _leading, _flipped, _unique)
+KINDS = (
+    _of_several,
+    _of_several,
+    _of_several,
+    _whole,
+    _product,
+    _place,
+    _scan,
+    _scan,
+    _pair,
+    _sorted,
+    _leading,
+    _flipped,
+    _unique,
+)
 
 
 @st.composite

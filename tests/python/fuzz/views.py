@@ -49,7 +49,9 @@ class Source:
     def base(self):
         values = self._ordinary()
         if self.special and self.dtype != torch.bool and values.numel():
-            places = torch.randint(0, values.numel(), (max(1, values.numel() // 8),), generator=torch.Generator().manual_seed(self.seed))
+            places = torch.randint(
+                0, values.numel(), (max(1, values.numel() // 8),), generator=torch.Generator().manual_seed(self.seed)
+            )
             for place, value in zip(places.tolist(), itertools.cycle(_special(self.dtype))):
                 values[place] = value
         return values
@@ -139,13 +141,19 @@ def _step(draw, tensor, writable):
 def sources(draw, dtypes=DTYPES, min_dims=0, max_dims=5, writable=False, shape=None, ordinary=False):
     """shape: of the result, when it must be one: the base is then larger, and is sliced and permuted. ordinary: no special values."""
     special = not ordinary and draw(st.integers(0, 4)) == 0
-    dtype, seed, offset = draw(st.sampled_from(dtypes)), draw(st.integers(0, 2**16)), draw(st.sampled_from([0, 0, 1, 3, 8]))
+    dtype, seed, offset = (
+        draw(st.sampled_from(dtypes)),
+        draw(st.integers(0, 2**16)),
+        draw(st.sampled_from([0, 0, 1, 3, 8])),
+    )
     if shape is not None:
         order = draw(st.permutations(range(len(shape))))
         steps = [draw(st.sampled_from([1, 1, 2, 3])) for _ in shape]
         starts = [draw(st.sampled_from([0, 0, 1, 2])) for _ in shape]
         base = tuple(shape[d] * steps[d] + starts[d] for d in order)
-        views = [View("slice", (at, starts[d], starts[d] + shape[d] * steps[d], steps[d])) for at, d in enumerate(order)]
+        views = [
+            View("slice", (at, starts[d], starts[d] + shape[d] * steps[d], steps[d])) for at, d in enumerate(order)
+        ]
         back = tuple(order.index(d) for d in range(len(shape)))
         return Source(base, dtype, seed, offset, (*views, View("permute", back)) if shape else (), special)
     source = Source(draw(shapes(min_dims, max_dims)), dtype, seed, offset, (), special)

@@ -34,7 +34,11 @@ def smooth(network):
         if isinstance(module, (torch.nn.ReLU, torch.nn.ReLU6)):
             setattr(network.get_submodule(parent), child, torch.nn.SiLU())
         elif isinstance(module, torch.nn.MaxPool2d):
-            setattr(network.get_submodule(parent), child, torch.nn.AvgPool2d(module.kernel_size, module.stride, module.padding))
+            setattr(
+                network.get_submodule(parent),
+                child,
+                torch.nn.AvgPool2d(module.kernel_size, module.stride, module.padding),
+            )
     assert any(isinstance(module, torch.nn.SiLU) for module in network.modules())
     return network
 
@@ -62,7 +66,10 @@ def errors_against_float64(case, batch, seed, device, smoothly):
     if smoothly:
         network = smooth(network)
     truth = forward_and_gradients(network, case.loss, batch, "cpu", torch.float64)
-    results = [relative_errors(forward_and_gradients(network, case.loss, batch, where, torch.float32), truth) for where in ("cpu", device)]
+    results = [
+        relative_errors(forward_and_gradients(network, case.loss, batch, where, torch.float32), truth)
+        for where in ("cpu", device)
+    ]
     assert all(result.keys() == truth.keys() for result in results)
     return results
 
@@ -70,7 +77,9 @@ def errors_against_float64(case, batch, seed, device, smoothly):
 def beyond(native, ours):
     """What exceeds four times the CPU's own error and 1e-4."""
     allowed = {part: max(1e-4, 4 * error) for part, error in native.items()}
-    return {part: f"{error:.2e}, allowed {allowed[part]:.2e}" for part, error in ours.items() if not error <= allowed[part]}
+    return {
+        part: f"{error:.2e}, allowed {allowed[part]:.2e}" for part, error in ours.items() if not error <= allowed[part]
+    }
 
 
 @pytest.mark.parametrize("which", SIZES)
@@ -89,7 +98,9 @@ def test_gradients_against_float64(name, which, device, no_fallback):
     batch = case.batch(4, getattr(case, which), seed=3)
     weights = 3 if which == "size" else 1
     draws = [errors_against_float64(case, batch, 1234 + draw, device, True) for draw in range(weights)]
-    native, ours = ({part: (sum(errors[part] ** 2 for errors in draw) / weights) ** 0.5 for part in draw[0]} for draw in zip(*draws))
+    native, ours = (
+        {part: (sum(errors[part] ** 2 for errors in draw) / weights) ** 0.5 for part in draw[0]} for draw in zip(*draws)
+    )
     assert not beyond(native, ours)
 
 
@@ -110,7 +121,9 @@ def test_gradients_with_relu_and_pooling(name, device, no_fallback):
     assert not wrong
 
 
-def loss_curve(network, case, batches, device, optimizer, dtype=torch.float32, layout=torch.contiguous_format, autocast=None):
+def loss_curve(
+    network, case, batches, device, optimizer, dtype=torch.float32, layout=torch.contiguous_format, autocast=None
+):
     """The losses of one step per batch, as float64. `autocast`: the dtype of mixed precision."""
     network = copy.deepcopy(network).to(device, dtype, memory_format=layout)
     optimizer = optimizer(network.parameters())
@@ -163,16 +176,27 @@ def test_twenty_steps_follow_the_cpu(name, optimizer, device, no_fallback):
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
-@pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2", *(pytest.param(name, marks=pytest.mark.full) for name in ("alexnet", "resnet50", "vgg16"))])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "resnet18",
+        "mobilenet_v2",
+        *(pytest.param(name, marks=pytest.mark.full) for name in ("alexnet", "resnet50", "vgg16")),
+    ],
+)
 def test_steps_in_float64_are_the_cpus(name, optimizer, device, no_fallback):
     if not torch.ocl.get_device_properties().fp64:
         pytest.skip("the device has no float64")
     case, network, batches = curve_case(name, 4)
-    expected, actual = (loss_curve(network, case, batches, where, OPTIMIZERS[optimizer], torch.float64) for where in ("cpu", device))
+    expected, actual = (
+        loss_curve(network, case, batches, where, OPTIMIZERS[optimizer], torch.float64) for where in ("cpu", device)
+    )
     torch.testing.assert_close(actual, expected, rtol=1e-7, atol=0)
 
 
-@pytest.mark.parametrize("name", ["resnet18", *(pytest.param(name, marks=pytest.mark.slow) for name in ("alexnet", "mobilenet_v2"))])
+@pytest.mark.parametrize(
+    "name", ["resnet18", *(pytest.param(name, marks=pytest.mark.slow) for name in ("alexnet", "mobilenet_v2"))]
+)
 def test_steps_under_autocast_follow_float32(name, device, no_fallback):
     """No further from the CPU's curve in float32 than twice as far as the CPU's own bfloat16, or than 3%."""
     case, network, batches = curve_case(name, 8)

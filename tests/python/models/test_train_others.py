@@ -77,7 +77,9 @@ def test_moving_keeps_tied_weights_and_optimizer(device):
     optimizer = torch.optim.SGD(network.parameters(), 0.1)
     network.to(device)
     assert network.head.weight is network.tokens.weight
-    assert {id(parameter) for parameter in optimizer.param_groups[0]["params"]} == {id(parameter) for parameter in network.parameters()}
+    assert {id(parameter) for parameter in optimizer.param_groups[0]["params"]} == {
+        id(parameter) for parameter in network.parameters()
+    }
     before = network.head.weight.detach().cpu().clone()
     tokens, following = text(2, 16)
     OTHER_NETWORKS["gpt"].loss(network, tokens.to(device), following.to(device)).backward()

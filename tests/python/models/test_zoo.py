@@ -9,7 +9,9 @@ from benchmarks.zoo import all_models
 from benchmarks.zoo.check import check
 from benchmarks.zoo.model import Model
 
-MODELS = [pytest.param(model, id=name, marks=() if model.quick else pytest.mark.full) for name, model in all_models().items()]
+MODELS = [
+    pytest.param(model, id=name, marks=() if model.quick else pytest.mark.full) for name, model in all_models().items()
+]
 
 
 @pytest.mark.parametrize("model", MODELS)

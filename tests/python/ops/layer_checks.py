@@ -21,7 +21,11 @@ def close(actual, expected, dtype, factor=1.0):
     finite = expected[torch.isfinite(expected)]
     scale = finite.abs().max().item() if finite.numel() else 1.0
     torch.testing.assert_close(
-        actual.cpu().to(expected.dtype), expected, rtol=0, atol=factor * TOLERANCE[dtype] * max(scale, 1e-3), equal_nan=True
+        actual.cpu().to(expected.dtype),
+        expected,
+        rtol=0,
+        atol=factor * TOLERANCE[dtype] * max(scale, 1e-3),
+        equal_nan=True,
     )
 
 
@@ -30,7 +34,7 @@ def check(function, *tensors, device="ocl", dtype=None, gradients=True, factor=1
     if dtype is not None:
         tensors = [t.to(dtype) if isinstance(t, torch.Tensor) and t.is_floating_point() else t for t in tensors]
     dtype = next(t.dtype for t in tensors if isinstance(t, torch.Tensor) and t.is_floating_point())
-    wide = (lambda t: t.float() if t.dtype in HALF else t.clone())
+    wide = lambda t: t.float() if t.dtype in HALF else t.clone()
     on_cpu = leaves(tensors, lambda t: wide(t.detach()).clone())
     expected = function(*on_cpu)
     with without_fallback():
@@ -47,7 +51,9 @@ def check(function, *tensors, device="ocl", dtype=None, gradients=True, factor=1
         return
     cotangent = torch.randn(expected[0].shape, dtype=torch.float64).to(dtype)
     wanted = [i for i, t in enumerate(on_cpu) if isinstance(t, torch.Tensor) and t.requires_grad]
-    e = torch.autograd.grad(expected[0], [on_cpu[i] for i in wanted], cotangent.to(expected[0].dtype), allow_unused=True)
+    e = torch.autograd.grad(
+        expected[0], [on_cpu[i] for i in wanted], cotangent.to(expected[0].dtype), allow_unused=True
+    )
     moved = cotangent.to(device)
     with without_fallback():
         a = torch.autograd.grad(actual[0], [on_device[i] for i in wanted], moved, allow_unused=True)

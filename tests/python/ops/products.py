@@ -34,10 +34,20 @@ def cases(convolutions, products, dtype):
     result = {}
     for images, channels, edge, outputs, kernel, stride in convolutions:
         out = (edge + kernel // 2 * 2 - kernel) // stride + 1
-        tensors = values(images, channels, edge, edge), values(outputs, channels, kernel, kernel), values(images, outputs, out, out)
-        result[f"conv {tuple(tensors[0].shape)} {tuple(tensors[1].shape)}/{stride}"] = lambda x, w, g, s=stride: convolution_and_gradients(x, w, g, s), tensors
+        tensors = (
+            values(images, channels, edge, edge),
+            values(outputs, channels, kernel, kernel),
+            values(images, outputs, out, out),
+        )
+        result[f"conv {tuple(tensors[0].shape)} {tuple(tensors[1].shape)}/{stride}"] = (
+            lambda x, w, g, s=stride: convolution_and_gradients(x, w, g, s),
+            tensors,
+        )
     for m, n, k in products:
-        result[f"mm {m} {n} {k}"] = lambda a, b: (a @ b, a.t().contiguous().t() @ b.t().contiguous().t()), (values(m, k), values(k, n))
+        result[f"mm {m} {n} {k}"] = (
+            lambda a, b: (a @ b, a.t().contiguous().t() @ b.t().contiguous().t()),
+            (values(m, k), values(k, n)),
+        )
     return result
 
 
@@ -46,7 +56,9 @@ def errors(device, convolutions, products, dtype):
     found = {}
     for name, (function, tensors) in cases(convolutions, products, dtype).items():
         truth = function(*(t.double() for t in tensors))
-        found[name] = [max(map(relative_error, function(*(t.to(where) for t in tensors)), truth)) for where in (device, "cpu")]
+        found[name] = [
+            max(map(relative_error, function(*(t.to(where) for t in tensors)), truth)) for where in (device, "cpu")
+        ]
     return found
 
 

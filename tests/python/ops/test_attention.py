@@ -21,7 +21,11 @@ def compare(device, q, k, v, rtol=1e-4, atol=2e-5, mask=None, **options):
 
 def qkv(b=2, h=3, length=67, keys=71, width=40, value_width=40, key_heads=None, dtype=torch.float32):
     g = key_heads or h
-    return torch.randn(b, h, length, width, dtype=dtype), torch.randn(b, g, keys, width, dtype=dtype), torch.randn(b, g, keys, value_width, dtype=dtype)
+    return (
+        torch.randn(b, h, length, width, dtype=dtype),
+        torch.randn(b, g, keys, width, dtype=dtype),
+        torch.randn(b, g, keys, value_width, dtype=dtype),
+    )
 
 
 @pytest.mark.parametrize("causal", [False, True])

@@ -45,4 +45,11 @@ def test_nan_stays_in_its_row(device, no_fallback):
 if __name__ == "__main__":
     import torch_ocl  # noqa: F401
 
-    print(json.dumps({"preferred": torch.ocl.get_device_properties().quick_bfloat16_pairs, "errors": errors("ocl", CONVOLUTIONS, PRODUCTS, torch.bfloat16)}))
+    print(
+        json.dumps(
+            {
+                "preferred": torch.ocl.get_device_properties().quick_bfloat16_pairs,
+                "errors": errors("ocl", CONVOLUTIONS, PRODUCTS, torch.bfloat16),
+            }
+        )
+    )

@@ -72,11 +72,22 @@ def test_against_complex64(device, no_fallback, name):
 
 def test_conversions_and_gradient(device, no_fallback):
     x = torch.randn(5, 3, dtype=torch.complex64)
-    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int32, torch.bool, torch.complex64, torch.complex128):
+    for dtype in (
+        torch.float16,
+        torch.bfloat16,
+        torch.float32,
+        torch.float64,
+        torch.int32,
+        torch.bool,
+        torch.complex64,
+        torch.complex128,
+    ):
         real = x if dtype.is_complex else x.real
         source = real.to(dtype)
         half = source.to(device).chalf()
-        assert half.dtype == torch.complex32 and torch.equal(torch.view_as_real(half).cpu(), torch.view_as_real(source.chalf()))
+        assert half.dtype == torch.complex32 and torch.equal(
+            torch.view_as_real(half).cpu(), torch.view_as_real(source.chalf())
+        )
         assert torch.equal(half.to(torch.complex64).cpu(), source.chalf().to(torch.complex64))
     leaf = x.to(device).requires_grad_()
     (leaf.chalf() * 2).abs().sum().backward()
@@ -84,7 +95,9 @@ def test_conversions_and_gradient(device, no_fallback):
     torch.testing.assert_close(leaf.grad.cpu(), 2 * x / x.abs(), rtol=4e-3, atol=4e-3)
 
 
-@pytest.mark.parametrize("call", [lambda x: x @ x.t(), lambda x: torch.fft.fft(x), lambda x: torch.sort(x)], ids=["product", "fft", "sort"])
+@pytest.mark.parametrize(
+    "call", [lambda x: x @ x.t(), lambda x: torch.fft.fft(x), lambda x: torch.sort(x)], ids=["product", "fft", "sort"]
+)
 def test_what_has_no_kernel_says_so(device, call):
     with pytest.raises((NotImplementedError, RuntimeError), match="ComplexHalf|complex"):
         call(torch.ones(3, 3, dtype=torch.complex32, device=device))

@@ -72,7 +72,23 @@ def test_polar(dtype, device, no_fallback):
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 def test_magnitude_and_division_at_the_ends_of_the_range(dtype, device, no_fallback):
     largest = torch.finfo(dtype).max
-    z = torch.tensor([complex(0.6 * largest, 0.6 * largest), complex(3 / largest, 4 / largest), complex(float("inf"), float("nan")), 0j] * 5, dtype=dtype)
-    assert torch.equal(z.to(device).abs().cpu()[2::4], z.abs()[2::4]) and torch.equal(z.to(device).abs().cpu()[3::4], z.abs()[3::4])
+    z = torch.tensor(
+        [
+            complex(0.6 * largest, 0.6 * largest),
+            complex(3 / largest, 4 / largest),
+            complex(float("inf"), float("nan")),
+            0j,
+        ]
+        * 5,
+        dtype=dtype,
+    )
+    assert torch.equal(z.to(device).abs().cpu()[2::4], z.abs()[2::4]) and torch.equal(
+        z.to(device).abs().cpu()[3::4], z.abs()[3::4]
+    )
     torch.testing.assert_close(z.to(device).abs().cpu(), z.abs(), rtol=1e-6, atol=0)
-    assert not torch.view_as_real(torch.ones(9, dtype=dtype, device=device) / torch.zeros(9, dtype=dtype, device=device)).isfinite().all(1).any()
+    assert (
+        not torch.view_as_real(torch.ones(9, dtype=dtype, device=device) / torch.zeros(9, dtype=dtype, device=device))
+        .isfinite()
+        .all(1)
+        .any()
+    )

@@ -31,7 +31,9 @@ def test_special_values(device, no_fallback, name, dtype):
     same = torch.isclose(actual, expected, rtol=2e-6, atol=2e-5, equal_nan=True)
     if name in ("sqrt", "asin", "asinh", "log", "atan"):  # which have branch cuts: signs of zeros matter
         same &= (expected != 0) | (actual.signbit() == expected.signbit())
-    assert same.all(), [(z[i].item(), actual[i].tolist(), expected[i].tolist()) for i in (~same.all(1)).nonzero().flatten().tolist()]
+    assert same.all(), [
+        (z[i].item(), actual[i].tolist(), expected[i].tolist()) for i in (~same.all(1)).nonzero().flatten().tolist()
+    ]
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1e-2, 0.5, 1, 3, 30])
@@ -39,7 +41,10 @@ def test_precision(device, no_fallback, scale):
     z = (torch.randn(4000, dtype=torch.complex128) * scale).to(torch.complex64)
     for name in FUNCTIONS:
         function = getattr(torch, name)
-        precise, cpu, actual = (t.to(torch.complex128) for t in (function(z.to(torch.complex128)), function(z), function(z.to(device)).cpu()))
+        precise, cpu, actual = (
+            t.to(torch.complex128)
+            for t in (function(z.to(torch.complex128)), function(z), function(z.to(device)).cpu())
+        )
         kept = precise.abs() < 1e37
         error, cpu_error = (((t - precise).abs() / precise.abs())[kept].max().item() for t in (actual, cpu))
         assert error <= max(4 * cpu_error, 1e-6), (name, error, cpu_error)

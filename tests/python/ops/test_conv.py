@@ -61,7 +61,13 @@ def operands(case, transposed=False):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", CASES)
 def test_conv2d(device, name, dtype):
-    check(lambda x, w, b: F.conv2d(x, w, b, **CASES[name][3]), *operands(CASES[name]), device=device, dtype=dtype, factor=8)
+    check(
+        lambda x, w, b: F.conv2d(x, w, b, **CASES[name][3]),
+        *operands(CASES[name]),
+        device=device,
+        dtype=dtype,
+        factor=8,
+    )
 
 
 @pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last_3d])
@@ -70,8 +76,16 @@ def test_conv2d(device, name, dtype):
 def test_conv3d(device, name, dtype, memory_format):
     x, w, b = operands(VOLUMES[name])
     order = lambda tensor: tensor.contiguous(memory_format=memory_format)  # noqa: E731
-    check(lambda x, w, b: F.conv3d(order(x), order(w), b, **VOLUMES[name][3]), x, w, b, device=device, dtype=dtype, factor=8,
-          strides=False)  # the order of the result depends on the algorithm, on the CPU too
+    check(
+        lambda x, w, b: F.conv3d(order(x), order(w), b, **VOLUMES[name][3]),
+        x,
+        w,
+        b,
+        device=device,
+        dtype=dtype,
+        factor=8,
+        strides=False,
+    )  # the order of the result depends on the algorithm, on the CPU too
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -87,7 +101,13 @@ def test_channels_last(device, name, which):
 @pytest.mark.parametrize("name", TRANSPOSED)
 def test_conv_transpose2d(device, name, dtype):
     case = TRANSPOSED[name]
-    check(lambda x, w, b: F.conv_transpose2d(x, w, b, **case[3]), *operands(case, True), device=device, dtype=dtype, factor=8)
+    check(
+        lambda x, w, b: F.conv_transpose2d(x, w, b, **case[3]),
+        *operands(case, True),
+        device=device,
+        dtype=dtype,
+        factor=8,
+    )
 
 
 @pytest.mark.parametrize("name", TRANSPOSED)
@@ -99,13 +119,36 @@ def test_conv_transpose2d_channels_last(device, name):
 
 
 def test_other_dimensions(device):
-    check(lambda x, w, b: F.conv1d(x, w, b, stride=2, padding=3), torch.randn(3, 5, 101), torch.randn(7, 5, 9), torch.randn(7), device=device)
-    check(lambda x, w: F.conv_transpose1d(x, w, stride=2, padding=1), torch.randn(3, 5, 31), torch.randn(5, 4, 4), device=device)
+    check(
+        lambda x, w, b: F.conv1d(x, w, b, stride=2, padding=3),
+        torch.randn(3, 5, 101),
+        torch.randn(7, 5, 9),
+        torch.randn(7),
+        device=device,
+    )
+    check(
+        lambda x, w: F.conv_transpose1d(x, w, stride=2, padding=1),
+        torch.randn(3, 5, 31),
+        torch.randn(5, 4, 4),
+        device=device,
+    )
     check(lambda x, w: F.conv1d(x, w), torch.randn(5, 31), torch.randn(4, 5, 3), device=device)
     volume, weight = torch.randn(2, 4, 5, 7, 9), torch.randn(6, 2, 3, 3, 3)
     check(lambda x, w: F.conv3d(x, w, groups=2, padding=1, stride=(1, 2, 2)), volume, weight, device=device, factor=4)
-    check(lambda x, w: F.conv3d(x, w, groups=2), volume.to(memory_format=torch.channels_last_3d), weight, device=device, factor=4)
-    check(lambda x, w: F.conv_transpose3d(x, w, stride=2), torch.randn(2, 4, 3, 4, 5), torch.randn(4, 3, 2, 3, 2), device=device, factor=4)
+    check(
+        lambda x, w: F.conv3d(x, w, groups=2),
+        volume.to(memory_format=torch.channels_last_3d),
+        weight,
+        device=device,
+        factor=4,
+    )
+    check(
+        lambda x, w: F.conv_transpose3d(x, w, stride=2),
+        torch.randn(2, 4, 3, 4, 5),
+        torch.randn(4, 3, 2, 3, 2),
+        device=device,
+        factor=4,
+    )
 
 
 @pytest.mark.parametrize("kernel, stride", [(5, 2), (5, 1), (7, 2), (3, 1), (3, 2)])
@@ -122,7 +165,13 @@ def test_integers(device):
 def test_views(device):
     """Operands that are not dense: a slice, an expanded bias, a transposed weight."""
     x, w, b = torch.randn(3, 8, 12, 20), torch.randn(5, 9, 3, 3), torch.randn(1)
-    check(lambda x, w, b: F.conv2d(x[1:, 2:7, :, 3:], w.transpose(0, 1)[:6, :, ::2], b.expand(6), padding=1), x, w, b, device=device)
+    check(
+        lambda x, w, b: F.conv2d(x[1:, 2:7, :, 3:], w.transpose(0, 1)[:6, :, ::2], b.expand(6), padding=1),
+        x,
+        w,
+        b,
+        device=device,
+    )
 
 
 def test_empty_batch(device):
@@ -146,9 +195,18 @@ def test_double_backward(device):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (lambda d: (torch.randn(1, 3, 4, 4, device=d), torch.randn(2, 4, 3, 3, device=d)), "expected input.* to have 4 channels"),
-        (lambda d: (torch.randn(1, 3, 2, 2, device=d), torch.randn(2, 3, 3, 3, device=d)), "Kernel size can't be greater"),
-        (lambda d: (torch.randn(1, 3, 4, 4, device=d), torch.randn(2, 3, 3, 3, device=d, dtype=torch.float16)), "should be the same"),
+        (
+            lambda d: (torch.randn(1, 3, 4, 4, device=d), torch.randn(2, 4, 3, 3, device=d)),
+            "expected input.* to have 4 channels",
+        ),
+        (
+            lambda d: (torch.randn(1, 3, 2, 2, device=d), torch.randn(2, 3, 3, 3, device=d)),
+            "Kernel size can't be greater",
+        ),
+        (
+            lambda d: (torch.randn(1, 3, 4, 4, device=d), torch.randn(2, 3, 3, 3, device=d, dtype=torch.float16)),
+            "should be the same",
+        ),
         (lambda d: (torch.randn(1, 3, 4, 4, device=d), torch.randn(2, 3, 3, 3)), "same"),
     ],
 )

@@ -52,21 +52,46 @@ def test_remainders_of_floats_are_exact(dtype, device, no_fallback):
     a = torch.randn(4001, generator=generator).to(dtype)
     scale = 10.0 ** torch.randint(-9, 9, (4001,), generator=generator).to(dtype)
     whole = torch.randint(-30, 30, (4001,), generator=generator).to(dtype) * 0.1
-    for x, y in ((a, a.flip(0)), (a * scale, a.flip(0)), (whole, torch.full_like(a, 0.1)), (a * scale, a.flip(0) / scale), (a, torch.full_like(a, math.inf))):
+    for x, y in (
+        (a, a.flip(0)),
+        (a * scale, a.flip(0)),
+        (whole, torch.full_like(a, 0.1)),
+        (a * scale, a.flip(0) / scale),
+        (a, torch.full_like(a, math.inf)),
+    ):
         y = torch.where(y == 0, torch.ones_like(y), y)
         expected = torch.tensor([math.fmod(p, q) for p, q in zip(x.tolist(), y.tolist(), strict=True)], dtype=dtype)
         result = torch.fmod(x.to(device), y.to(device)).cpu()
         assert torch.equal(result, expected) and torch.equal(result.signbit(), expected.signbit())
         shifted = torch.where((expected != 0) & ((y < 0) != (expected < 0)), expected + y, expected)
         assert torch.equal(torch.remainder(x.to(device), y.to(device)).cpu(), shifted)
-    undefined = torch.fmod(torch.tensor([1.0, math.inf, math.nan] * 7, dtype=dtype, device=device), torch.tensor([0.0, 1.0, 2.0] * 7, dtype=dtype, device=device))
+    undefined = torch.fmod(
+        torch.tensor([1.0, math.inf, math.nan] * 7, dtype=dtype, device=device),
+        torch.tensor([0.0, 1.0, 2.0] * 7, dtype=dtype, device=device),
+    )
     assert undefined.isnan().all()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("name", ["floor", "ceil", "round", "trunc", "frac"])
 def test_rounding(name, dtype, device, no_fallback):
-    values = [0.0, 0.5, 1.5, 2.5, 0.49999997, 8388607.5, 8388609.0, 4503599627370495.5, 1e10, 1e30, math.inf, math.nan, 1e-40, 0.9, 1.1]
+    values = [
+        0.0,
+        0.5,
+        1.5,
+        2.5,
+        0.49999997,
+        8388607.5,
+        8388609.0,
+        4503599627370495.5,
+        1e10,
+        1e30,
+        math.inf,
+        math.nan,
+        1e-40,
+        0.9,
+        1.1,
+    ]
     x = torch.tensor(values + [-value for value in values], dtype=dtype)
     x = torch.cat([x, torch.randn(501, dtype=dtype) * 100])
     function = getattr(torch, name)

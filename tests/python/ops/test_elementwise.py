@@ -8,7 +8,13 @@ import torch.nn.functional as F
 FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 INTEGERS = [torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8]
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.5, 1e-30, 100.0, float("inf"), float("-inf"), float("nan")]
-TOLERANCE = {torch.float32: 2e-6, torch.float64: 1e-13, torch.float16: 2e-3, torch.bfloat16: 1.6e-2, torch.complex64: 1e-5}
+TOLERANCE = {
+    torch.float32: 2e-6,
+    torch.float64: 1e-13,
+    torch.float16: 2e-3,
+    torch.bfloat16: 1.6e-2,
+    torch.complex64: 1e-5,
+}
 
 
 def compare(actual, expected):
@@ -90,7 +96,9 @@ def test_activation_and_gradient(index, dtype, no_fallback):
     torch.testing.assert_close(y.grad.cpu(), x.grad, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("loss", [F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.huber_loss, F.binary_cross_entropy_with_logits])
+@pytest.mark.parametrize(
+    "loss", [F.mse_loss, F.l1_loss, F.smooth_l1_loss, F.huber_loss, F.binary_cross_entropy_with_logits]
+)
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
 def test_loss_and_gradient(loss, reduction, no_fallback):
     torch.manual_seed(0)
@@ -119,7 +127,14 @@ def test_promotion_uses_each_operands_own_type(no_fallback):
 
 def test_booleans(no_fallback):
     a, b = torch.tensor([True, False, True, False]), torch.tensor([True, True, False, False])
-    for function in (lambda p, q: ~p, lambda p, q: p & q, lambda p, q: p | q, lambda p, q: p ^ q, lambda p, q: p + q, lambda p, q: p * q):
+    for function in (
+        lambda p, q: ~p,
+        lambda p, q: p & q,
+        lambda p, q: p | q,
+        lambda p, q: p ^ q,
+        lambda p, q: p + q,
+        lambda p, q: p * q,
+    ):
         check(function, a, b)
         assert function(a.to("ocl"), b.to("ocl")).sum().item() == function(a, b).sum().item()
 
@@ -201,5 +216,14 @@ def test_conversions_of_every_half(device, no_fallback):
     assert torch.equal(halves.to(device).float().cpu().view(torch.int32), x.view(torch.int32))
     # numbers between halves, ties among them, and beyond the largest
     numbers = x[x.isfinite()]
-    x = torch.cat([x, numbers * (1 + 2**-11), numbers * (1 + 2**-11 + 2**-20), numbers * (1 + 2**-12), torch.linspace(-7e4, 7e4, 10001), numbers * 2**-10])
+    x = torch.cat(
+        [
+            x,
+            numbers * (1 + 2**-11),
+            numbers * (1 + 2**-11 + 2**-20),
+            numbers * (1 + 2**-12),
+            torch.linspace(-7e4, 7e4, 10001),
+            numbers * 2**-10,
+        ]
+    )
     assert torch.equal(x.to(device).half().cpu().view(torch.int16), x.half().view(torch.int16))

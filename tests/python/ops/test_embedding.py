@@ -13,7 +13,9 @@ def test_embedding(dtype, width, device):
     check(lambda w, i: F.embedding(i, w), torch.randn(31, width), indices, dtype=dtype)
 
 
-@pytest.mark.parametrize("options", [{"padding_idx": 3}, {"scale_grad_by_freq": True}, {"padding_idx": 0, "scale_grad_by_freq": True}])
+@pytest.mark.parametrize(
+    "options", [{"padding_idx": 3}, {"scale_grad_by_freq": True}, {"padding_idx": 0, "scale_grad_by_freq": True}]
+)
 def test_options(options, device):
     check(lambda w, i: F.embedding(i, w, **options), torch.randn(11, 20), torch.randint(0, 11, (4, 30)))
 
@@ -36,7 +38,12 @@ def test_renorm(device):
 @pytest.mark.parametrize("padding_idx", [None, 2])
 def test_bags(mode, padding_idx, device):
     indices, offsets = torch.randint(0, 13, (40,)), torch.tensor([0, 5, 5, 20, 39])
-    check(lambda w, i, o: F.embedding_bag(i, w, o, mode=mode, padding_idx=padding_idx), torch.randn(13, 37), indices, offsets)
+    check(
+        lambda w, i, o: F.embedding_bag(i, w, o, mode=mode, padding_idx=padding_idx),
+        torch.randn(13, 37),
+        indices,
+        offsets,
+    )
     check(lambda w, i: F.embedding_bag(i, w, mode=mode), torch.randn(13, 37), indices.view(8, 5))
 
 
@@ -44,7 +51,10 @@ def test_bag_weights(device):
     indices, offsets = torch.randint(0, 13, (40,)), torch.tensor([0, 5, 5, 20, 40])
     check(
         lambda w, p, i, o: F.embedding_bag(i, w, o, mode="sum", per_sample_weights=p, include_last_offset=True),
-        torch.randn(13, 37), torch.randn(40), indices, offsets,
+        torch.randn(13, 37),
+        torch.randn(40),
+        indices,
+        offsets,
     )
 
 

@@ -35,7 +35,9 @@ def test_unary(device, name, dtype):
 @pytest.mark.parametrize("form", ["scalar", "scalars", "list"])
 def test_binary(device, name, form):
     cpu, ocl = lists(device, 2, positive=True)
-    other = {"scalar": (0.75, 0.75), "scalars": ([0.5 + i for i in range(len(SHAPES))],) * 2, "list": (cpu[1], ocl[1])}[form]
+    other = {"scalar": (0.75, 0.75), "scalars": ([0.5 + i for i in range(len(SHAPES))],) * 2, "list": (cpu[1], ocl[1])}[
+        form
+    ]
     same(getattr(torch, f"_foreach_{name}")(cpu[0], other[0]), getattr(torch, f"_foreach_{name}")(ocl[0], other[1]))
     getattr(torch, f"_foreach_{name}_")(cpu[0], other[0])
     getattr(torch, f"_foreach_{name}_")(ocl[0], other[1])
@@ -90,7 +92,9 @@ def test_norm(device, order, dtype):
     cpu = [torch.randn(s).to(dtype) for s in SHAPES if s != (0,)]
     actual = torch._foreach_norm([t.to(device) for t in cpu], order)
     for e, a in zip(torch._foreach_norm(cpu, order), actual, strict=True):
-        torch.testing.assert_close(a.cpu(), e, rtol=1e-5 if dtype == torch.float32 else None, atol=0 if dtype == torch.float32 else None)
+        torch.testing.assert_close(
+            a.cpu(), e, rtol=1e-5 if dtype == torch.float32 else None, atol=0 if dtype == torch.float32 else None
+        )
     if order == 2:
         empty = torch._foreach_norm([torch.ones(3, device=device), torch.empty(0, device=device)], 2)
         assert empty[1].item() == 0
@@ -170,7 +174,10 @@ def test_grad_scaler(device, no_fallback):
 def test_channels_last_models_take_one_launch(device):
     """A 1x1 weight in channels-last has other strides than its contiguous gradient, but its elements lie in the same places."""
     weights = [torch.randn(8, 4, k, k).to(memory_format=torch.channels_last).to(device) for k in (1, 3)]
-    grads = [torch.randn(8, 4, 1, 1).to(device), torch.randn(8, 4, 3, 3).to(memory_format=torch.channels_last).to(device)]
+    grads = [
+        torch.randn(8, 4, 1, 1).to(device),
+        torch.randn(8, 4, 3, 3).to(memory_format=torch.channels_last).to(device),
+    ]
     assert weights[0].stride() != grads[0].stride()
     expected = [w.cpu() + g.cpu() for w, g in zip(weights, grads)]
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:

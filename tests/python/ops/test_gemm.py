@@ -6,7 +6,13 @@ import torch
 from conftest import without_fallback
 
 DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int32, torch.int64, torch.complex64]
-TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12, torch.float16: 5e-3, torch.bfloat16: 3e-2, torch.complex64: 1e-5}
+TOLERANCE = {
+    torch.float32: 1e-5,
+    torch.float64: 1e-12,
+    torch.float16: 5e-3,
+    torch.bfloat16: 3e-2,
+    torch.complex64: 1e-5,
+}
 SIZES = [(1, 1, 1), (7, 5, 3), (17, 33, 65), (3, 129, 64), (129, 10, 40), (70, 90, 16)]
 
 
@@ -27,7 +33,9 @@ def check(function, *tensors, device="ocl"):
     assert actual.dtype == dtype and actual.device.type == device and actual.shape == expected.shape
     if dtype in TOLERANCE:
         scale = expected.abs().max().item() if expected.numel() else 1
-        torch.testing.assert_close(actual.cpu().to(expected.dtype), expected, rtol=0, atol=TOLERANCE[dtype] * max(scale, 1e-3))
+        torch.testing.assert_close(
+            actual.cpu().to(expected.dtype), expected, rtol=0, atol=TOLERANCE[dtype] * max(scale, 1e-3)
+        )
     else:
         assert torch.equal(actual.cpu(), expected)
 
@@ -38,7 +46,11 @@ def test_mm(device, dtype, m, n, k):
     check(torch.mm, values(m, k, dtype=dtype), values(k, n, dtype=dtype))
     check(lambda a, b: torch.mm(a.t(), b), values(k, m, dtype=dtype), values(k, n, dtype=dtype))
     check(lambda a, b: torch.mm(a, b.t()), values(m, k, dtype=dtype), values(n, k, dtype=dtype))
-    check(lambda a, b: torch.mm(a[:, ::2], b[1::2]), values(m, 2 * k, dtype=dtype), values(2 * k + 1, n, dtype=dtype)[: 2 * k])
+    check(
+        lambda a, b: torch.mm(a[:, ::2], b[1::2]),
+        values(m, 2 * k, dtype=dtype),
+        values(2 * k + 1, n, dtype=dtype)[: 2 * k],
+    )
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -90,8 +102,18 @@ def test_baddbmm_and_addbmm(device, dtype):
 def test_vectors(device, dtype):
     check(torch.mv, values(70, 50, dtype=dtype), values(50, dtype=dtype))
     check(lambda a, x: torch.mv(a.t(), x), values(50, 70, dtype=dtype), values(50, dtype=dtype))
-    check(lambda a, x, y: torch.addmv(y, a, x, beta=2), values(70, 50, dtype=dtype), values(50, dtype=dtype), values(70, dtype=dtype))
-    check(lambda a, x, y: torch.addmv(y[0], a, x), values(70, 50, dtype=dtype), values(50, dtype=dtype), values(70, dtype=dtype))
+    check(
+        lambda a, x, y: torch.addmv(y, a, x, beta=2),
+        values(70, 50, dtype=dtype),
+        values(50, dtype=dtype),
+        values(70, dtype=dtype),
+    )
+    check(
+        lambda a, x, y: torch.addmv(y[0], a, x),
+        values(70, 50, dtype=dtype),
+        values(50, dtype=dtype),
+        values(70, dtype=dtype),
+    )
     for n in (1, 15, 16, 17, 63, 64, 65, 1000, 40_000):
         check(torch.dot, values(n, dtype=dtype), values(n, dtype=dtype))
     check(torch.vdot, values(1000, dtype=dtype), values(1000, dtype=dtype))
@@ -128,7 +150,10 @@ def test_linear_with_gradients(device, dtype, shape):
 def test_empty(device):
     for m, n, k in [(0, 3, 4), (3, 0, 4), (3, 4, 0)]:
         check(torch.mm, values(m, k, dtype=torch.float32), values(k, n, dtype=torch.float32))
-        check(lambda a, b, d: torch.addmm(d, a, b, beta=2), *(values(*s, dtype=torch.float32) for s in [(m, k), (k, n), (m, n)]))
+        check(
+            lambda a, b, d: torch.addmm(d, a, b, beta=2),
+            *(values(*s, dtype=torch.float32) for s in [(m, k), (k, n), (m, n)]),
+        )
     check(torch.dot, values(0, dtype=torch.float32), values(0, dtype=torch.float32))
     check(torch.bmm, values(0, 3, 4, dtype=torch.float32), values(0, 4, 5, dtype=torch.float32))
 

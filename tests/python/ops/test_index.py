@@ -6,7 +6,17 @@ from layer_checks import check
 
 from conftest import without_fallback
 
-MOVED = [torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int64, torch.int32, torch.uint8, torch.bool, torch.complex64]
+MOVED = [
+    torch.float32,
+    torch.float16,
+    torch.bfloat16,
+    torch.float64,
+    torch.int64,
+    torch.int32,
+    torch.uint8,
+    torch.bool,
+    torch.complex64,
+]
 
 
 def values(shape, dtype):
@@ -100,7 +110,12 @@ def test_inplace_forms(device):
 def test_out_of_range_is_an_error_and_the_process_goes_on(device):
     x = torch.arange(5.0, device=device)
     bad = torch.tensor([1, 5], device=device)
-    for wrong in (lambda: x[bad], lambda: x.gather(0, bad), lambda: x.index_select(0, bad), lambda: x.clone().put_(bad, x[:2])):
+    for wrong in (
+        lambda: x[bad],
+        lambda: x.gather(0, bad),
+        lambda: x.index_select(0, bad),
+        lambda: x.clone().put_(bad, x[:2]),
+    ):
         with pytest.raises((RuntimeError, IndexError), match="out of (range|bounds)"):
             wrong()
             torch.accelerator.synchronize()

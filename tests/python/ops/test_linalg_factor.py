@@ -85,13 +85,26 @@ def test_triangular(upper, left, unit, device, no_fallback):
         # matrices that lie row after row and column after column, one matrix for a batch
         for x in (a.to(device), a.mT.contiguous().to(device).mT):
             for y in (b.to(device), b.mT.contiguous().to(device).mT):
-                compare(torch.linalg.solve_triangular(x, y, upper=upper, left=left, unitriangular=unit), expected, torch.float64)
+                compare(
+                    torch.linalg.solve_triangular(x, y, upper=upper, left=left, unitriangular=unit),
+                    expected,
+                    torch.float64,
+                )
         shared = torch.linalg.solve_triangular(a[:1], b, upper=upper, left=left, unitriangular=unit)
-        compare(torch.linalg.solve_triangular(a[:1].to(device), b.to(device), upper=upper, left=left, unitriangular=unit), shared, torch.float64)
+        compare(
+            torch.linalg.solve_triangular(a[:1].to(device), b.to(device), upper=upper, left=left, unitriangular=unit),
+            shared,
+            torch.float64,
+        )
 
 
 def test_gradients(device):
-    for function in (torch.linalg.inv, torch.linalg.det, lambda a: torch.linalg.cholesky(a @ a.mT), lambda a: torch.linalg.solve(a, a.sin())):
+    for function in (
+        torch.linalg.inv,
+        torch.linalg.det,
+        lambda a: torch.linalg.cholesky(a @ a.mT),
+        lambda a: torch.linalg.solve(a, a.sin()),
+    ):
         gradients = []
         for where in ("cpu", device):
             a = (matrix(2, 6, 6) + 3 * torch.eye(6)).to(where).requires_grad_()

@@ -18,7 +18,9 @@ def test_nll_loss(device, dtype, reduction, shape, target_shape, weighted):
     target = torch.randint(classes, target_shape)
     if target.dim():
         target.view(-1)[0] = -100
-    weight = (torch.rand(classes) + 0.5).to(dtype) if weighted else None  # rounded once, so that both sides use the same
+    weight = (
+        (torch.rand(classes) + 0.5).to(dtype) if weighted else None
+    )  # rounded once, so that both sides use the same
 
     def function(x):
         return F.nll_loss(x, target.to(x.device), None if weight is None else weight.to(x), reduction=reduction)
@@ -30,7 +32,11 @@ def test_nll_loss(device, dtype, reduction, shape, target_shape, weighted):
 @pytest.mark.parametrize("ignore", [-100, 3])
 def test_cross_entropy(device, smoothing, ignore):
     target = torch.randint(10, (17,))
-    check(lambda x: F.cross_entropy(x, target.to(x.device), ignore_index=ignore, label_smoothing=smoothing), torch.randn(17, 10), device=device)
+    check(
+        lambda x: F.cross_entropy(x, target.to(x.device), ignore_index=ignore, label_smoothing=smoothing),
+        torch.randn(17, 10),
+        device=device,
+    )
 
 
 def test_everything_ignored(device):
@@ -41,7 +47,9 @@ def test_everything_ignored(device):
 def test_channels_last_pixels(device):
     target = torch.randint(5, (2, 6, 7))
     check(
-        lambda x: F.nll_loss(x, target.to(x.device)), torch.randn(2, 5, 6, 7).to(memory_format=torch.channels_last), device=device,
+        lambda x: F.nll_loss(x, target.to(x.device)),
+        torch.randn(2, 5, 6, 7).to(memory_format=torch.channels_last),
+        device=device,
         gradients=False,  # the CPU refuses the gradient: "grad_input must be contiguous"
     )
 

@@ -34,7 +34,13 @@ def test_against_the_cpu(reduction, joined, dtype, device):
 
 def test_strided_input_lengths_as_tuples_blank_and_int32(device):
     def function(x):
-        return F.ctc_loss(x.log_softmax(1).permute(2, 0, 1), (labels() % 6).int().to(x.device), tuple(FRAMES.tolist()), tuple(LENGTHS.tolist()), blank=6)
+        return F.ctc_loss(
+            x.log_softmax(1).permute(2, 0, 1),
+            (labels() % 6).int().to(x.device),
+            tuple(FRAMES.tolist()),
+            tuple(LENGTHS.tolist()),
+            blank=6,
+        )
 
     check(function, scores().permute(1, 2, 0).contiguous(), factor=4)
 
@@ -45,7 +51,9 @@ def test_impossible_sequences(zero_infinity, device, no_fallback):
 
     def run(where):
         x = scores().to(where).requires_grad_()
-        loss = F.ctc_loss(x.log_softmax(-1), labels().to(where), frames, LENGTHS, reduction="none", zero_infinity=zero_infinity)
+        loss = F.ctc_loss(
+            x.log_softmax(-1), labels().to(where), frames, LENGTHS, reduction="none", zero_infinity=zero_infinity
+        )
         loss[torch.isfinite(loss)].sum().backward()
         return loss.detach().cpu(), x.grad.cpu()
 

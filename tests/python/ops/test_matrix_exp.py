@@ -40,10 +40,16 @@ def test_a_matrix_that_is_not_finite_leaves_the_others(device):
     x[1, 0, 2], x[2, 1, 1] = torch.nan, torch.inf
     result = torch.linalg.matrix_exp(x.to(device)).cpu()
     assert result[1].isnan().all() and result[2].isnan().all()
-    torch.testing.assert_close(result[[0, 3]], torch.eye(3).mul(torch.e).where(torch.eye(3) > 0, torch.tensor(0.0)).repeat(2, 1, 1))
+    torch.testing.assert_close(
+        result[[0, 3]], torch.eye(3).mul(torch.e).where(torch.eye(3) > 0, torch.tensor(0.0)).repeat(2, 1, 1)
+    )
 
 
-@pytest.mark.parametrize("wrong", [torch.zeros(2, 3), torch.zeros(3), torch.zeros(2, 2, dtype=torch.int64)], ids=lambda t: f"{tuple(t.shape)} {t.dtype}")
+@pytest.mark.parametrize(
+    "wrong",
+    [torch.zeros(2, 3), torch.zeros(3), torch.zeros(2, 2, dtype=torch.int64)],
+    ids=lambda t: f"{tuple(t.shape)} {t.dtype}",
+)
 def test_errors_are_those_of_the_cpu(wrong, device):
     with pytest.raises(RuntimeError) as expected:
         torch.linalg.matrix_exp(wrong)

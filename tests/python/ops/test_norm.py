@@ -28,12 +28,23 @@ def test_batch_norm(device, dtype, shape, training):
 def test_batch_norm_channels_last(device, training):
     x = torch.randn(4, 37, 9, 8).to(memory_format=torch.channels_last)
     stats = torch.randn(37), torch.rand(37) + 0.5
-    check(lambda x, w: F.batch_norm(x, stats[0].to(x), stats[1].to(x), w, None, training), x, torch.rand(37), device=device)
+    check(
+        lambda x, w: F.batch_norm(x, stats[0].to(x), stats[1].to(x), w, None, training),
+        x,
+        torch.rand(37),
+        device=device,
+    )
 
 
 def test_batch_norm_layouts(device):
     full = torch.randn(4, 12, 9, 8)
-    for view in (lambda t: t[:, 2:7], lambda t: t[::2], lambda t: t[..., 1:5], lambda t: t.transpose(1, 3), lambda t: t.flatten(2).transpose(1, 2)):
+    for view in (
+        lambda t: t[:, 2:7],
+        lambda t: t[::2],
+        lambda t: t[..., 1:5],
+        lambda t: t.transpose(1, 3),
+        lambda t: t.flatten(2).transpose(1, 2),
+    ):
         check(lambda x: F.batch_norm(view(x), None, None, None, None, True), full, device=device, strides=False)
 
 
@@ -75,7 +86,13 @@ def test_empty_batch(device):
 
 
 def test_instance_norm(device):
-    check(lambda x, w, b: F.instance_norm(x, None, None, w, b), torch.randn(3, 5, 7, 11), torch.rand(5), torch.randn(5), device=device)
+    check(
+        lambda x, w, b: F.instance_norm(x, None, None, w, b),
+        torch.randn(3, 5, 7, 11),
+        torch.rand(5),
+        torch.randn(5),
+        device=device,
+    )
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -83,7 +100,13 @@ def test_instance_norm(device):
 def test_layer_norm(device, dtype, shape):
     normalized = shape[-2:] if len(shape) == 4 else shape[-1:]
     parameters = torch.rand(normalized), torch.randn(normalized)
-    check(lambda x, w, b: F.layer_norm(x, normalized, w, b), torch.randn(shape) + 1, *parameters, device=device, dtype=dtype)
+    check(
+        lambda x, w, b: F.layer_norm(x, normalized, w, b),
+        torch.randn(shape) + 1,
+        *parameters,
+        device=device,
+        dtype=dtype,
+    )
     check(lambda x: F.layer_norm(x, normalized), torch.randn(shape), device=device, dtype=dtype)
 
 
@@ -96,7 +119,9 @@ def test_rms_norm(device, dtype):
 @pytest.mark.parametrize("shape, groups", [((2, 32, 7, 7), 4), ((3, 6, 5), 3), ((5, 12), 4), ((1, 8, 33, 31), 1)])
 def test_group_norm(device, dtype, shape, groups):
     parameters = torch.rand(shape[1]), torch.randn(shape[1])
-    check(lambda x, w, b: F.group_norm(x, groups, w, b), torch.randn(shape) + 1, *parameters, device=device, dtype=dtype)
+    check(
+        lambda x, w, b: F.group_norm(x, groups, w, b), torch.randn(shape) + 1, *parameters, device=device, dtype=dtype
+    )
     check(lambda x: F.group_norm(x, groups), torch.randn(shape), device=device, dtype=dtype)
 
 
@@ -126,9 +151,18 @@ def test_pieces_of_synchronized_batch_norm(device, dtype, no_fallback):
         x, torch.stack([p[0] for p in parts]), torch.stack([p[1] for p in parts]), mean, var, 0.1, 1e-5, counts
     )
     y = torch.batch_norm_elemt(x, weight, bias, joint, invstd, 1e-5)
-    total, product, grad_weight, grad_bias = torch.batch_norm_backward_reduce(grad, x, joint, invstd, weight, True, True, True)
+    total, product, grad_weight, grad_bias = torch.batch_norm_backward_reduce(
+        grad, x, joint, invstd, weight, True, True, True
+    )
     grad_x = torch.batch_norm_backward_elemt(grad, x, joint, invstd, weight, total, product, counts.int())
-    pairs = [(y, expected), (mean, expected_mean), (var, expected_var), (grad_x, leaf.grad), (grad_weight, w.grad), (grad_bias, b.grad)]
+    pairs = [
+        (y, expected),
+        (mean, expected_mean),
+        (var, expected_var),
+        (grad_x, leaf.grad),
+        (grad_weight, w.grad),
+        (grad_bias, b.grad),
+    ]
     for actual, reference in pairs:
         close(actual.detach(), reference.detach(), dtype, 4)
     assert y.dtype == grad_x.dtype == dtype

@@ -6,7 +6,12 @@ import torch.nn.functional as F
 
 from layer_checks import check
 
-CASES = [((2, 3, 40), (5, 17)), ((2, 3, 13, 61), (2, 4, 3, 1)), ((1, 2, 5, 7, 11), (4, 10, 3, 6, 2, 4)), ((3, 40), (1, 2))]
+CASES = [
+    ((2, 3, 40), (5, 17)),
+    ((2, 3, 13, 61), (2, 4, 3, 1)),
+    ((1, 2, 5, 7, 11), (4, 10, 3, 6, 2, 4)),
+    ((3, 40), (1, 2)),
+]
 
 
 @pytest.mark.parametrize("mode", ["reflect", "replicate", "circular", "constant"])

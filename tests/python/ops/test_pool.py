@@ -7,10 +7,21 @@ import torch.nn.functional as F
 from layer_checks import check
 
 DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
-MAX_2D = [dict(kernel_size=3, stride=2, padding=1), dict(kernel_size=2), dict(kernel_size=3, stride=1, padding=1), dict(kernel_size=(3, 2), stride=(2, 3), padding=(1, 0)),
-          dict(kernel_size=3, stride=2, dilation=2), dict(kernel_size=3, stride=2, padding=1, ceil_mode=True)]
-AVERAGE_2D = [dict(kernel_size=2), dict(kernel_size=3, stride=2, padding=1), dict(kernel_size=3, stride=2, padding=1, count_include_pad=False, ceil_mode=True),
-              dict(kernel_size=(3, 5), stride=1, divisor_override=7), dict(kernel_size=8)]
+MAX_2D = [
+    dict(kernel_size=3, stride=2, padding=1),
+    dict(kernel_size=2),
+    dict(kernel_size=3, stride=1, padding=1),
+    dict(kernel_size=(3, 2), stride=(2, 3), padding=(1, 0)),
+    dict(kernel_size=3, stride=2, dilation=2),
+    dict(kernel_size=3, stride=2, padding=1, ceil_mode=True),
+]
+AVERAGE_2D = [
+    dict(kernel_size=2),
+    dict(kernel_size=3, stride=2, padding=1),
+    dict(kernel_size=3, stride=2, padding=1, count_include_pad=False, ceil_mode=True),
+    dict(kernel_size=(3, 5), stride=1, divisor_override=7),
+    dict(kernel_size=8),
+]
 
 
 def image(*shape, channels_last=False):
@@ -22,15 +33,30 @@ def image(*shape, channels_last=False):
 @pytest.mark.parametrize("channels_last", [False, True])
 @pytest.mark.parametrize("arguments", MAX_2D)
 def test_max_pool2d(device, dtype, channels_last, arguments):
-    check(lambda x: F.max_pool2d(x, **arguments, return_indices=True), image(2, 5, 21, 37, channels_last=channels_last), device=device, dtype=dtype)
-    check(lambda x: F.max_pool2d(x, **arguments), image(2, 19, 14, 13, channels_last=channels_last), device=device, dtype=dtype)
+    check(
+        lambda x: F.max_pool2d(x, **arguments, return_indices=True),
+        image(2, 5, 21, 37, channels_last=channels_last),
+        device=device,
+        dtype=dtype,
+    )
+    check(
+        lambda x: F.max_pool2d(x, **arguments),
+        image(2, 19, 14, 13, channels_last=channels_last),
+        device=device,
+        dtype=dtype,
+    )
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("channels_last", [False, True])
 @pytest.mark.parametrize("arguments", AVERAGE_2D)
 def test_avg_pool2d(device, dtype, channels_last, arguments):
-    check(lambda x: F.avg_pool2d(x, **arguments), image(2, 19, 14, 37, channels_last=channels_last), device=device, dtype=dtype)
+    check(
+        lambda x: F.avg_pool2d(x, **arguments),
+        image(2, 19, 14, 37, channels_last=channels_last),
+        device=device,
+        dtype=dtype,
+    )
 
 
 @pytest.mark.parametrize("size", [1, (3, 4), (11, 13), (13, 5)])
@@ -47,7 +73,9 @@ def test_3d(device, channels_last):
     check(lambda x: F.max_pool3d(x, 3, 2, 1, return_indices=True), x, device=device)
     check(lambda x: F.avg_pool3d(x, 2, 2), x, device=device)
     check(lambda x: F.avg_pool3d(x, 3, 2, 1, count_include_pad=False), x, device=device)
-    check(lambda x: F.adaptive_avg_pool3d(x, (2, 3, 4)), x, device=device, strides=False)  # memory order of the result is not the CPU's yet
+    check(
+        lambda x: F.adaptive_avg_pool3d(x, (2, 3, 4)), x, device=device, strides=False
+    )  # memory order of the result is not the CPU's yet
     check(lambda x: F.adaptive_max_pool3d(x, (2, 3, 4), return_indices=True), x, device=device)
 
 

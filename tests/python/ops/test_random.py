@@ -42,7 +42,9 @@ def test_other_distributions(device):
     assert torch.empty(N, device=device, dtype=torch.int64).geometric_(0.25).cpu().min() == 1
 
 
-@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.float32, torch.bool])
+@pytest.mark.parametrize(
+    "dtype", [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.float32, torch.bool]
+)
 def test_random_integers(device, dtype):
     low, high = (0, 2) if dtype == torch.bool else (3, 11)
     x = torch.empty(N, device=device, dtype=dtype).random_(low, high).cpu().to(torch.int64)

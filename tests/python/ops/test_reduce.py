@@ -124,9 +124,23 @@ def test_complex(dtype, no_fallback):
 
 def test_empty_and_scalars(no_fallback):
     empty = torch.zeros(0, 3)
-    for function in (lambda t: t.sum(0), lambda t: t.prod(0), lambda t: t.mean(0), lambda t: t.all(0), lambda t: t.sum(), lambda t: t.sum(1)):
+    for function in (
+        lambda t: t.sum(0),
+        lambda t: t.prod(0),
+        lambda t: t.mean(0),
+        lambda t: t.all(0),
+        lambda t: t.sum(),
+        lambda t: t.sum(1),
+    ):
         compare(function, empty)
-    for function in (torch.sum, torch.mean, torch.max, torch.argmax, lambda t: t.max(0), lambda t: t.sum(0, keepdim=True)):
+    for function in (
+        torch.sum,
+        torch.mean,
+        torch.max,
+        torch.argmax,
+        lambda t: t.max(0),
+        lambda t: t.sum(0, keepdim=True),
+    ):
         compare(function, torch.tensor(3.0))
 
 
@@ -163,7 +177,12 @@ def test_one_nan_anywhere_is_the_result(length, dim, dtype, no_fallback):
     x.fill_diagonal_(torch.nan)
     x = (x if dim else x.t().contiguous()).to("ocl")
     without = torch.arange(length + 1) == length
-    for function in (torch.amax, torch.amin, lambda t, d: torch.linalg.vector_norm(t, torch.inf, d), lambda t, d: torch.linalg.vector_norm(t, -torch.inf, d)):
+    for function in (
+        torch.amax,
+        torch.amin,
+        lambda t, d: torch.linalg.vector_norm(t, torch.inf, d),
+        lambda t, d: torch.linalg.vector_norm(t, -torch.inf, d),
+    ):
         result = function(x, dim)
         assert result.is_ocl
         assert torch.equal(result.cpu().isnan(), ~without)
@@ -183,7 +202,9 @@ def test_sum_of_many_small_numbers_is_accurate(no_fallback):
 def test_reductions_that_end_in_their_own_launch(device, no_fallback):
     """The last task to arrive combines the parts: the count of arrivals starts anew each time, for every number of tasks and on every stream."""
     streams = [torch.ocl.current_stream(), torch.ocl.Stream(), torch.ocl.Stream()]
-    xs = [torch.randint(-9, 9, (n,), dtype=torch.float32) for n in (1 << 20, 40_001, 300_007, 1 << 18)] + [torch.randint(-9, 9, (3, 1 << 18)).float()]
+    xs = [torch.randint(-9, 9, (n,), dtype=torch.float32) for n in (1 << 20, 40_001, 300_007, 1 << 18)] + [
+        torch.randint(-9, 9, (3, 1 << 18)).float()
+    ]
     on_device = [x.to(device) for x in xs]
     torch.ocl.synchronize()
     results = []
@@ -194,7 +215,11 @@ def test_reductions_that_end_in_their_own_launch(device, no_fallback):
     torch.ocl.synchronize()
     for i, total, largest, where, product in results:
         x = xs[i]
-        assert torch.equal(total.cpu(), x.sum(-1)) and torch.equal(largest.cpu(), x.amax(-1)) and torch.equal(product.cpu(), torch.ones_like(total.cpu()))
+        assert (
+            torch.equal(total.cpu(), x.sum(-1))
+            and torch.equal(largest.cpu(), x.amax(-1))
+            and torch.equal(product.cpu(), torch.ones_like(total.cpu()))
+        )
         assert torch.equal(where.cpu(), x.argmin(-1))
 
 

@@ -26,7 +26,9 @@ def compare(module, device, *inputs):
 
 
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
-@pytest.mark.parametrize("options", [{}, {"num_layers": 2, "bidirectional": True}, {"bias": False, "batch_first": True}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"num_layers": 2, "bidirectional": True}, {"bias": False, "batch_first": True}], ids=str
+)
 def test_modules(device, kind, options, no_fallback):
     compare(kind(11, 19, **options), device, torch.randn(5, 3, 11))
 
@@ -62,4 +64,6 @@ def test_bfloat16(device):
     module = nn.LSTM(16, 16)
     mirror = copy.deepcopy(module).to(device, torch.bfloat16)
     x = torch.randn(4, 2, 16)
-    torch.testing.assert_close(mirror(x.to(device, torch.bfloat16))[0].float().cpu(), module(x)[0], rtol=0.05, atol=0.05)
+    torch.testing.assert_close(
+        mirror(x.to(device, torch.bfloat16))[0].float().cpu(), module(x)[0], rtol=0.05, atol=0.05
+    )

@@ -44,11 +44,16 @@ def run(module, sequence, states, weigh_states=True):
 def test_layers(features, hidden, layers, options, kind, weigh_states, device, no_fallback):
     rows, steps = 6, 5
     module = kind(features, hidden, layers, **options).double()
-    sequence = torch.randn((rows, steps, features) if options.get("batch_first") else (steps, rows, features), dtype=torch.float64)
+    sequence = torch.randn(
+        (rows, steps, features) if options.get("batch_first") else (steps, rows, features), dtype=torch.float64
+    )
     count = layers * (2 if options.get("bidirectional") else 1)
     states = tuple(torch.randn(count, rows, hidden, dtype=torch.float64) for _ in range(2 if kind is nn.LSTM else 1))
     expected = run(module, sequence, states, weigh_states)
-    inputs = sequence.detach().to(device, torch.float32), tuple(state.detach().to(device, torch.float32) for state in states)
+    inputs = (
+        sequence.detach().to(device, torch.float32),
+        tuple(state.detach().to(device, torch.float32) for state in states),
+    )
     module = module.to(device, torch.float32)
     results = []
     names = kernels_of(lambda: results.extend(run(module, *inputs, weigh_states)))
@@ -92,7 +97,9 @@ def test_frozen_weights_and_no_gradient(kind, device):
 def test_second_derivatives(kind, device):
     def second(module, sequence):
         result = module(sequence)
-        (first,) = torch.autograd.grad((result[0] ** 2).sum() + states_of(result)[-1].sum(), sequence, create_graph=True)
+        (first,) = torch.autograd.grad(
+            (result[0] ** 2).sum() + states_of(result)[-1].sum(), sequence, create_graph=True
+        )
         return torch.autograd.grad((first**2).sum(), [sequence, *module.parameters()])
 
     module, sequence = kind(3, 5, bidirectional=True), torch.randn(4, 2, 3, requires_grad=True)

@@ -23,7 +23,7 @@ def compare(function, x):
     if isinstance(expected, torch.Tensor):
         expected, actual = [expected], [actual]
     # The CPU adds float32 in float64; GPU-style kernels add in float32, which cannot know a running sum better than to its last bits.
-    unit = 0 if torch.ocl.get_device_properties().style == "fat" else 2 * torch.finfo(torch.float32).eps
+    unit = 0 if torch.ocl.get_device_properties().style == "cpu" else 2 * torch.finfo(torch.float32).eps
     for e, a in zip(expected, actual):
         largest = e.nan_to_num().abs().max().item() if e.dtype == torch.float32 and e.numel() else 0
         bound = {"rtol": 1e-5, "atol": max(1e-5, unit * largest)} if e.is_floating_point() else {}

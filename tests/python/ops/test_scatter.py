@@ -36,9 +36,17 @@ def test_reductions(reduce, include_self, dtype, device):
     torch.testing.assert_close(rows_actual.cpu(), by_rows)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int32, torch.uint8, torch.bool], ids=str)
+@pytest.mark.parametrize(
+    "dtype",
+    [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int32, torch.uint8, torch.bool],
+    ids=str,
+)
 def test_index_add(dtype, device):
-    x, src, index = torch.randint(0, 3, (9, 13)).to(dtype), torch.randint(0, 3, (20, 13)).to(dtype), torch.randint(0, 9, (20,))
+    x, src, index = (
+        torch.randint(0, 3, (9, 13)).to(dtype),
+        torch.randint(0, 3, (20, 13)).to(dtype),
+        torch.randint(0, 9, (20,)),
+    )
     expected = x.index_add(0, index, src)
     with without_fallback():
         actual = x.to(device).index_add(0, index.to(device), src.to(device))

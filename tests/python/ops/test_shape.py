@@ -25,7 +25,9 @@ def test_cat_of_many(dim, device):
     check(lambda *t: torch.cat(t, dim), *tensors)
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.int64, torch.int16, torch.bool, torch.complex64], ids=str)
+@pytest.mark.parametrize(
+    "dtype", [torch.float64, torch.float16, torch.int64, torch.int16, torch.bool, torch.complex64], ids=str
+)
 def test_cat_dtypes(dtype, device):
     x = torch.randn(5, 11).to(dtype)
     same(lambda x: torch.cat([x, x[:2], x], 0), x)
@@ -102,7 +104,9 @@ def test_ranges(device):
     for arguments in ((10,), (2, 11, 3), (5, -5, -2), (0.0, 1.0, 0.1), (1.5, 4.0), (2**53 + 1, 2**53 + 9, 2)):
         assert torch.equal(torch.arange(*arguments, device=device).cpu(), torch.arange(*arguments))
     for dtype in (torch.float16, torch.int32, torch.uint8, torch.float64):
-        assert torch.equal(torch.arange(3, 90, 7, device=device, dtype=dtype).cpu(), torch.arange(3, 90, 7, dtype=dtype))
+        assert torch.equal(
+            torch.arange(3, 90, 7, device=device, dtype=dtype).cpu(), torch.arange(3, 90, 7, dtype=dtype)
+        )
     for steps in (0, 1, 2, 13, 1001):
         torch.testing.assert_close(torch.linspace(-1, 3, steps, device=device).cpu(), torch.linspace(-1, 3, steps))
         torch.testing.assert_close(torch.logspace(-1, 3, steps, device=device).cpu(), torch.logspace(-1, 3, steps))
@@ -112,7 +116,10 @@ def test_ranges(device):
 
 def test_windows(device):
     x = torch.randn(2, 3, 11, 9)
-    for options in ({"kernel_size": 3}, {"kernel_size": (2, 3), "dilation": (2, 1), "padding": (1, 2), "stride": (3, 2)}):
+    for options in (
+        {"kernel_size": 3},
+        {"kernel_size": (2, 3), "dilation": (2, 1), "padding": (1, 2), "stride": (3, 2)},
+    ):
         check(lambda x: F.unfold(x, **options), x)
         columns = F.unfold(x, **options)
         check(lambda c: F.fold(c, (11, 9), **options), columns)

@@ -10,7 +10,10 @@ DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("function", [torch.softmax, torch.log_softmax])
-@pytest.mark.parametrize("shape, dim", [((7, 10), 1), ((37, 1003), -1), ((3, 21, 5, 7), 1), ((5, 4, 33), 0), ((16,), 0), ((), 0), ((2, 0), 1)])
+@pytest.mark.parametrize(
+    "shape, dim",
+    [((7, 10), 1), ((37, 1003), -1), ((3, 21, 5, 7), 1), ((5, 4, 33), 0), ((16,), 0), ((), 0), ((2, 0), 1)],
+)
 def test_values_and_gradients(device, dtype, function, shape, dim):
     check(lambda x: function(x, dim), torch.randn(shape) * 4, device=device, dtype=dtype)
 
@@ -40,7 +43,10 @@ def test_out(device):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("shape, dim", [((64, 5003), 1), ((40, 16), 1), ((40, 1), 1), ((3, 17, 33), 0), ((3, 4, 5), 1), ((2, 40000), 1), ((5, 6), (0, 1))])
+@pytest.mark.parametrize(
+    "shape, dim",
+    [((64, 5003), 1), ((40, 16), 1), ((40, 1), 1), ((3, 17, 33), 0), ((3, 4, 5), 1), ((2, 40000), 1), ((5, 6), (0, 1))],
+)
 def test_logsumexp_is_as_precise_as_its_type(device, dtype, shape, dim):
     """Against float64, with infinite and NaN rows."""
     x = torch.randn(shape).to(dtype) * 20
@@ -53,7 +59,9 @@ def test_logsumexp_is_as_precise_as_its_type(device, dtype, shape, dim):
     for keepdim in (False, True):
         actual, expected = torch.logsumexp(x.to(device), dim, keepdim), torch.logsumexp(x.double(), dim, keepdim)
         assert actual.dtype == dtype and actual.stride() == expected.stride()
-        torch.testing.assert_close(actual.cpu().double(), expected, rtol=tolerance, atol=min(tolerance, 1e-6), equal_nan=True)
+        torch.testing.assert_close(
+            actual.cpu().double(), expected, rtol=tolerance, atol=min(tolerance, 1e-6), equal_nan=True
+        )
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

@@ -14,7 +14,10 @@ def compare(function, *inputs, **tolerance):
 
 
 @pytest.mark.parametrize("descending", [False, True])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int64, torch.int32, torch.uint8, torch.bool])
+@pytest.mark.parametrize(
+    "dtype",
+    [torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int64, torch.int32, torch.uint8, torch.bool],
+)
 def test_sort(dtype, descending, no_fallback):
     x = torch.randint(0, 2 if dtype == torch.bool else 90, (17, 33, 5)).to(dtype)
     for dim in range(3):
@@ -63,7 +66,12 @@ def test_search(no_fallback):
     compare(lambda b, v: torch.searchsorted(b, v, side="right", out_int32=True), boundaries, values)
     compare(lambda b, v: torch.bucketize(v, b[0], right=True), boundaries, values)
     compare(lambda b: torch.searchsorted(b[0], 0.3), boundaries)
-    compare(lambda b, v, s: torch.searchsorted(b, v, sorter=s), boundaries.flip(-1), values, torch.arange(32, -1, -1).expand(4, 33).contiguous())
+    compare(
+        lambda b, v, s: torch.searchsorted(b, v, sorter=s),
+        boundaries.flip(-1),
+        values,
+        torch.arange(32, -1, -1).expand(4, 33).contiguous(),
+    )
 
 
 def test_isin(no_fallback):
@@ -91,8 +99,18 @@ def test_histograms(no_fallback):
 def test_distinct_slices(dtype, no_fallback):
     x = torch.randint(0, 2 if dtype == torch.bool else 3, (23, 2, 37)).to(dtype)
     for dim in (0, 1, -1):
-        compare(lambda t, dim=dim: torch.unique(t[:, :1, :2] if dim == 0 else t[:2], dim=dim, return_inverse=True, return_counts=True), x)
-        compare(lambda t, dim=dim: torch.unique_consecutive(t[:, 0], dim=max(dim, 0) % 2, return_inverse=True, return_counts=True), x)
+        compare(
+            lambda t, dim=dim: torch.unique(
+                t[:, :1, :2] if dim == 0 else t[:2], dim=dim, return_inverse=True, return_counts=True
+            ),
+            x,
+        )
+        compare(
+            lambda t, dim=dim: torch.unique_consecutive(
+                t[:, 0], dim=max(dim, 0) % 2, return_inverse=True, return_counts=True
+            ),
+            x,
+        )
     assert torch.unique(torch.empty(0, 3, device="ocl"), dim=0).shape == (0, 3)
     with pytest.raises(RuntimeError, match="There are 0 sized dimensions"):
         torch.unique(torch.empty(0, 3, device="ocl"), dim=1)

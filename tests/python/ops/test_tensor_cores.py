@@ -25,7 +25,9 @@ def answer(request):
         return answer_of(__file__, TORCH_OCL_TENSOR_CORES="mma" if warps else "1")
     if facts.platform_name == "Portable Computing Language":
         pytest.skip("PoCL takes minutes to compile work-groups with barriers in loops")
-    return answer_of(__file__, TORCH_OCL_TENSOR_CORES="emulate" if warps else "emulate_warpgroups", TORCH_OCL_KERNEL_STYLE="simt")
+    return answer_of(
+        __file__, TORCH_OCL_TENSOR_CORES="emulate" if warps else "emulate_warpgroups", TORCH_OCL_KERNEL_STYLE="simt"
+    )
 
 
 def test_they_are_used(answer):

@@ -30,7 +30,9 @@ def test_nms_of_equal_scores_and_strided_boxes(torchvision, device, no_fallback)
     assert torch.equal(torchvision.ops.nms(moved, scores.to(device), 0.3).cpu(), expected)
     classes = torch.arange(50).remainder(4)
     expected = torchvision.ops.batched_nms(corners, scores, classes, 0.3)
-    assert torch.equal(torchvision.ops.batched_nms(corners.to(device), scores.to(device), classes.to(device), 0.3).cpu(), expected)
+    assert torch.equal(
+        torchvision.ops.batched_nms(corners.to(device), scores.to(device), classes.to(device), 0.3).cpu(), expected
+    )
 
 
 def test_nms_refuses_what_torchvision_refuses(torchvision, device):
@@ -40,7 +42,9 @@ def test_nms_refuses_what_torchvision_refuses(torchvision, device):
             torchvision.ops.nms(corners.to(device), scores.to(device), 0.5)
 
 
-ROIS = torch.tensor([[0, 1.5, 2, 19, 17], [1, -9, -6, 12, 9], [1, 3, 4, 3.4, 4.2], [0, 22, 20, 60, 50], [1, 0, 0, 26, 22]])
+ROIS = torch.tensor(
+    [[0, 1.5, 2, 19, 17], [1, -9, -6, 12, 9], [1, 3, 4, 3.4, 4.2], [0, 22, 20, 60, 50], [1, 0, 0, 26, 22]]
+)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
@@ -75,7 +79,9 @@ def test_roi_align_under_autocast(torchvision, device, no_fallback):
 @pytest.mark.parametrize("masked", [False, True])
 def test_deform_conv2d(masked, groups, offset_groups, dtype, torchvision, device):
     def function(image, offset, weight, bias, mask):
-        return torchvision.ops.deform_conv2d(image, offset, weight, bias, (2, 1), (1, 2), (1, 3), mask if masked else None)
+        return torchvision.ops.deform_conv2d(
+            image, offset, weight, bias, (2, 1), (1, 2), (1, 3), mask if masked else None
+        )
 
     taps = 3 * 2
     tensors = (torch.randn(2, 6, 9, 8), torch.rand(2, 2 * offset_groups * taps, 5, 9) * 5 - 2.5, torch.randn(4, 6 // groups, 3, 2), torch.randn(4),
@@ -86,7 +92,9 @@ def test_deform_conv2d(masked, groups, offset_groups, dtype, torchvision, device
 def test_deform_conv2d_without_offsets_is_a_convolution(torchvision, device, no_fallback):
     image, weight = torch.randn(3, 4, 9, 8), torch.randn(6, 4, 3, 3)
     expected = torch.nn.functional.conv2d(image, weight, padding=1)
-    actual = torchvision.ops.deform_conv2d(image.to(device), torch.zeros(3, 18, 9, 8, device=device), weight.to(device), padding=1)
+    actual = torchvision.ops.deform_conv2d(
+        image.to(device), torch.zeros(3, 18, 9, 8, device=device), weight.to(device), padding=1
+    )
     torch.testing.assert_close(actual.cpu(), expected, rtol=1e-4, atol=1e-4)
 
 

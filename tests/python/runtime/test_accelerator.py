@@ -103,7 +103,9 @@ def test_snapshot_shows_a_tensors_block(device, tmp_path):
 
 @feature("Determinism")
 def test_uninitialized_memory_is_filled_in_deterministic_mode(device, deterministic):
-    assert torch.empty(5, device=device).isnan().all() and torch.empty_strided((2, 3), (3, 1), device=device).isnan().all()
+    assert (
+        torch.empty(5, device=device).isnan().all() and torch.empty_strided((2, 3), (3, 1), device=device).isnan().all()
+    )
     assert (torch.empty(5, dtype=torch.int32, device=device) == torch.iinfo(torch.int32).max).all()
     x = torch.ones(2, device=device).resize_(6)
     assert x[:2].tolist() == [1, 1] and x[2:].isnan().all()
@@ -114,7 +116,11 @@ def test_same_seed_same_bits(device, deterministic):
     def train():
         torch.manual_seed(3)
         model = torch.nn.Sequential(
-            torch.nn.Conv2d(3, 8, 3), torch.nn.ReLU(), torch.nn.Dropout(), torch.nn.Flatten(), torch.nn.Linear(8 * 36, 10)
+            torch.nn.Conv2d(3, 8, 3),
+            torch.nn.ReLU(),
+            torch.nn.Dropout(),
+            torch.nn.Flatten(),
+            torch.nn.Linear(8 * 36, 10),
         ).to(device)
         optimizer = torch.optim.Adam(model.parameters())
         for _ in range(3):
@@ -130,7 +136,9 @@ def test_same_seed_same_bits(device, deterministic):
 @feature("Determinism")
 def test_operators_without_a_deterministic_way_say_so(device, deterministic):
     with pytest.raises(RuntimeError, match="does not have a deterministic implementation"):
-        torch.zeros(3, device=device).put_(torch.zeros(3, dtype=torch.long, device=device), torch.rand(3, device=device))
+        torch.zeros(3, device=device).put_(
+            torch.zeros(3, dtype=torch.long, device=device), torch.rand(3, device=device)
+        )
 
 
 @feature("PyTorch's device-generic tests")
@@ -152,7 +160,9 @@ def test_generic_test_classes_are_instantiated_for_the_device(device):
     scope = {"Generic": Generic}
     instantiate_device_type_tests(Generic, scope, only_for="ocl")
     (made,) = (value for value in scope.values() if isinstance(value, type))
-    result = unittest.TextTestRunner(stream=open("/dev/null", "w")).run(unittest.defaultTestLoader.loadTestsFromTestCase(made))
+    result = unittest.TextTestRunner(stream=open("/dev/null", "w")).run(
+        unittest.defaultTestLoader.loadTestsFromTestCase(made)
+    )
     assert result.wasSuccessful() and seen == [torch.device("ocl:0")] * 2
 
 

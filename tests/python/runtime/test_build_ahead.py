@@ -41,11 +41,17 @@ def pocl():
 
 
 def start(folder, processes, code=STEP):
-    caches = {"TORCH_OCL_CACHE_DIR": f"{folder}/programs", "POCL_CACHE_DIR": f"{folder}/pocl", "XDG_CACHE_HOME": f"{folder}/others"}
+    caches = {
+        "TORCH_OCL_CACHE_DIR": f"{folder}/programs",
+        "POCL_CACHE_DIR": f"{folder}/pocl",
+        "XDG_CACHE_HOME": f"{folder}/others",
+    }
     for path in caches.values():
         os.makedirs(path, exist_ok=True)
     environment = os.environ | caches | {"TORCH_OCL_BUILD_PROCESSES": str(processes)}
-    return subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
 
 
 def answer(process):
@@ -113,8 +119,8 @@ def test_compilers_end_with_their_parent(tmp_path):
 
 def test_error_at_the_next_wait(tmp_path):
     kernels = tmp_path / "kernels"
-    kernels.mkdir()
-    (kernels / "softmax.cl").write_text("this is no program")
+    (kernels / "softmax").mkdir(parents=True)
+    (kernels / "softmax" / "softmax.cpu.cl").write_text("this is no program")
     code = f"""
 import os
 os.environ["TORCH_OCL_KERNEL_DIR"] = {str(kernels)!r}
@@ -125,7 +131,7 @@ try:
     torch.ocl.synchronize()
     print("no error")
 except RuntimeError as error:
-    print("softmax.cl did not compile" in str(error))
+    print("softmax/softmax.cpu.cl did not compile" in str(error))
 print((x + 1).sum().item())
 """
     process = start(tmp_path, 2, code)

@@ -104,7 +104,11 @@ def test_inside_autograd(device):
         (lambda x: (x, x, "a", 1), TypeError, r"argument 3 \(float a\).*expected float, got str"),
         (lambda x: (x, x, 1.0, 2.5), TypeError, r"argument 4 \(long n\).*expected long, got float"),
         (lambda x: (x, x, 1.0, 2**70), ValueError, "argument 4"),
-        (lambda x: (x[::2], x, 1.0, 1), ValueError, r"expected a contiguous tensor, got sizes \(4,\) with strides \(2,\)"),
+        (
+            lambda x: (x[::2], x, 1.0, 1),
+            ValueError,
+            r"expected a contiguous tensor, got sizes \(4,\) with strides \(2,\)",
+        ),
         (lambda x: (x, x.cpu(), 1.0, 1), RuntimeError, "same ocl device, but found ocl:0 and cpu"),
         (lambda x: (x.cpu(), x, 1.0, 1), RuntimeError, "first tensor is on cpu"),
         (lambda x: (x, x.clone().requires_grad_(), 1.0, 1), RuntimeError, "requires grad"),

@@ -24,7 +24,9 @@ def on_cpu_and_device(device):
         "embedding": lambda: F.embedding(torch.tensor([1]), torch.ones(3, 3, device=device)),
         "where": lambda: torch.where(torch.ones(2, device=device) > 0, torch.ones(2), torch.ones(2, device=device)),
         "out=": lambda: torch.add(torch.ones(3, device=device), 1, out=torch.empty(3)),
-        "batch_norm": lambda: F.batch_norm(torch.ones(2, 2, device=device), torch.ones(2), torch.ones(2), training=True),
+        "batch_norm": lambda: F.batch_norm(
+            torch.ones(2, 2, device=device), torch.ones(2), torch.ones(2), training=True
+        ),
         "layer_norm": lambda: F.layer_norm(torch.ones(2, 2, device=device), (2,), torch.ones(2)),
         "gather": lambda: torch.gather(torch.ones(3, device=device), 0, torch.tensor([0])),
         "index_select": lambda: torch.index_select(torch.ones(3, device=device), 0, torch.tensor([0])),
@@ -77,7 +79,12 @@ def test_a_hundred_times_out_of_memory(device):
     finally:
         torch.ocl.memory_usage_limit(0)
     text = str(caught.value)
-    assert "Tried to allocate 1.00 GiB" in text and torch.ocl.get_device_name() in text and "Device 0" in text and "cached" in text
+    assert (
+        "Tried to allocate 1.00 GiB" in text
+        and torch.ocl.get_device_name() in text
+        and "Device 0" in text
+        and "cached" in text
+    )
     assert isinstance(caught.value, torch.ocl.OutOfMemoryError) and isinstance(caught.value, RuntimeError)
     assert torch.ocl.memory_stats()["num_ooms"] == ooms + 100
     model(x).sum().backward()
@@ -148,7 +155,11 @@ def test_numpy_refuses_device_memory_as_on_cuda(device):
             use()
     assert x.numpy(force=True).tolist() == [1, 1, 1] == x.cpu().numpy().tolist() == x.tolist()
     assert torch.as_tensor(numpy.ones(2), device=device).dtype == torch.float64
-    assert numpy.array([0.5]).item() * x.sum().item() == 1.5 and float(x[0]) == 1 and [5, 6][torch.tensor(1, device=device)] == 6
+    assert (
+        numpy.array([0.5]).item() * x.sum().item() == 1.5
+        and float(x[0]) == 1
+        and [5, 6][torch.tensor(1, device=device)] == 6
+    )
 
 
 @feature("NumPy and printing")
@@ -164,12 +175,17 @@ def test_printing(device):
         there, here = repr(x.to(device)), repr(x)
         assert "device='ocl:0'" in there and there.replace(", device='ocl:0'", "").split() == here.split()
     assert f"{torch.tensor(1.5, device=device):.2f}" == "1.50"
-    assert "..." in str(torch.rand(5000, device=device)) and "requires_grad=True" in str(torch.nn.Parameter(torch.ones(1, device=device)))
+    assert "..." in str(torch.rand(5000, device=device)) and "requires_grad=True" in str(
+        torch.nn.Parameter(torch.ones(1, device=device))
+    )
 
 
 @feature("Errors")
 def test_anomaly_mode_names_the_backward_function(device):
-    with torch.autograd.detect_anomaly(check_nan=True), pytest.raises(RuntimeError, match="SqrtBackward0' returned nan"):
+    with (
+        torch.autograd.detect_anomaly(check_nan=True),
+        pytest.raises(RuntimeError, match="SqrtBackward0' returned nan"),
+    ):
         x = torch.zeros(2, device=device, requires_grad=True)
         torch.sqrt(x - 1).sum().backward()
 

@@ -22,7 +22,10 @@ AUTOLOAD = "import torch, sys, _torch_ocl_boot; _torch_ocl_boot.autoload(); prin
 
 
 def test_autoload_loads_where_opencl_is_the_only_accelerator():
-    status, output = python(AUTOLOAD + "print(torch.accelerator.current_accelerator(), torch.ocl.is_available())", TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    status, output = python(
+        AUTOLOAD + "print(torch.accelerator.current_accelerator(), torch.ocl.is_available())",
+        TORCH_DEVICE_BACKEND_AUTOLOAD="0",
+    )
     assert status == 0 and output.split() == ["True", "ocl", "True"], output
 
 
@@ -64,14 +67,20 @@ def test_without_a_loader_the_device_says_what_to_install():
 
 def test_without_a_device_the_device_says_what_to_install(tmp_path):
     code = "import torch, torch_ocl\nprint(torch.ocl.is_available())\ntry: torch.ones(2).to('ocl')\nexcept RuntimeError as error: print(error)\n"
-    status, output = python(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0", OCL_ICD_VENDORS=str(tmp_path), OCL_ICD_FILENAMES="")
-    assert status == 0 and output.startswith("False") and "No OpenCL device" in output and "pip install" in output, output
+    status, output = python(
+        code, TORCH_DEVICE_BACKEND_AUTOLOAD="0", OCL_ICD_VENDORS=str(tmp_path), OCL_ICD_FILENAMES=""
+    )
+    assert status == 0 and output.startswith("False") and "No OpenCL device" in output and "pip install" in output, (
+        output
+    )
 
 
 def test_a_broken_driver_is_no_device(tmp_path):
     (tmp_path / "broken.icd").write_text("/nowhere/libbroken.so\n")
     code = "import torch, torch_ocl; print(torch.ocl.is_available())"
-    status, output = python(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0", OCL_ICD_VENDORS=str(tmp_path), OCL_ICD_FILENAMES="")
+    status, output = python(
+        code, TORCH_DEVICE_BACKEND_AUTOLOAD="0", OCL_ICD_VENDORS=str(tmp_path), OCL_ICD_FILENAMES=""
+    )
     assert status == 0 and output.split() == ["False"], output
 
 
@@ -93,7 +102,13 @@ def test_vendor_folder_keeps_the_system_drivers(tmp_path):
 
 
 def test_the_doctor_works():
-    done = subprocess.run([sys.executable, "-m", "torch_ocl"], env=os.environ | {"PYTHONPATH": str(PACKAGE)}, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-m", "torch_ocl"],
+        env=os.environ | {"PYTHONPATH": str(PACKAGE)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert done.returncode == 0 and "everything works" in done.stdout, done.stdout + done.stderr
 
 

@@ -55,7 +55,9 @@ def test_parts_of_untraceable_models(device):
     images = torch.randn(2, 3, 9, 9)
     model = trained(Branching(), images).to(device)
     faster = torch_ocl.optimize(model)
-    assert not any(isinstance(module, nn.BatchNorm2d) for module in faster.stem.modules()) and isinstance(faster.shared, nn.BatchNorm2d)
+    assert not any(isinstance(module, nn.BatchNorm2d) for module in faster.stem.modules()) and isinstance(
+        faster.shared, nn.BatchNorm2d
+    )
     torch.testing.assert_close(faster(images.to(device)), model(images.to(device)), rtol=1e-4, atol=1e-4)
 
 
@@ -77,7 +79,9 @@ class Shares(nn.Module):
 def test_shared_layers_and_values_stay(device):
     images = torch.randn(2, 3, 9, 9)
     model = trained(Shares(), images).to(device)
-    torch.testing.assert_close(torch_ocl.optimize(model)(images.to(device)), model(images.to(device)), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(
+        torch_ocl.optimize(model)(images.to(device)), model(images.to(device)), rtol=1e-5, atol=1e-5
+    )
     seen = []
     model.register_forward_hook(lambda module, inputs, output: seen.append(output))
     torch_ocl.optimize(model)(images.to(device))
@@ -86,7 +90,10 @@ def test_shared_layers_and_values_stay(device):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_add_relu(dtype, device, no_fallback):
-    a, b = torch.tensor([1.0, -2.0, float("nan"), float("inf")], dtype=dtype), torch.tensor([[-3.0], [0.5]], dtype=dtype)
+    a, b = (
+        torch.tensor([1.0, -2.0, float("nan"), float("inf")], dtype=dtype),
+        torch.tensor([[-3.0], [0.5]], dtype=dtype),
+    )
     expected = F.relu(a + 2 * b)
     actual = torch.ops.aten._add_relu(a.to(device), b.to(device), alpha=2)
     assert actual.device.type == device

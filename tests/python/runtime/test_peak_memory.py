@@ -52,7 +52,9 @@ def test_peak_of_a_training_step(name, device):
     optimizer.zero_grad()
     torch.ocl.synchronize()
     state = [*network.parameters(), *network.buffers(), images, classes]
-    state += [value for entry in optimizer.state.values() for value in entry.values() if isinstance(value, torch.Tensor)]
+    state += [
+        value for entry in optimizer.state.values() for value in entry.values() if isinstance(value, torch.Tensor)
+    ]
     before = torch.ocl.memory_allocated()
     live = LiveTensors(images.device, [tensor for tensor in state if tensor.device == images.device])
     started_with = sum(size for _, size in live.storages.values())

@@ -83,7 +83,11 @@ def test_tensors_in_a_queue(tmp_path, method):
     done = subprocess.run([sys.executable, str(script), method], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     first, last = done.stdout.strip().splitlines()
-    assert first == "ocl:0 10.0 Parameter True" if method == "spawn" else "Cannot re-initialize ocl in forked subprocess" in first
+    assert (
+        first == "ocl:0 10.0 Parameter True"
+        if method == "spawn"
+        else "Cannot re-initialize ocl in forked subprocess" in first
+    )
     assert last == "0 15.0" and "arrives there as a copy" in done.stderr
 
 

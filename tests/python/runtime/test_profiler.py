@@ -34,16 +34,30 @@ def test_operators_have_the_time_of_their_kernels(device):
         run()
     rows = {row.key: row for row in result.key_averages()}
     product = rows["aten::mm"]
-    assert product.count % 6 == 0 and product.self_device_time_total > 0 and product.device_type == torch.autograd.DeviceType.CPU
-    kernels = [row for row in rows.values() if row.device_type == torch.autograd.DeviceType.PrivateUse1 and not row.is_user_annotation]
+    assert (
+        product.count % 6 == 0
+        and product.self_device_time_total > 0
+        and product.device_type == torch.autograd.DeviceType.CPU
+    )
+    kernels = [
+        row
+        for row in rows.values()
+        if row.device_type == torch.autograd.DeviceType.PrivateUse1 and not row.is_user_annotation
+    ]
     # every kernel belongs to an operator: the sums over both kinds of rows agree
     own = sum(row.self_device_time_total for row in kernels)
-    joined = sum(row.self_device_time_total for row in rows.values() if row.device_type == torch.autograd.DeviceType.CPU)
+    joined = sum(
+        row.self_device_time_total for row in rows.values() if row.device_type == torch.autograd.DeviceType.CPU
+    )
     assert kernels and own > 0 and joined == pytest.approx(own, rel=1e-6)
     table = result.key_averages().table(sort_by="self_device_time_total")
     assert "Self OCL" in table and "aten::mm" in table and "clEnqueueNDRangeKernel" in table
     (mm_kernel,) = {
-        kernel.name for event in result.events() if event.name == "aten::mm" for kernel in event.kernels if "gemm" in kernel.name
+        kernel.name
+        for event in result.events()
+        if event.name == "aten::mm"
+        for kernel in event.kernels
+        if "gemm" in kernel.name
     } or {None}
     assert mm_kernel in rows
 
@@ -58,7 +72,9 @@ def test_kernels_lie_between_their_launch_and_the_synchronisation(device):
         with record_function("behind"):
             pass
     events = result.events()
-    behind = next(event for event in events if event.name == "behind" and event.device_type == torch.autograd.DeviceType.CPU).time_range.end
+    behind = next(
+        event for event in events if event.name == "behind" and event.device_type == torch.autograd.DeviceType.CPU
+    ).time_range.end
     kernels = [event for event in events if event.device_type == torch.autograd.DeviceType.PrivateUse1]
     products = [event for event in events if event.name == "aten::mm"]
     assert kernels and all(0 <= kernel.time_range.start <= kernel.time_range.end <= behind + 2000 for kernel in kernels)
@@ -79,7 +95,9 @@ def test_chrome_trace(device, tmp_path):
     assert kernels and len(launches) >= len(kernels) and all(event["args"]["stream"] == 0 for event in kernels)
     starts = {event["id"] for event in events if event.get("cat") == "ac2g" and event["ph"] == "s"}
     ends = {event["id"] for event in events if event.get("cat") == "ac2g" and event["ph"] == "f"}
-    assert {event["args"]["correlation"] for event in kernels} <= starts & ends  # an arrow from the launch to the kernel
+    assert {
+        event["args"]["correlation"] for event in kernels
+    } <= starts & ends  # an arrow from the launch to the kernel
     names = [event["args"]["name"] for event in events if event.get("name") == "process_name"]
     assert "ocl:0" in names
 
@@ -102,7 +120,9 @@ def test_schedule_memory_and_a_second_run(device, tmp_path):
         x = torch.empty(1 << 20, device=device)
         del x
     rows = {row.key: row for row in result.key_averages()}
-    assert rows["aten::empty"].self_device_memory_usage == 4 << 20 and rows["[memory]"].self_device_memory_usage == -(4 << 20)
+    assert rows["aten::empty"].self_device_memory_usage == 4 << 20 and rows["[memory]"].self_device_memory_usage == -(
+        4 << 20
+    )
 
 
 @feature("Profiler, events")

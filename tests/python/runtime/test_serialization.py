@@ -20,13 +20,21 @@ def saved(value, **options):
 
 @feature("Serialization")
 @pytest.mark.parametrize(
-    "location", [None, "cpu", "ocl", "ocl:0", torch.device("ocl"), {"ocl:0": "cpu"}, lambda storage, place: storage], ids=lambda place: "function" if callable(place) else repr(place)
+    "location",
+    [None, "cpu", "ocl", "ocl:0", torch.device("ocl"), {"ocl:0": "cpu"}, lambda storage, place: storage],
+    ids=lambda place: "function" if callable(place) else repr(place),
 )
 def test_map_location(device, location):
     x = torch.arange(6.0, device=device).view(2, 3)
-    loaded = torch.load(saved({"x": x, "row": x[1], "p": torch.nn.Parameter(x)}), map_location=location, weights_only=True)
+    loaded = torch.load(
+        saved({"x": x, "row": x[1], "p": torch.nn.Parameter(x)}), map_location=location, weights_only=True
+    )
     where = "cpu" if location == "cpu" or isinstance(location, dict) or callable(location) else "ocl"
-    assert loaded["x"].device.type == where and loaded["row"].tolist() == [3, 4, 5] and isinstance(loaded["p"], torch.nn.Parameter)
+    assert (
+        loaded["x"].device.type == where
+        and loaded["row"].tolist() == [3, 4, 5]
+        and isinstance(loaded["p"], torch.nn.Parameter)
+    )
     loaded["x"][1, 0] = 9  # views stay views
     assert loaded["row"][0].item() == 9
 
@@ -53,7 +61,11 @@ def test_modules_and_optimizers(device):
     fresh.load_state_dict(torch.load(saved(model.state_dict()), map_location="cpu"))
     optimizer_fresh.load_state_dict(torch.load(saved(optimizer.state_dict()), map_location="cpu"))
     state = optimizer_fresh.state[fresh[0].weight]
-    assert torch.equal(fresh[0].weight, model[0].weight) and state["exp_avg"].device.type == "ocl" and state["step"].device.type == "cpu"
+    assert (
+        torch.equal(fresh[0].weight, model[0].weight)
+        and state["exp_avg"].device.type == "ocl"
+        and state["step"].device.type == "cpu"
+    )
     deep = copy.deepcopy(model)
     assert deep[0].weight.device.type == "ocl" and deep[0].weight.data_ptr() != model[0].weight.data_ptr()
     empty = torch.nn.Linear(2, 2, device="meta").to_empty(device=device)
@@ -67,7 +79,9 @@ def test_generators_are_copied_and_pickled(device):
     for twin in (generator.clone_state(), pickle.loads(pickle.dumps(generator))):
         assert twin.device == generator.device and torch.equal(twin.get_state(), generator.get_state())
         state = generator.get_state()
-        assert torch.equal(torch.rand(9, device=device, generator=twin), torch.rand(9, device=device, generator=generator))
+        assert torch.equal(
+            torch.rand(9, device=device, generator=twin), torch.rand(9, device=device, generator=generator)
+        )
         generator.set_state(state)
     with pytest.raises(RuntimeError, match="RNG state is wrong size"):
         generator.set_state(torch.zeros(3, dtype=torch.uint8))
@@ -88,7 +102,11 @@ def test_safetensors(device, tmp_path):
 @feature("DLPack")
 def test_dlpack_shares_device_memory(device):
     x = torch.arange(8.0, device=device)
-    for y in (torch.from_dlpack(x), torch.from_dlpack(x.__dlpack__()), torch.utils.dlpack.from_dlpack(torch.utils.dlpack.to_dlpack(x))):
+    for y in (
+        torch.from_dlpack(x),
+        torch.from_dlpack(x.__dlpack__()),
+        torch.utils.dlpack.from_dlpack(torch.utils.dlpack.to_dlpack(x)),
+    ):
         assert y.device == x.device and y.data_ptr() == x.data_ptr()
     part = torch.from_dlpack(x[3:])
     assert part.data_ptr() == x[3:].data_ptr() and part.tolist() == [3, 4, 5, 6, 7]
@@ -119,8 +137,15 @@ def test_dlpack_to_the_host(device):
 @feature("Tensor, module and storage methods")
 def test_storages(device):
     storage = torch.ones(4, device=device).untyped_storage()
-    assert storage.device.type == "ocl" and storage.nbytes() == 16 and storage.cpu().nbytes() == 16 and not storage.is_pinned()
-    assert storage.clone().device == storage.device == copy.deepcopy(storage).device and storage.resize_(64).nbytes() == 64
+    assert (
+        storage.device.type == "ocl"
+        and storage.nbytes() == 16
+        and storage.cpu().nbytes() == 16
+        and not storage.is_pinned()
+    )
+    assert (
+        storage.clone().device == storage.device == copy.deepcopy(storage).device and storage.resize_(64).nbytes() == 64
+    )
     x = torch.ones(3, device=device)
     x.data = torch.zeros(5, device=device)
     assert x.shape == (5,) and x.detach().resize_(100).shape == (100,)

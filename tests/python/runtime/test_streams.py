@@ -77,7 +77,9 @@ def test_a_block_in_use_on_another_stream_is_not_handed_out(device):
     side.synchronize()
     assert y.min().item() == 1.0 and z.min().item() == 2.0
     del z
-    assert address in {torch.empty(1 << 20, device=device).data_ptr() for _ in range(3)}  # free again after the side stream finished
+    assert address in {
+        torch.empty(1 << 20, device=device).data_ptr() for _ in range(3)
+    }  # free again after the side stream finished
     torch.ones(2, device=device).record_stream(torch.Stream(device))
 
 
@@ -122,7 +124,11 @@ def test_event_errors(device, kind):
 @feature("Pinned memory")
 def test_pinned_tensors(device):
     x = torch.arange(6.0)
-    assert x.pin_memory().is_pinned() and torch.empty(3, pin_memory=True).is_pinned() and x.untyped_storage().pin_memory().is_pinned()
+    assert (
+        x.pin_memory().is_pinned()
+        and torch.empty(3, pin_memory=True).is_pinned()
+        and x.untyped_storage().pin_memory().is_pinned()
+    )
     assert x.pin_memory()[2:].is_pinned() and not x.is_pinned()
     with pytest.raises(RuntimeError, match="only dense CPU tensors can be pinned"):
         x.to(device).pin_memory()

@@ -20,7 +20,10 @@ def train(device, seed, stream=None):
         optimizer = torch.optim.Adam(model.parameters(), 0.01)
         losses = []
         for _ in range(15):
-            x, y = torch.rand(32, 16, generator=generator).to(device), torch.randint(4, (32,), generator=generator).to(device)
+            x, y = (
+                torch.rand(32, 16, generator=generator).to(device),
+                torch.randint(4, (32,), generator=generator).to(device),
+            )
             optimizer.zero_grad()
             loss = torch.nn.functional.cross_entropy(model(x), y)
             loss.backward()

@@ -124,7 +124,9 @@ def test_data_parallel(device):
     out.sum().backward()
     assert model[0].weight.grad.isfinite().all()
     chunks = torch.nn.parallel.comm.scatter(x.to(device), [0, 0])
-    assert [chunk.shape[0] for chunk in chunks] == [3, 3] and torch.equal(torch.nn.parallel.comm.gather(chunks, destination="cpu"), x)
+    assert [chunk.shape[0] for chunk in chunks] == [3, 3] and torch.equal(
+        torch.nn.parallel.comm.gather(chunks, destination="cpu"), x
+    )
 
 
 @feature("Inductor")
@@ -157,10 +159,17 @@ def test_autocast_casts_as_on_cuda(device, dtype):
             assert (x @ x).dtype == torch.float32
         with pytest.raises(RuntimeError, match="unsafe to autocast"):
             F.binary_cross_entropy(x, x)
-    assert {t.dtype for t in low} == {dtype} and {t.dtype for t in high} == {torch.float32} and promoted.dtype == torch.float32
+    assert (
+        {t.dtype for t in low} == {dtype}
+        and {t.dtype for t in high} == {torch.float32}
+        and promoted.dtype == torch.float32
+    )
     with torch.autocast(device):
         assert (x @ x).dtype == torch.float16 == torch.get_autocast_dtype("ocl")
-    with pytest.warns(UserWarning, match="only supports dtypes of torch.float16, torch.bfloat16"), torch.autocast(device, torch.float64):
+    with (
+        pytest.warns(UserWarning, match="only supports dtypes of torch.float16, torch.bfloat16"),
+        torch.autocast(device, torch.float64),
+    ):
         pass
 
 
@@ -234,7 +243,14 @@ def test_multihead_attention_fast_path(device, no_fallback, weights, average):
         for m in (None, mask):
             here = model(x, x, x, attn_mask=m, need_weights=weights, average_attn_weights=average)
             y = x.to(device)
-            there = twin(y, y, y, attn_mask=None if m is None else m.to(device), need_weights=weights, average_attn_weights=average)
+            there = twin(
+                y,
+                y,
+                y,
+                attn_mask=None if m is None else m.to(device),
+                need_weights=weights,
+                average_attn_weights=average,
+            )
             torch.testing.assert_close(there[0].cpu(), here[0], rtol=1e-4, atol=1e-5)
             assert (there[1] is None) == (here[1] is None)
             if weights:

@@ -79,7 +79,10 @@ def drivers():
     """Driver libraries of two platforms, found where the loader and pip put them; [] when there are not two."""
     system = [
         open(file).read().strip()
-        for file in sorted(glob.glob("/etc/OpenCL/vendors/*.icd") + glob.glob(os.path.join(os.environ.get("OCL_ICD_VENDORS", ""), "*.icd")))
+        for file in sorted(
+            glob.glob("/etc/OpenCL/vendors/*.icd")
+            + glob.glob(os.path.join(os.environ.get("OCL_ICD_VENDORS", ""), "*.icd"))
+        )
     ]
     pip = glob.glob(os.path.join(sys.prefix, "lib", "libintelocl.so"))
     pocl = [name for name in system if "pocl" in name] or glob.glob("/usr/lib/*/libpocl.so.2*")[:1]

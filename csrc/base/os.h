@@ -1,0 +1,105 @@
+// The operating system, as far as the library needs it. One implementation file per system.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace ocl::os {
+
+// Zeroed, page-aligned, committed lazily. nullptr on failure.
+void* map_pages(size_t bytes);
+// Address space that traps when touched. nullptr on failure.
+void* reserve_addresses(size_t bytes);
+void unmap(void* address, size_t bytes);
+size_t page_size();
+// Bytes of memory that the system could still give out, to its swap space too; 0: unknown.
+size_t available_memory();
+// Bytes of memory that the machine has, or that this process's control group may use of it; 0: unknown.
+size_t physical_memory();
+
+// Processors that this process may keep busy: those it may run on, or fewer where its control group is given less time.
+// At least 1.
+unsigned usable_processors();
+// A name for the calling thread in debuggers and system monitors, at most 15 characters.
+void name_thread(const char* name);
+// The processor that the caller runs on at this moment; -1: unknown.
+int current_processor();
+int thread_id();
+// The clock of the processor time that the calling thread takes, and its time in nanoseconds, which any thread of the
+// process may ask for. Unknown: 0 and, also after the thread has ended, -1.
+long long thread_clock();
+long long processor_time(long long clock);
+// Lets a thread of this process run on all usable processors but this one; nothing where there is no other.
+void keep_off(int thread, int processor);
+// Sets an environment variable of this process, or removes it (nullptr).
+void set_environment(const char* name, const char* value);
+
+// Makes the read-only data of loaded libraries with this file name present. Where a page of it is not, a load under a
+// mask that is empty, which vector code has many of, takes some hundred cycles each time and brings nothing in.
+void touch_constants(const std::string& library);
+
+// Keeps the library loaded that this address belongs to, if any.
+void keep_loaded(const void* address);
+// Calls call(context) and returns true, or false when the processor refused to go on in it (a bad address or
+// instruction); what it held then is not released. For code that has not been tried; other threads' faults are theirs.
+bool survives(void (*call)(void*), void* context);
+
+// The address of a function in a loaded library, given by the beginning of its file name, or in one that it depends on;
+// nullptr: there is none.
+void* function_of(const char* library, const char* function);
+
+// The path of an executable that lies in the folder of the library (or program) that contains this function; empty:
+// there is none.
+std::string file_beside_library(const char* name);
+// Ends this process at once, without destructors of static objects.
+[[noreturn]] void end_process(int status);
+// For a process that works for its parent: it ends when the parent does, where the system can do that.
+void end_with_parent();
+
+// A program that runs with this process's environment and talks to it by its standard input and output. It is not
+// waited for when it ends by itself.
+class ChildProcess {
+ public:
+  explicit ChildProcess(const std::string& path) noexcept;
+  ~ChildProcess();  // ends its input, on which it should end
+  ChildProcess(const ChildProcess&) = delete;
+  bool started() const { return channel_ >= 0; }
+  // All of it; false when the process is gone. They block.
+  bool write(const void* data, size_t bytes) noexcept;
+  bool read(void* data, size_t bytes) noexcept;
+  // Once it is gone: whether a fault of its own ended it, not somebody else.
+  bool faulted() noexcept;
+
+ private:
+  int channel_ = -1;
+  int process_ = 0;
+};
+
+int process_id();
+// OpenCL drivers do not survive fork(): watch_forks() is called before the first device is opened, in_forked_child() is
+// true in every process forked after that.
+void watch_forks();
+bool in_forked_child();
+// From now on around every fork, the second in the parent only.
+void around_forks(void (*before)(), void (*after)());
+
+std::string user_cache_folder();
+
+// An exclusive lock between processes, in an empty file at `path` that is made where needed and stays. The system frees
+// it when the process ends however it ends; a fork does not prolong it. Waits at most `seconds`, then, and wherever the
+// file system knows no locks, goes on without it.
+class FileLock {
+ public:
+  FileLock(const std::string& path, double seconds) noexcept;
+  ~FileLock();
+  FileLock(const FileLock&) = delete;
+  FileLock& operator=(const FileLock&) = delete;
+  bool held() const { return held_; }
+  bool waited() const { return waited_; }  // another process held it before
+
+ private:
+  long long file_ = -1;  // a POSIX descriptor or a Windows handle
+  bool held_ = false, waited_ = false;
+};
+
+}  // namespace ocl::os

@@ -1,0 +1,318 @@
+// What differs between operating systems, all of it: address-space reservation, anonymous pages, process ids, the cache
+// folder, locks between processes, other processes. A Windows counterpart (VirtualAlloc MEM_RESERVE / MEM_COMMIT,
+// GetCurrentProcessId, LOCALAPPDATA, LockFileEx, CreateProcess) implements platform.h in platform_windows.cpp.
+#include "base/os.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#if defined(__linux__)
+#include <link.h>
+#include <sys/prctl.h>
+#endif
+#include <sched.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <csetjmp>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <pthread.h>
+#include <spawn.h>
+#include <string_view>
+#include <thread>
+
+namespace ocl::os {
+
+void* map_pages(size_t bytes) {
+  void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (p == MAP_FAILED) return nullptr;
+  if (bytes >= (size_t{2} << 20)) madvise(p, bytes, MADV_HUGEPAGE);
+  return p;
+}
+
+void* reserve_addresses(size_t bytes) {
+  void* p = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return p == MAP_FAILED ? nullptr : p;
+}
+
+void unmap(void* address, size_t bytes) { munmap(address, bytes); }
+
+size_t page_size() {
+  static const size_t size = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  return size;
+}
+
+size_t available_memory() {
+  std::ifstream lines("/proc/meminfo");
+  size_t available = 0, swap = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.rfind("MemAvailable:", 0) == 0) available = std::strtoull(line.c_str() + 13, nullptr, 10) << 10;
+    if (line.rfind("SwapFree:", 0) == 0) swap = std::strtoull(line.c_str() + 9, nullptr, 10) << 10;
+  }
+  return available ? available + swap : 0;
+}
+
+size_t physical_memory() {
+  const long pages = sysconf(_SC_PHYS_PAGES);
+  const size_t bytes = pages > 0 ? static_cast<size_t>(pages) * page_size() : 0;
+  std::ifstream limit("/sys/fs/cgroup/memory.max");
+  size_t allowed = 0;  // stays 0 for "max"
+  return limit >> allowed && allowed > 0 && allowed < bytes ? allowed : bytes;
+}
+
+// Those of the thread that asks first, normally the main one.
+static const cpu_set_t& usable_set() {
+  static const cpu_set_t set = [] {
+    cpu_set_t now;
+    CPU_ZERO(&now);
+    sched_getaffinity(0, sizeof now, &now);
+    return now;
+  }();
+  return set;
+}
+
+// Processors' worth of time that the control group has, from "quota period" or "max period"; 0: no limit.
+static unsigned processor_quota() {
+  std::ifstream file("/sys/fs/cgroup/cpu.max");
+  double quota = 0, period = 0;
+  if (!(file >> quota >> period) || quota <= 0 || period <= 0) return 0;
+  return static_cast<unsigned>(std::clamp(quota / period + 0.5, 1.0, 1e6));
+}
+
+unsigned usable_processors() {
+  const int count = CPU_COUNT(&usable_set());
+  const unsigned processors = count ? static_cast<unsigned>(count) : std::max(1u, std::thread::hardware_concurrency());
+  const unsigned quota = processor_quota();
+  return quota ? std::min(processors, quota) : processors;
+}
+
+int current_processor() { return sched_getcpu(); }
+
+int thread_id() { return static_cast<int>(syscall(SYS_gettid)); }
+
+long long thread_clock() {
+  clockid_t clock;
+  return pthread_getcpuclockid(pthread_self(), &clock) == 0 ? clock : 0;
+}
+
+long long processor_time(long long clock) {
+  timespec time;
+  return clock_gettime(static_cast<clockid_t>(clock), &time) == 0 ? time.tv_sec * 1'000'000'000ll + time.tv_nsec : -1;
+}
+
+void keep_off(int thread, int processor) {
+  cpu_set_t set = usable_set();
+  if (processor < 0 || processor >= CPU_SETSIZE) return;
+  CPU_CLR(processor, &set);
+  if (CPU_COUNT(&set)) sched_setaffinity(thread, sizeof set, &set);
+}
+
+void name_thread(const char* name) { pthread_setname_np(pthread_self(), name); }
+
+void set_environment(const char* name, const char* value) {
+  if (value)
+    setenv(name, value, 1);
+  else
+    unsetenv(name);
+}
+
+void touch_constants(const std::string& library) {
+#if defined(__linux__)
+  const auto touch = [](dl_phdr_info* info, size_t, void* name) {
+    const std::string path = info->dlpi_name, &wanted = *static_cast<const std::string*>(name);
+    if (path.size() <= wanted.size() || path.compare(path.size() - wanted.size(), wanted.size(), wanted) ||
+        path[path.size() - wanted.size() - 1] != '/')
+      return 0;
+    for (int i = 0; i < info->dlpi_phnum; ++i) {
+      const auto& segment = info->dlpi_phdr[i];
+      if (segment.p_type != PT_LOAD || segment.p_flags != PF_R) continue;
+      const auto* begin = reinterpret_cast<const volatile char*>(info->dlpi_addr + segment.p_vaddr);
+      for (size_t at = 0; at < segment.p_memsz; at += 4096) (void)begin[at];
+    }
+    return 0;
+  };
+  dl_iterate_phdr(touch, const_cast<std::string*>(&library));
+#else
+  (void)library;
+#endif
+}
+
+void keep_loaded(const void* address) {
+  Dl_info info;
+  if (dladdr(address, &info) && info.dli_fname) dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+}
+
+static constexpr int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE};
+static thread_local sigjmp_buf* way_out = nullptr;
+
+bool survives(void (*call)(void*), void* context) {
+  struct sigaction before[std::size(faults)], ours{};
+  // A fault of another thread happens again under its own handler.
+  static struct sigaction* others;
+  others = before;
+  ours.sa_sigaction = [](int signal, siginfo_t*, void*) {
+    if (way_out) siglongjmp(*way_out, 1);
+    for (size_t i = 0; i < std::size(faults); ++i)
+      if (faults[i] == signal) sigaction(signal, &others[i], nullptr);
+  };
+  ours.sa_flags = SA_SIGINFO;
+  for (size_t i = 0; i < std::size(faults); ++i) sigaction(faults[i], &ours, &before[i]);
+  sigjmp_buf here;
+  way_out = &here;
+  volatile bool survived = false;
+  if (sigsetjmp(here, 1) == 0) {
+    call(context);
+    survived = true;
+  }
+  way_out = nullptr;
+  for (size_t i = 0; i < std::size(faults); ++i) sigaction(faults[i], &before[i], nullptr);
+  return survived;
+}
+
+void* function_of(const char* library, const char* function) {
+#if defined(__linux__)
+  struct Search {
+    std::string_view library;
+    std::string path;
+  } search{library, {}};
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void* pointer) {
+        auto& [library, path] = *static_cast<Search*>(pointer);
+        const std::string_view whole = info->dlpi_name;
+        if (!whole.substr(whole.rfind('/') + 1).starts_with(library)) return 0;
+        path = whole;
+        return 1;
+      },
+      &search);
+  void* handle = search.path.empty() ? nullptr : dlopen(search.path.c_str(), RTLD_LAZY | RTLD_NOLOAD);
+  return handle ? dlsym(handle, function) : nullptr;  // the library stays loaded
+#else
+  (void)library, (void)function;
+  return nullptr;
+#endif
+}
+
+std::string file_beside_library(const char* name) {
+  Dl_info info;
+  if (!dladdr(reinterpret_cast<const void*>(&file_beside_library), &info) || !info.dli_fname) return {};
+  std::error_code error;
+  const auto path = std::filesystem::absolute(info.dli_fname, error).parent_path() / name;
+  return access(path.c_str(), X_OK) == 0 ? path.string() : std::string();
+}
+
+void end_process(int status) { _exit(status); }
+
+void end_with_parent() {
+#if defined(__linux__)
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+#endif
+}
+
+ChildProcess::ChildProcess(const std::string& path) noexcept {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return;
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], STDIN_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+  char* const arguments[] = {const_cast<char*>(path.c_str()), nullptr};
+  pid_t process = 0;
+  if (posix_spawn(&process, path.c_str(), &actions, nullptr, arguments, environ) == 0) {
+    channel_ = ends[0];
+    process_ = process;
+  } else {
+    close(ends[0]);
+  }
+  close(ends[1]);
+  posix_spawn_file_actions_destroy(&actions);
+}
+
+ChildProcess::~ChildProcess() {
+  if (channel_ < 0) return;
+  shutdown(channel_, SHUT_RDWR);  // forked processes may have the channel, too
+  close(channel_);
+  if (process_) waitpid(process_, nullptr, 0);
+}
+
+bool ChildProcess::faulted() noexcept {
+  int status = 0;
+  if (!process_ || waitpid(process_, &status, 0) != process_) return false;
+  process_ = 0;
+  return WIFSIGNALED(status) && (WTERMSIG(status) == SIGABRT ||
+                                 std::find(std::begin(faults), std::end(faults), WTERMSIG(status)) != std::end(faults));
+}
+
+bool ChildProcess::write(const void* data, size_t bytes) noexcept {
+  for (const char* at = static_cast<const char*>(data); bytes > 0;) {
+    const ssize_t count = send(channel_, at, bytes, MSG_NOSIGNAL);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return false;
+    at += count;
+    bytes -= static_cast<size_t>(count);
+  }
+  return true;
+}
+
+bool ChildProcess::read(void* data, size_t bytes) noexcept {
+  for (char* at = static_cast<char*>(data); bytes > 0;) {
+    const ssize_t count = recv(channel_, at, bytes, 0);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return false;
+    at += count;
+    bytes -= static_cast<size_t>(count);
+  }
+  return true;
+}
+
+int process_id() { return static_cast<int>(getpid()); }
+
+static std::atomic<bool> forked{false};
+
+bool in_forked_child() { return forked.load(std::memory_order_relaxed); }
+
+void watch_forks() {
+  static const int registered = pthread_atfork(nullptr, nullptr, [] { forked.store(true); });
+  (void)registered;
+}
+
+void around_forks(void (*before)(), void (*after)()) { pthread_atfork(before, after, nullptr); }
+
+std::string user_cache_folder() {
+  if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg && *xdg) return xdg;
+  if (const char* home = std::getenv("HOME"); home && *home) return std::string(home) + "/.cache";
+  return "/tmp";
+}
+
+FileLock::FileLock(const std::string& path, double seconds) noexcept {
+  std::error_code ignored;
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
+  const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (file < 0) return;
+  file_ = file;
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  while (!(held_ = flock(file, LOCK_EX | LOCK_NB) == 0)) {
+    if (errno != EWOULDBLOCK && errno != EINTR) return;
+    waited_ = true;
+    if (std::chrono::steady_clock::now() > deadline) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+}
+
+FileLock::~FileLock() {
+  if (file_ < 0) return;
+  if (held_) flock(static_cast<int>(file_), LOCK_UN);  // closing would not free it while a forked child holds a copy
+  close(static_cast<int>(file_));
+}
+
+}  // namespace ocl::os

@@ -1,0 +1,288 @@
+#include "cpu/cpu_executor.h"
+
+#include "base/os.h"
+
+#include <algorithm>
+#include <cstring>
+#include <list>
+#include <mutex>
+#include <numeric>
+
+namespace ocl {
+
+// Compiled code that PoCL has loaded for a kernel and a local range. PoCL 3.1 keeps at most 128 of them, the most
+// recently used, one for every new largest width of a launch, and gives one back by kernel and local range alone: when
+// pieces at work use two of the same kernel, it counts wrongly and aborts. So a launch wider than those before it, or
+// whose code may have been unloaded, is not cut: after it all narrower pieces find its code. Launches that cannot be
+// cut have code of their own, for offsets of zero.
+struct LoadedKernel {
+  std::array<size_t, 3> local;
+  bool divisible;
+  size_t width = 0;  // of the widest launch; 0: not loaded
+  LoadedKernel* next_of_kernel = nullptr;
+  std::list<LoadedKernel*>::iterator place;
+};
+
+namespace {
+
+class LoadedKernels {
+ public:
+  // Whether pieces of this launch find code that is loaded; takes note of it as the latest. As a command of the backlog
+  // only.
+  bool find(Kernel& kernel, const std::array<size_t, 3>& local, bool divisible, size_t width) {
+    LoadedKernel* entry = kernel.loaded();
+    while (entry && (entry->local != local || entry->divisible != divisible)) entry = entry->next_of_kernel;
+    if (!entry) kernel.loaded() = entry = new LoadedKernel{local, divisible, 0, kernel.loaded(), {}};
+    std::lock_guard lock(mutex_);
+    const bool found = entry->width >= width;
+    if (found) {
+      recent_.splice(recent_.begin(), recent_, entry->place);
+      return true;
+    }
+    if (entry->width) *entry->place = nullptr;  // the narrower code stays until it is the oldest
+    entry->width = width;
+    recent_.push_front(entry);
+    entry->place = recent_.begin();
+    for (; recent_.size() > capacity; recent_.pop_back())
+      if (recent_.back()) recent_.back()->width = 0;
+    return false;
+  }
+
+ private:
+  static constexpr size_t capacity = 112;  // of 128
+  std::mutex mutex_;
+  std::list<LoadedKernel*> recent_;  // the latest first
+};
+
+LoadedKernels& loaded_kernels() {
+  static auto* kernels = new LoadedKernels;
+  return *kernels;
+}
+
+}  // namespace
+
+struct CpuExecutor::Launch {
+  std::array<size_t, 3> local;
+  size_t width;  // work-items, the most in one of the first two dimensions
+  LaunchGrid grid;
+
+  cl_int enqueue(cl_command_queue queue, cl_kernel kernel, size_t begin, size_t end) const {
+    return grid.each_box(begin, end, [&](const LaunchGrid::Box& box) {
+      const std::array<size_t, 3> offset = grid.offset(box),
+                                  size{box.count[0] * local[0], box.count[1] * local[1], box.count[2] * local[2]};
+      return clEnqueueNDRangeKernel(queue, kernel, 3, offset.data(), size.data(), local.data(), 0, nullptr, nullptr);
+    });
+  }
+};
+
+// As many work-items as are natural for vectors, in the first dimension, where the caller leaves the group to us. Not
+// the driver's choice, which depends on the size of a piece.
+static std::array<size_t, 3> chosen_local(const Range& global) { return {std::gcd(global.size[0], size_t{64}), 1, 1}; }
+
+// What kernels may ask for, and room for the beginnings of arrays.
+static size_t local_memory(cl_device_id device) {
+  cl_ulong bytes = 0;
+  check(clGetDeviceInfo(device, CL_DEVICE_LOCAL_MEM_SIZE, sizeof bytes, &bytes, nullptr), "clGetDeviceInfo");
+  return bytes + (4 << 10);
+}
+
+CpuExecutor::CpuExecutor(HostDriver driver, cl_context context, cl_device_id device)
+    : driver_(driver),
+      context_(context),
+      device_(device),
+      team_(ThreadPool::instance()),
+      memory_bytes_(local_memory(device)),
+      queues_(new std::atomic<cl_command_queue>[team_.members() + 1]()) {}
+
+cl_command_queue CpuExecutor::queue_of(unsigned member) {
+  cl_command_queue queue = queues_[member].load(std::memory_order_acquire);
+  if (!queue) {
+    cl_int code = CL_SUCCESS;
+    queue = clCreateCommandQueue(context_, device_, queue_properties(), &code);
+    if (code == CL_SUCCESS) queues_[member].store(queue, std::memory_order_release);
+  }
+  return queue;
+}
+
+CpuExecutor::Launch CpuExecutor::launch_of(const Kernel& kernel, const Range& global, const Range& local_range) const {
+  const std::array<size_t, 3> local = local_range.dimensions ? local_range.size : chosen_local(global);
+  std::array<size_t, 3> groups;
+  bool fits = local[0] * local[1] * local[2] <= kernel.device().capabilities().max_work_group;
+  for (unsigned d = 0; d < 3; ++d) {
+    fits = fits && local[d] != 0 && global.size[d] % local[d] == 0;
+    groups[d] = global.size[d] / std::max<size_t>(local[d], 1);
+  }
+  if (!fits) [[unlikely]]
+    throw_error(CL_INVALID_WORK_GROUP_SIZE, ("clEnqueueNDRangeKernel(" + kernel.name() + ")").c_str());
+  return {local, std::max(global.size[0], global.size[1]), LaunchGrid(driver_, groups, team_.members())};
+}
+
+void CpuExecutor::issue(Queue& queue, const Arguments& arguments, const Range& global, const Range& local,
+                        const CommandQueue::Joint& joint) {
+  Kernel& kernel = arguments.kernel();
+  const Launch launch = launch_of(kernel, global, local);
+  queue.host_command(
+      {Command::Kind::kernel, kernel.name().c_str()}, "clEnqueueNDRangeKernel",
+      kernel.group_time() * static_cast<float>(launch.grid.units()),
+      [this, &queue, &kernel, launch, bytes = arguments.bytes()](const void* data) -> cl_int {
+        return set_and_run(queue, kernel, data, bytes, launch, kernel.group_time());
+      },
+      arguments.data(), arguments.bytes(), joint);
+}
+
+void CpuExecutor::run_joined(Queue& queue, const Arguments& arguments, const Range& global, const Range& local,
+                             size_t joined) {
+  Kernel& kernel = arguments.kernel();
+  std::atomic<float> group_time{kernel.group_time() * static_cast<float>(joined)};
+  const cl_int code =
+      set_and_run(queue, kernel, arguments.data(), arguments.bytes(), launch_of(kernel, global, local), group_time);
+  if (code != CL_SUCCESS) [[unlikely]]
+    queue.fail_later(code, "clEnqueueNDRangeKernel(" + kernel.name() + ")");
+  kernel.group_time() = group_time / static_cast<float>(joined);
+}
+
+// For those who hold the kernel's mutex.
+KernelFunction CpuExecutor::function_of(Kernel& kernel) {
+  if (!kernel.address_kernel()) return nullptr;
+  if (driver_ == HostDriver::basic) loaded_kernels().find(kernel, {1, 1, 1}, false, 1);
+  const cl_command_queue queue = queue_of(0);
+  if (!queue) throw_error(CL_OUT_OF_HOST_MEMORY, "clCreateCommandQueue");
+  kernel.function() = kernel_function::find(kernel, queue);
+  os::touch_constants(kernel.name() + "_address.so");  // what PoCL's loaded code is called
+  return kernel.function();
+}
+
+cl_int CpuExecutor::call(KernelFunction function, const void* data, size_t bytes, const Launch& launch,
+                         std::atomic<float>& group_time) {
+  if (launch.local != std::array<size_t, 3>{1, 1, 1})
+    return CL_INVALID_WORK_GROUP_SIZE;  // as its reqd_work_group_size says
+  kernel_function::PackedArguments arguments;
+  struct Context {
+    KernelFunction function;
+    const void* arguments;
+    const LaunchGrid* grid;
+    size_t memory;
+  } context{function, arguments.pack(data, bytes), &launch.grid, memory_bytes_};
+  return team_.run(
+      static_cast<uint32_t>(launch.grid.units()), group_time,
+      [](void* pointer, unsigned, uint32_t begin, uint32_t end) -> int32_t {
+        const auto& [function, arguments, grid, memory_bytes] = *static_cast<Context*>(pointer);
+        KernelBox part;
+        part.memory = kernel_function::thread_memory(memory_bytes);
+        if (!part.memory) return CL_OUT_OF_HOST_MEMORY;
+        return grid->each_box(begin, end, [&](const LaunchGrid::Box& box) {
+          const auto& groups = grid->groups();
+          for (unsigned d = 0; d < 3; ++d)
+            part.begin[d] = box.begin[d], part.end[d] = box.begin[d] + box.count[d], part.count[d] = groups[d];
+          function(nullptr, arguments, &part);
+          return CL_SUCCESS;
+        });
+      },
+      &context);
+}
+
+// Errors of the arguments are kept for the queue here, with a text of their own.
+cl_int CpuExecutor::set_and_run(Queue& queue, Kernel& kernel, const void* data, size_t bytes, const Launch& launch,
+                                std::atomic<float>& group_time) {
+  if (const KernelFunction function = kernel.function()) [[likely]]
+    return call(function, data, bytes, launch, group_time);
+  std::unique_lock lock(kernel.mutex());
+  try {
+    if (const KernelFunction function = function_of(kernel)) {
+      lock.unlock();
+      return call(function, data, bytes, launch, group_time);
+    }
+    kernel.handle();
+  } catch (const Error& error) {  // it did not compile
+    queue.fail_later(error.code(), error.what());
+    return CL_SUCCESS;
+  }
+  unsigned index;
+  if (const cl_int code = Arguments::set(kernel, data, bytes, index); code != CL_SUCCESS) [[unlikely]] {
+    queue.fail_later(code, argument_text(kernel, index));
+    return CL_SUCCESS;
+  }
+  return run(kernel, launch, group_time);
+}
+
+cl_int CpuExecutor::run(Kernel& kernel, const Launch& launch, std::atomic<float>& group_time) {
+  const bool loaded = driver_ != HostDriver::basic ||
+                      loaded_kernels().find(kernel, launch.local, launch.grid.divisible(), launch.width);
+  struct Context {
+    CpuExecutor* self;
+    cl_kernel kernel;
+    const Launch* launch;
+  } context{this, kernel.handle(), &launch};
+  const ThreadPool::Piece piece = [](void* pointer, unsigned member, uint32_t begin, uint32_t end) -> int32_t {
+    const auto& [self, kernel, launch] = *static_cast<Context*>(pointer);
+    const cl_command_queue queue = self->queue_of(member);
+    return queue ? launch->enqueue(queue, kernel, begin, end) : CL_OUT_OF_HOST_MEMORY;
+  };
+  if (!loaded || !launch.grid.divisible()) {
+    const cl_int code = launch.enqueue(queue_of(0), context.kernel, 0, launch.grid.units());
+    if (!loaded) os::touch_constants(kernel.name() + ".so");  // what PoCL's loaded code is called
+    return code;
+  }
+  return team_.run(static_cast<uint32_t>(launch.grid.units()), group_time, piece, &context);
+}
+
+namespace {
+
+// What copies and fills are cut into; a multiple of every pattern's size.
+constexpr size_t block_bytes = size_t{64} << 10;
+
+void fill_range(char* to, const char* pattern, size_t pattern_bytes, size_t bytes) {
+  if (std::all_of(pattern, pattern + pattern_bytes, [&](char c) { return c == pattern[0]; })) {
+    std::memset(to, pattern[0], bytes);
+    return;
+  }
+  size_t done = std::min(pattern_bytes, bytes);
+  std::memcpy(to, pattern, done);
+  // From what is filled already, as long as it stays in the cache.
+  for (size_t next; done < bytes; done += next) {
+    next = std::min({done, bytes - done, size_t{8} << 10});
+    std::memcpy(to + done, to, next);
+  }
+}
+
+// Calls part(begin, end) for parts of [0, bytes), at the same time on several threads.
+template <class Part>
+void each_block(ThreadPool& team, std::atomic<float>& block_time, size_t bytes, Part part) {
+  if (bytes < 2 * block_bytes) return part(size_t{0}, bytes);
+  struct Context {
+    Part* part;
+    size_t bytes;
+  } context{&part, bytes};
+  const size_t blocks = (bytes + block_bytes - 1) / block_bytes;
+  team.run(
+      static_cast<uint32_t>(blocks), block_time,
+      [](void* pointer, unsigned, uint32_t begin, uint32_t end) -> int32_t {
+        const Context& c = *static_cast<Context*>(pointer);
+        (*c.part)(begin* block_bytes, std::min(end * block_bytes, c.bytes));
+        return CL_SUCCESS;
+      },
+      &context);
+}
+
+}  // namespace
+
+void CpuExecutor::copy(void* destination, const void* source, size_t bytes) {
+  char* to = static_cast<char*>(destination);
+  const char* from = static_cast<const char*>(source);
+  if (to < from + bytes && from < to + bytes)
+    std::memmove(to, from, bytes);
+  else
+    each_block(team_, copy_time_, bytes,
+               [=](size_t begin, size_t end) { std::memcpy(to + begin, from + begin, end - begin); });
+}
+
+float CpuExecutor::copy_time(size_t bytes) const { return copy_time_.load() * static_cast<float>(bytes / block_bytes); }
+
+void CpuExecutor::fill(void* destination, const void* pattern, size_t pattern_bytes, size_t bytes) {
+  char* to = static_cast<char*>(destination);
+  const char* from = static_cast<const char*>(pattern);
+  each_block(team_, fill_time_, bytes,
+             [=](size_t begin, size_t end) { fill_range(to + begin, from, pattern_bytes, end - begin); });
+}
+
+}  // namespace ocl

@@ -1,0 +1,263 @@
+#include "cpu/kernel_function.h"
+
+#include "base/atomic_file.h"
+#include "opencl/program/compiler_process.h"
+#include "base/environment.h"
+#include "opencl/launch.h"
+#include "base/os.h"
+#include "opencl/program/program_cache.h"
+
+#include <cstddef>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+
+namespace ocl::kernel_function {
+
+namespace {
+
+// Lists of parameters are (type, name), (type, name), ... EACH_PARAMETER(M, list) is M(type, name) M(type, name) ...,
+// commas between them. Variadic macros are no OpenCL C; these two compilers have them.
+constexpr const char* lists = R"(
+#define LIST_COUNT(...) LIST_COUNT_(__VA_ARGS__, 64, 63, 62, 61, 60, 59, 58, 57, 56, 55, 54, 53, 52, 51, 50, 49, 48, 47, 46, 45, 44, 43, 42, 41, 40, 39, 38, 37, 36, 35, 34, 33, 32, 31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
+#define LIST_COUNT_(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17, a18, a19, a20, a21, a22, a23, a24, a25, a26, a27, a28, a29, a30, a31, a32, a33, a34, a35, a36, a37, a38, a39, a40, a41, a42, a43, a44, a45, a46, a47, a48, a49, a50, a51, a52, a53, a54, a55, a56, a57, a58, a59, a60, a61, a62, a63, a64, n, ...) n
+#define LIST_JOIN_(a, b) a##b
+#define LIST_JOIN(a, b) LIST_JOIN_(a, b)
+#define EACH_PARAMETER(M, S, ...) LIST_JOIN(LIST_, LIST_COUNT(__VA_ARGS__))(M, S, __VA_ARGS__)
+#define LIST_1(M, S, a) M a
+)";
+
+std::string numbered_lists() {
+  std::string text = lists;
+  for (int n = 2; n <= 64; ++n)
+    text += "#define LIST_" + std::to_string(n) + "(M, S, a, ...) M a S() LIST_" + std::to_string(n - 1) +
+            "(M, S, __VA_ARGS__)\n";
+  return text;
+}
+
+// A callable kernel's code is a function of a group, NAME_group, in which get_group_id and the like mean what
+// `host_group` says: it hides a constant of that name which stands for the launch of a kernel. NAME_box calls it for
+// the groups of a box.
+constexpr const char* functions = R"(
+typedef struct { size_t at[3], count[3], memory; } HostGroup;
+__constant int host_group = 0;
+size_t __attribute__((overloadable, always_inline)) host_at(int launch, uint d) { return host_group_id(d); }
+size_t __attribute__((overloadable, always_inline)) host_at(HostGroup group, uint d) { return group.at[d]; }
+size_t __attribute__((overloadable, always_inline)) host_count(int launch, uint d) { return host_num_groups(d); }
+size_t __attribute__((overloadable, always_inline)) host_count(HostGroup group, uint d) { return group.count[d]; }
+size_t __attribute__((overloadable, always_inline)) host_item(int launch, uint d) { return host_global_id(d); }
+size_t __attribute__((overloadable, always_inline)) host_item(HostGroup group, uint d) { return group.at[d]; }
+size_t __attribute__((overloadable, always_inline)) host_items(int launch, uint d) { return host_global_size(d); }
+size_t __attribute__((overloadable, always_inline)) host_items(HostGroup group, uint d) { return group.count[d]; }
+#undef get_group_id
+#undef get_num_groups
+#undef get_global_id
+#undef get_global_size
+#define get_group_id(d) host_at(host_group, d)
+#define get_num_groups(d) host_count(host_group, d)
+#define get_global_id(d) host_item(host_group, d)
+#define get_global_size(d) host_items(host_group, d)
+#define HOST_COMMA() ,
+#define HOST_NOTHING()
+#define HOST_PARAMETER(T, x) T x
+#define HOST_NAME(T, x) x
+#define HOST_VALUE(T, x) T x = *(T __private*)next; next += (sizeof(x) + 15) / 16 * 16;
+#define HOST_PARAMETERS(list) EACH_PARAMETER(HOST_PARAMETER, HOST_COMMA, HOST_LIST list)
+#define HOST_NAMES(list) EACH_PARAMETER(HOST_NAME, HOST_COMMA, HOST_LIST list)
+#define HOST_VALUES(list) EACH_PARAMETER(HOST_VALUE, HOST_NOTHING, HOST_LIST list)
+#define HOST_LIST(...) __VA_ARGS__
+#define CALLABLE_BUFFER(T, x) (__global T*, x##_buffer), (ulong, x##_offset)
+#define CALLABLE_PLAIN(T, x) (T, x)
+#define CALLABLE_LOCAL(T, x) (ulong, x##_bytes)
+size_t __attribute__((always_inline)) host_take(HostGroup* group, size_t bytes) {
+  const size_t begin = group->memory;
+  group->memory = begin + (bytes + 63) / 64 * 64;
+  return begin;
+}
+#define CALLABLE_MEMORY(T, bytes) ((__local T*)host_take(&host_group, bytes))
+typedef struct { ulong begin[3], end[3], count[3], memory; } HostBox;
+#define HOST_FUNCTION(attributes, name, parameters, list)                                                              \
+  attributes void name##_box(parameters ulong arguments, ulong box_address) {                                          \
+    __private char* next = (__private char*)arguments;                                                                 \
+    __private const HostBox* box = (__private const HostBox*)box_address;                                              \
+    HOST_VALUES(list)                                                                                                  \
+    HostGroup group = {{0, 0, 0}, {box->count[0], box->count[1], box->count[2]}, box->memory};                                      \
+    for (group.at[2] = box->begin[2]; group.at[2] < box->end[2]; group.at[2]++)                                        \
+      for (group.at[1] = box->begin[1]; group.at[1] < box->end[1]; group.at[1]++)                                      \
+        for (group.at[0] = box->begin[0]; group.at[0] < box->end[0]; group.at[0]++) name##_group(group, HOST_NAMES(list)); \
+  }
+)";
+
+// No driver enqueues the kernel itself, so it does not exist. PoCL makes one function of a kernel and all that it
+// calls, where the rest of a program is left out: the call that never happens keeps the function with it.
+constexpr const char* by_instruction = R"(
+#define HOST_GROUP_FUNCTION(name, list) static inline void name##_group(HostGroup host_group, HOST_PARAMETERS(list))
+#define CALLABLE_KERNEL(name, list)                                                                        \
+  HOST_GROUP_FUNCTION(name, list);                                                                         \
+  HOST_FUNCTION(__attribute__((noinline, used)), name, ulong unused HOST_COMMA(), list)                    \
+  __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void name##_address(__global ulong* out) {       \
+    ulong address;                                                                                         \
+    __asm__("leaq " #name "_box(%%rip), %0" : "=r"(address));                                              \
+    if (*out == 0) name##_box(0, 0, 0);                                                                    \
+    *out = address;                                                                                        \
+  }                                                                                                        \
+  HOST_GROUP_FUNCTION(name, list)
+)";
+
+constexpr const char* by_block = R"(
+#define HOST_GROUP_FUNCTION(name, list) static inline void name##_group(HostGroup host_group, HOST_PARAMETERS(list))
+#define CALLABLE_KERNEL(name, list)                                                                        \
+  HOST_GROUP_FUNCTION(name, list);                                                                         \
+  HOST_FUNCTION(static inline, name, , list)                                                               \
+  __kernel __attribute__((reqd_work_group_size(1, 1, 1), intel_vec_len_hint(1))) void name##_address(__global ulong* out) { \
+    void (^block)(ulong, ulong) = ^(ulong arguments, ulong box) { name##_box(arguments, box); };           \
+    *out = ((__private ulong*)(void*)block)[1];                                                            \
+  }                                                                                                        \
+  HOST_GROUP_FUNCTION(name, list)
+)";
+
+}  // namespace
+
+const char* source(HostDriver driver) {
+  static const std::string common = numbered_lists() + functions;
+  static const std::string instruction = common + by_instruction, block = common + by_block;
+  return (driver == HostDriver::basic ? instruction : block).c_str();
+}
+
+namespace {
+
+bool works_here(Device& device) {
+  struct Pair {
+    int32_t a;
+    float b[7];
+  };
+  constexpr int64_t n = 6 * 5 * 4 * 16;
+  alignas(64) float y[n + 16] = {};
+  struct Call {
+    KernelFunction function;
+    const void* arguments;
+  };
+  try {
+    Kernel& kernel = get_kernel(device, "selftest/function.cpu.cl", "add_groups", Defines(), BuildTime::at_once);
+    Queue queue(device, -1);
+    const KernelFunction function = find(kernel, queue.handle());
+    clReleaseCommandQueue(queue.handle());
+    Arguments arguments(kernel);
+    arguments.add_address(y);
+    arguments.add(uint64_t{64});
+    arguments.add(n);
+    arguments.add(Pair{3, {0, 0, 0, 0, 0, 0, 0.5f}});
+    arguments.add(0.25f);
+    arguments.add(LocalMemory{sizeof(float) * 16});
+    PackedArguments packed;
+    Call call{function, packed.pack(arguments.data(), arguments.bytes())};
+    const auto body = [](void* pointer) {
+      const Call& c = *static_cast<Call*>(pointer);
+      const KernelBox whole{{0, 0, 0}, {6, 5, 4}, {6, 5, 4}, thread_memory(1 << 16)};
+      c.function(nullptr, c.arguments, &whole);
+    };
+    if (!function || !call.arguments || !os::survives(body, &call)) return false;
+  } catch (const std::exception&) {
+    return false;
+  }
+  for (int64_t i = 0; i < n + 16; ++i) {
+    const int64_t group = (i - 16) / 16;
+    if (y[i] != (i < 16 ? 0.0f : static_cast<float>(group) * 3 + 0.5f + 0.25f * static_cast<float>(i % 16)))
+      return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+#if defined(__x86_64__) && defined(__linux__)
+static constexpr bool possible = true;
+#else
+static constexpr bool possible = false;
+#endif
+
+static std::filesystem::path answer_path(const std::string& key) {
+  return std::filesystem::path(program_cache::folder()) / "functions" / key;
+}
+
+static std::optional<bool> kept_answer(const std::string& key) {
+  std::ifstream file(answer_path(key));
+  char answer;
+  if (!program_cache::enabled() || !file.get(answer)) return std::nullopt;
+  return answer == '1';
+}
+
+// A driver that does not take such a program may end the process, so another process tries it first.
+Test::Test(const Device& device, HostDriver driver) {
+  const auto wish = environment::get("TORCH_OCL_CALL_KERNELS");
+  here_ = possible && (wish == "1" || wish == "only");
+  if (!possible || wish) return;
+  key_ = program_cache::key(device, "kernels as functions", source(driver) + kernel_source("selftest/function.cpu.cl"));
+  if (const auto answer = kept_answer(key_)) {
+    here_ = *answer;
+  } else if (CompilerProcess::exists()) {
+    elsewhere_ = std::make_unique<CompilerProcess>();
+    elsewhere_->test_functions(device.index());
+  }
+}
+
+Test::~Test() = default;
+
+bool Test::passed(Device& device) {
+  if (elsewhere_) {
+    here_ = elsewhere_->answer();
+    if (program_cache::enabled() && (elsewhere_->alive() || elsewhere_->faulted()))
+      write_atomically(answer_path(key_), {here_ ? "1" : "0"});
+    elsewhere_.reset();
+  }
+  return here_ && works_here(device);
+}
+
+namespace {
+
+struct ThreadMemory {
+  void* pages = nullptr;
+  size_t bytes = 0;
+  ~ThreadMemory() { release(); }
+  void release() {
+    if (pages) os::unmap(pages, bytes);
+    pages = nullptr, bytes = 0;
+  }
+};
+
+}  // namespace
+
+void* thread_memory(size_t bytes) {
+  thread_local ThreadMemory memory;
+  if (memory.bytes < bytes) [[unlikely]] {
+    memory.release();
+    memory.pages = os::map_pages(bytes);
+    memory.bytes = memory.pages ? bytes : 0;
+  }
+  return memory.pages;
+}
+
+KernelFunction find(Kernel& kernel, cl_command_queue queue) {
+  const cl_kernel asks = kernel.address_kernel();
+  if (!asks) return nullptr;
+  uint64_t address = 1;
+  check(clSetKernelArgSVMPointer(asks, 0, &address), "clSetKernelArgSVMPointer");
+  constexpr size_t one[3] = {1, 1, 1};
+  check(clEnqueueNDRangeKernel(queue, asks, 3, nullptr, one, one, 0, nullptr, nullptr), "clEnqueueNDRangeKernel");
+  check(clFinish(queue), "clFinish");
+  if (address <= 1) return nullptr;
+  const auto function = reinterpret_cast<KernelFunction>(address);
+  os::keep_loaded(reinterpret_cast<const void*>(address));
+  return function;
+}
+
+const void* PackedArguments::pack(const void* data, size_t bytes) {
+  size_t used = Arguments::pack(data, bytes, fixed_, sizeof fixed_);
+  if (used <= sizeof fixed_) return fixed_;
+  more_.resize(used / sizeof(std::max_align_t) + 1);
+  Arguments::pack(data, bytes, more_.data(), used);
+  return more_.data();
+}
+
+}  // namespace ocl::kernel_function

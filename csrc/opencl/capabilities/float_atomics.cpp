@@ -1,0 +1,52 @@
+#include "opencl/capabilities/float_atomics.h"
+
+#include "opencl/capabilities/selftest.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace ocl {
+
+// Mirrors kernels_cl/selftest/atomic.cl: every work-item adds 1 to x[0], its number to x[1], and NaN to x[2].
+bool adds_right(Device& device, FloatAtomics way) {
+  constexpr int items = 1024;  // sums stay below 2^24: exact in any order
+  float x[3] = {0.5f, 0, 1};
+  const Defines defines = Defines().add("FLOAT_ATOMICS", static_cast<int64_t>(way));
+  return run_selftest(device, "selftest/atomic.cl", "add_to_three", defines, Range(items), x, sizeof x) &&
+         x[0] == items + 0.5f && x[1] == items * (items - 1) / 2 && std::isnan(x[2]);
+}
+
+namespace {
+
+FloatAtomics measure(Device& device) {
+  const Capabilities& c = device.capabilities();
+  const bool has_ptx = std::any_of(c.extensions.begin(), c.extensions.end(),
+                                   [](const std::string& name) { return name.starts_with("cl_nv_"); });
+  if (c.float_atomic_add && adds_right(device, FloatAtomics::extension)) return FloatAtomics::extension;
+  if (c.is_gpu && has_ptx && adds_right(device, FloatAtomics::ptx)) return FloatAtomics::ptx;
+  return FloatAtomics::compare_and_swap;
+}
+
+}  // namespace
+
+FloatAtomics float_atomics(const Device& device) {
+  static auto& answers = *new MeasuredOnce<FloatAtomics>;
+  return answers.get(device, measure);
+}
+
+const char* name_of(FloatAtomics way) {
+  switch (way) {
+    case FloatAtomics::extension: return "cl_ext_float_atomics";
+    case FloatAtomics::ptx: return "ptx";
+    case FloatAtomics::compare_and_swap: break;
+  }
+  return "compare and swap";
+}
+
+Defines& add_atomic_defines(Defines& defines, const Device& device, bool atomic) {
+  defines.add("ATOMIC", atomic);
+  if (atomic) defines.add("FLOAT_ATOMICS", static_cast<int64_t>(float_atomics(device)));
+  return defines;
+}
+
+}  // namespace ocl

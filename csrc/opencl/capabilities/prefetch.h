@@ -1,0 +1,17 @@
+// Kernels that tell the processor which memory they will read soon (PREFETCH_FIRST, PREFETCH_SECOND in
+// kernels_cl/common/memory.clh).
+#pragma once
+
+#include "opencl/program/program.h"
+
+namespace ocl {
+
+class Device;
+
+// Whether the device is CPU and its compiler knows the hint. Found by a self-test at the first use, once per device.
+bool has_prefetch(const Device& device);
+
+// PREFETCH: 1 where the hints do something.
+Defines& add_prefetch_define(Defines& defines, const Device& device);
+
+}  // namespace ocl

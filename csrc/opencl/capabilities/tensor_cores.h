@@ -1,0 +1,22 @@
+// Whether kernels of this device may multiply on tensor cores (kernels_cl/common/tensor_cores.clh): float32 as TF32,
+// bfloat16 and float16, sums in float32. OpenCL C has no name for them: they are written as PTX, as inline assembly. So
+// a small kernel is built and its results are compared; once per device, at the first use. TORCH_OCL_TENSOR_CORES=0
+// says no, =mma no to warpgroups; =emulate computes the same fragments in plain OpenCL C, slowly, for tests,
+// =emulate_warpgroups those of warpgroups.
+#pragma once
+
+#include "opencl/program/program.h"
+
+namespace ocl {
+
+class Device;
+
+bool has_tensor_cores(const Device& device);
+// Whether four warps together may multiply half precision, and TF32 along k, where it lies in local memory
+// (kernels_cl/common/warpgroups.clh).
+bool has_warpgroups(const Device& device);
+bool tensor_cores_emulated();
+// warpgroups: where the kernel's operands allow them and the device has them.
+Defines& add_tensor_core_defines(Defines& defines, bool warpgroups = false);
+
+}  // namespace ocl

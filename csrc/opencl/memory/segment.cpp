@@ -1,0 +1,102 @@
+#include "opencl/memory/segment.h"
+
+#include "base/os.h"
+
+#include <map>
+#include <shared_mutex>
+#include <stdexcept>
+
+namespace ocl {
+
+namespace {
+
+struct Segment {
+  Device* device;
+  cl_mem buffer;
+  char* mapping;  // start of the host range: slack, usable bytes, slack
+  size_t mapping_bytes;
+  char* base;
+  size_t bytes;
+};
+
+struct AddressMap {
+  std::shared_mutex mutex;
+  std::map<const char*, Segment> segments;  // by mapping start
+};
+
+AddressMap& address_map() {
+  static AddressMap* map = new AddressMap;  // leaked: frees at process exit must still find it
+  return *map;
+}
+
+const Segment* find(const AddressMap& map, const char* address) {
+  auto it = map.segments.upper_bound(address);
+  if (it == map.segments.begin()) return nullptr;
+  const Segment& segment = std::prev(it)->second;
+  return address < segment.mapping + segment.mapping_bytes ? &segment : nullptr;
+}
+
+}  // namespace
+
+void* allocate_segment(Device& device, size_t bytes) {
+  const size_t page = os::page_size();
+  const size_t lead = page;  // at least slack_bytes, keeps the base page-aligned
+  const size_t total = (lead + bytes + slack_bytes + page - 1) / page * page;
+  const bool unified = device.capabilities().unified_memory;
+  char* mapping = static_cast<char*>(unified ? os::map_pages(total) : os::reserve_addresses(total));
+  if (!mapping)
+    throw OutOfMemory(CL_MEM_OBJECT_ALLOCATION_FAILURE,
+                      "the operating system refused " + std::to_string(total) + " bytes of address space");
+  cl_int code = CL_SUCCESS;
+  cl_mem buffer = clCreateBuffer(device.context(), CL_MEM_READ_WRITE | (unified ? CL_MEM_USE_HOST_PTR : 0), total,
+                                 unified ? mapping : nullptr, &code);
+  if (code != CL_SUCCESS) {
+    os::unmap(mapping, total);
+    if (code == CL_INVALID_BUFFER_SIZE || code == CL_OUT_OF_RESOURCES || code == CL_OUT_OF_HOST_MEMORY)
+      code = CL_MEM_OBJECT_ALLOCATION_FAILURE;
+    throw_error(code, "clCreateBuffer");
+  }
+  AddressMap& map = address_map();
+  std::unique_lock lock(map.mutex);
+  map.segments[mapping] = Segment{&device, buffer, mapping, total, mapping + lead, bytes};
+  return mapping + lead;
+}
+
+void free_segment(void* base) {
+  AddressMap& map = address_map();
+  Segment segment;
+  {
+    std::unique_lock lock(map.mutex);
+    const Segment* found = find(map, static_cast<const char*>(base));
+    if (!found) throw std::invalid_argument("free_segment: not the base of a segment");
+    segment = *found;
+    map.segments.erase(segment.mapping);
+  }
+  report(clReleaseMemObject(segment.buffer), "clReleaseMemObject");
+  os::unmap(segment.mapping, segment.mapping_bytes);
+}
+
+Location find_location(const void* address) noexcept {
+  AddressMap& map = address_map();
+  std::shared_lock lock(map.mutex);
+  const Segment* segment = find(map, static_cast<const char*>(address));
+  if (!segment) return {};
+  return {segment->buffer, static_cast<size_t>(static_cast<const char*>(address) - segment->mapping), segment->device};
+}
+
+Location locate(const void* address) {
+  if (!address) return {};
+  const Location location = find_location(address);
+  if (!location.buffer) [[unlikely]]
+    throw std::invalid_argument("an address that is not in OpenCL device memory was given to a command");
+  return location;
+}
+
+SegmentInfo find_segment(const void* address) noexcept {
+  AddressMap& map = address_map();
+  std::shared_lock lock(map.mutex);
+  const Segment* segment = find(map, static_cast<const char*>(address));
+  return segment ? SegmentInfo{segment->device, segment->base, segment->bytes} : SegmentInfo{};
+}
+
+}  // namespace ocl

@@ -1,0 +1,389 @@
+#include "opencl/program/program.h"
+
+#include "opencl/capabilities/bfloat16_pairs.h"
+#include "opencl/program/build_ahead.h"
+#include "base/environment.h"
+#include "cpu/cpu_executor.h"
+#include "opencl/program/kernel_sources.h"
+#include "base/os.h"
+#include "opencl/program/program_build.h"
+#include "opencl/program/program_cache.h"
+#include "opencl/program/ptx_target.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <set>
+#include <sstream>
+#include <unordered_map>
+
+namespace ocl {
+
+Defines& Defines::add(const char* name, int64_t value) {
+  char text[256];
+  std::snprintf(text, sizeof text, "#define %s %" PRId64 "\n", name, value);
+  text_ += text;
+  return *this;
+}
+
+Defines& Defines::add(const char* name, std::string_view tokens) {
+  text_.append("#define ").append(name).append(" ").append(tokens).append("\n");
+  return *this;
+}
+
+Defines& Defines::text(std::string_view source) {
+  text_.append(source).append("\n");
+  return *this;
+}
+
+std::string kernel_source(const std::string& file) {
+  if (auto folder = environment::get("TORCH_OCL_KERNEL_DIR")) {
+    std::ifstream stream(std::filesystem::path(*folder) / file, std::ios::binary);
+    if (stream) return {std::istreambuf_iterator<char>(stream), {}};
+  }
+  for (const KernelFile& embedded : embedded_kernel_files())
+    if (embedded.name == file) return std::string(embedded.text);
+  throw std::invalid_argument("there is no kernel file " + file);
+}
+
+namespace {
+
+// Replaces `#include "x"` lines by the file, each file once.
+void expand(const std::string& text, std::set<std::string>& seen, std::string& out) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.rfind("#include \"", 0) == 0) {
+      const std::string file = line.substr(10, line.find('"', 10) - 10);
+      if (seen.insert(file).second) expand(kernel_source(file), seen, out);
+    } else {
+      out += line;
+      out += '\n';
+    }
+  }
+}
+
+std::string build_options(const Device& device, const std::string& source) {
+  // the extension's functions, and blocks, belong to a later language
+  const bool extension = source.find("#define FLOAT_ATOMICS 1\n") != std::string::npos;
+  const CpuExecutor* host = device.executor();
+  const bool blocks = host && host->driver() == HostDriver::local_thread &&
+                      source.find("\n#define CALLABLE_KERNEL") != std::string::npos;
+  std::string options = extension || blocks ? "-cl-std=CL3.0" : "-cl-std=CL1.2";
+  options += " -w";  // some drivers print the number of warnings on stderr, those of their optimizer included
+  // a kernel's wish; only NVIDIA's compiler has the option
+  constexpr std::string_view wish = "#define MOST_REGISTERS ";
+  if (const size_t at = source.find(wish);
+      at != std::string::npos && device.capabilities().has_extension("cl_nv_compiler_options"))
+    options += " -cl-nv-maxrregcount=" + std::to_string(std::atoi(source.c_str() + at + wish.size()));
+  if (device.capabilities().correctly_rounded_divide_sqrt) options += " -cl-fp32-correctly-rounded-divide-sqrt";
+  return options;
+}
+
+// Whether a line begins with a macro that makes a kernel which can be called: CPU_CALLABLE and the like.
+bool has_callable(const std::string& source) {
+  constexpr std::string_view macro = "_CALLABLE(";
+  for (size_t at = source.find(macro); at != std::string::npos; at = source.find(macro, at + 1)) {
+    const char first = source[source.rfind('\n', at) + 1];
+    if (first >= 'A' && first <= 'Z') return true;
+  }
+  return false;
+}
+
+std::string preamble(const Device& device, const std::string& source) {
+  const Capabilities& c = device.capabilities();
+  std::string text;
+  text += "#define DEVICE_FP64 " + std::to_string(c.fp64) + "\n";
+  text += "#define CPU_STYLE " + std::to_string(device.cpu_style()) + "\n";
+  text += "#define NARROW_REGISTERS " + std::to_string(c.vector_floats < 16) + "\n";
+  if (bfloat16_pairs_emulated()) text += "#define BFLOAT16_PAIRS_EMULATED\n";
+  if (c.fp64) text += "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n";
+  if (const CpuExecutor* host = device.executor()) {
+    text += host->source();
+    if (device.calls_kernels() && has_callable(source)) text += kernel_function::source(host->driver());
+  }
+  return text;
+}
+
+struct Program {
+  cl_program handle = nullptr;  // or
+  std::shared_ptr<BuildAhead> ahead;
+  std::unordered_map<std::string, std::unique_ptr<Kernel>> kernels;
+};
+
+struct Programs {
+  std::mutex mutex;
+  std::unordered_map<std::string, std::shared_ptr<std::once_flag>> once;
+  std::unordered_map<std::string, Program> programs;
+  std::atomic<uint64_t> built{0}, loaded{0};
+};
+
+Programs& programs() {
+  static Programs* instance = new Programs;
+  return *instance;
+}
+
+std::string dump(const std::string& folder, const std::string& file, const std::string& key,
+                 const std::string& source) {
+  std::error_code ignored;
+  std::filesystem::create_directories(folder, ignored);
+  std::string name = file.substr(0, file.rfind('.'));
+  std::replace(name.begin(), name.end(), '/', '-');
+  const std::string path = folder + "/" + name + "-" + key.substr(0, 12) + ".cl";
+  std::ofstream(path, std::ios::binary) << source;
+  return path;
+}
+
+std::string build_log(cl_program program, cl_device_id id) {
+  size_t bytes = 0;
+  clGetProgramBuildInfo(program, id, CL_PROGRAM_BUILD_LOG, 0, nullptr, &bytes);
+  std::string log(bytes, 0);
+  if (bytes) clGetProgramBuildInfo(program, id, CL_PROGRAM_BUILD_LOG, bytes, log.data(), nullptr);
+  while (!log.empty() && (log.back() == 0 || log.back() == '\n')) log.pop_back();
+  return log;
+}
+
+}  // namespace
+
+cl_program load_program(const ProgramRequest& request) {
+  auto binary = program_cache::read(request.key);
+  if (!binary) return nullptr;
+  const unsigned char* data = binary->data();
+  const size_t bytes = binary->size();
+  cl_int status = CL_SUCCESS, code = CL_SUCCESS;
+  cl_device_id id = request.device->id();
+  cl_program program = clCreateProgramWithBinary(request.device->context(), 1, &id, &bytes, &data, &status, &code);
+  if (code == CL_SUCCESS && status == CL_SUCCESS &&
+      clBuildProgram(program, 1, &id, request.options.c_str(), nullptr, nullptr) == CL_SUCCESS)
+    return program;
+  if (program) clReleaseProgram(program);
+  program_cache::remove(request.key);
+  return nullptr;
+}
+
+// One line per process, after 2 s: the user should know what the first step waits for.
+void announce_wait(const Device& device, double seconds) {
+  static std::mutex mutex;
+  static double total = 0;
+  std::lock_guard lock(mutex);
+  const bool was_short = total <= 2;
+  total += seconds;
+  if (!was_short || total <= 2) return;
+  const std::string kept = program_cache::enabled() && program_cache::state().writable
+                               ? "once: they are kept in " + program_cache::folder()
+                               : "in every process: the disk cache is off or not writable";
+  std::fprintf(stderr, "torch_ocl: compiling kernels for %s, %s\n", device.capabilities().name.c_str(), kept.c_str());
+}
+
+cl_program compile_program(const ProgramRequest& request) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto& [device, file, key, options, source] = request;
+  const char* text = source.c_str();
+  cl_int code = CL_SUCCESS;
+  cl_program program = clCreateProgramWithSource(device->context(), 1, &text, nullptr, &code);
+  check(code, "clCreateProgramWithSource");
+  cl_device_id id = device->id();
+  code = clBuildProgram(program, 1, &id, options.c_str(), nullptr, nullptr);
+  if (const std::string target = ptx_target(source); code == CL_SUCCESS && !target.empty())
+    code = compile_for(program, *device, options, target);
+  if (code != CL_SUCCESS) {
+    const std::string log = build_log(program, id);
+    const std::string path = dump(
+        environment::get("TORCH_OCL_DUMP_SOURCE").value_or(program_cache::folder() + "/failed"), file, key, source);
+    clReleaseProgram(program);
+    throw BuildError(code, file + " did not compile on " + device->capabilities().name + " (" +
+                               device->capabilities().platform_name + "): " + error_name(code) + "\nsource: " + path +
+                               "\n" + log);
+  }
+  if (environment::flag("TORCH_OCL_BUILD_LOG")) {
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    std::fprintf(stderr, "torch_ocl: built %s %s in %.2f s\n", file.c_str(), key.substr(0, 12).c_str(), seconds);
+    if (const std::string log = build_log(program, id); !log.empty()) std::fprintf(stderr, "%s\n", log.c_str());
+  }
+  return program;
+}
+
+cl_program load_or_compile_program(const ProgramRequest& request) {
+  const os::FileLock turn = program_cache::build_turn(request.key);
+  if (cl_program program = program_cache::enabled() ? load_program(request) : nullptr) return program;
+  cl_program program = compile_program(request);
+  if (program_cache::enabled()) program_cache::keep(*request.device, program, request.key);
+  return program;
+}
+
+namespace {
+
+// What the program is, or will be.
+void find_program(Program& program, ProgramRequest request, BuildTime when) {
+  {
+    const os::FileLock turn = program_cache::build_turn(request.key);
+    program.handle = program_cache::enabled() ? load_program(request) : nullptr;
+  }
+  if (program.handle) {
+    ++programs().loaded;
+    return;
+  }
+  ++programs().built;
+  if (when != BuildTime::at_once && BuildAhead::available(*request.device)) {
+    program.ahead = BuildAhead::start(std::move(request), when == BuildTime::beside);
+    return;
+  }
+  const auto start = std::chrono::steady_clock::now();
+  program.handle = load_or_compile_program(request);
+  announce_wait(*request.device, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+}
+
+// `file` names the program; `variant` and the name determine what make_source() gives.
+template <class MakeSource>
+Kernel& find_or_build(Device& device, const char* file, const char* name, const std::string& variant, BuildTime when,
+                      MakeSource&& make_source) {
+  Programs& all = programs();
+  const std::string id = std::to_string(device.index()) + "\n" + file + "\n" + variant;
+  std::shared_ptr<std::once_flag> once;
+  Program* program = nullptr;
+  {
+    std::lock_guard lock(all.mutex);
+    program = &all.programs[id];
+    auto& flag = all.once[id];
+    if (!flag) flag = std::make_shared<std::once_flag>();
+    once = flag;
+  }
+  std::call_once(*once, [&] {
+    std::string source;
+    make_source(source);
+    source = preamble(device, source) + source;
+    const std::string options = build_options(device, source);
+    const std::string key = program_cache::key(device, options, source);
+    if (auto folder = environment::get("TORCH_OCL_DUMP_SOURCE")) dump(*folder, file, key, source);
+    find_program(*program, {&device, file, key, options, std::move(source)}, when);
+  });
+  std::lock_guard lock(all.mutex);
+  auto& slot = program->kernels[name];
+  if (!slot) {
+    slot = program->ahead ? std::make_unique<Kernel>(device, program->ahead, name)
+                          : std::make_unique<Kernel>(device, program->handle, name);
+    if (environment::flag("TORCH_OCL_BUILD_LOG")) std::fprintf(stderr, "torch_ocl: kernel %s %s\n", file, name);
+  }
+  return *slot;
+}
+
+}  // namespace
+
+Kernel::Kernel(Device& device, cl_program program, std::string name) : device_(device), name_(std::move(name)) {
+  create(program);
+}
+
+Kernel::Kernel(Device& device, std::shared_ptr<BuildAhead> program, std::string name)
+    : device_(device), program_(std::move(program)), name_(std::move(name)) {}
+
+void Kernel::create(cl_program program) {
+  if (device_.calls_kernels()) address_kernel_ = clCreateKernel(program, (name_ + "_address").c_str(), nullptr);
+  if (address_kernel_) return;  // no driver enqueues it
+  cl_int code = CL_SUCCESS;
+  handle_ = clCreateKernel(program, name_.c_str(), &code);
+  if (code != CL_SUCCESS) throw_error(code, ("clCreateKernel(" + name_ + ")").c_str());
+}
+
+cl_kernel Kernel::build() {
+  if (program_) create(program_->get());
+  program_.reset();
+  return handle_;
+}
+
+bool Kernel::ready() {
+  if (ready_.load(std::memory_order_relaxed)) [[likely]]
+    return true;
+  std::lock_guard lock(mutex_);
+  const bool ready = !program_ || program_->ready();
+  ready_.store(ready, std::memory_order_relaxed);
+  return ready;
+}
+
+cl_kernel Kernel::address_kernel() {
+  handle();
+  return address_kernel_;
+}
+
+// The number of the kernel's program, of those that the file is compiled as (kernels_cl/common/programs.clh), as a
+// definition; empty: there is one.
+static std::string program_define(const char* file, const char* name) {
+  constexpr std::string_view title = "// Programs: ";
+  std::istringstream lines(kernel_source(file));
+  for (std::string line; std::getline(lines, line) && line.starts_with("//");) {
+    if (!line.starts_with(title)) continue;
+    int number = 0;
+    std::istringstream words(line.substr(title.size()));
+    for (std::string word; words >> word;) {
+      if (word == name) return "#define PROGRAM " + std::to_string(number) + "\n";
+      number += word == "|";
+    }
+    throw std::invalid_argument(std::string(file) + " does not say which program has " + name);
+  }
+  return {};
+}
+
+Kernel& get_kernel(Device& device, const char* file, const char* name, const Defines& all_defines, BuildTime when) {
+  const std::string defines = program_define(file, name) + all_defines.str();
+  return find_or_build(device, file, name, defines, when, [&](std::string& source) {
+    source += defines;
+    std::set<std::string> seen{file};
+    expand(kernel_source(file), seen, source);
+  });
+}
+
+Kernel& get_kernel_from_source(Device& device, const char* name, const std::string& text) {
+  return find_or_build(device, name, name, text, BuildTime::at_once, [&](std::string& source) {
+    std::set<std::string> seen;
+    expand(text, seen, source);
+  });
+}
+
+BuildCounts build_counts() { return {programs().built.load(), programs().loaded.load()}; }
+
+struct KernelSite::Table {
+  std::vector<Entry> entries;  // open addressing, power-of-two size, kernel == nullptr is empty
+  size_t used = 0;
+  static size_t hash(int device, uint64_t variant) {
+    uint64_t h = (variant + static_cast<uint64_t>(device) * 0x51ed2701) * 0x9e3779b97f4a7c15ull;
+    return static_cast<size_t>(h >> 32);
+  }
+  void add(const Entry& entry) {
+    size_t i = hash(entry.device, entry.variant) & (entries.size() - 1);
+    while (entries[i].kernel) i = (i + 1) & (entries.size() - 1);
+    entries[i] = entry;
+    ++used;
+  }
+};
+
+Kernel* KernelSite::find(int device, uint64_t variant) const {
+  const Table* table = table_.load(std::memory_order_acquire);
+  if (!table) return nullptr;
+  const size_t mask = table->entries.size() - 1;
+  for (size_t i = Table::hash(device, variant) & mask; table->entries[i].kernel; i = (i + 1) & mask)
+    if (table->entries[i].device == device && table->entries[i].variant == variant) return table->entries[i].kernel;
+  return nullptr;
+}
+
+Kernel& KernelSite::insert(Device& device, uint64_t variant, const Defines& defines) {
+  Kernel& kernel = get_kernel(device, file_, name_, defines, when_);
+  static std::mutex mutex;
+  std::lock_guard lock(mutex);
+  if (find(device.index(), variant)) return kernel;
+  const Table* old = table_.load();
+  auto* table = new Table;
+  table->entries.resize(
+      old ? (old->used * 2 + 2 > old->entries.size() ? old->entries.size() * 2 : old->entries.size()) : 8,
+      Entry{0, 0, nullptr});
+  if (old)
+    for (const Entry& entry : old->entries)
+      if (entry.kernel) table->add(entry);
+  table->add({device.index(), variant, &kernel});
+  table_.store(table, std::memory_order_release);
+  return kernel;
+}
+
+}  // namespace ocl

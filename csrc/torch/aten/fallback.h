@@ -1,0 +1,23 @@
+// The CPU fallback: operators without a kernel run on the CPU, counted and warned about (TORCH_OCL_FALLBACK).
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace ocl::aten {
+
+enum class FallbackPolicy { warn, silent, error };
+
+FallbackPolicy fallback_policy();
+void set_fallback_policy(FallbackPolicy policy);
+// Operator ("aten::foo.out") -> number of calls that ran on the CPU since the last reset.
+std::map<std::string, uint64_t> fallback_counts();
+void reset_fallback_counts();
+// Runs the operator on the CPU with the arguments on the stack, subject to the policy. Tensors must agree on the
+// device.
+void fall_back(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+
+}  // namespace ocl::aten

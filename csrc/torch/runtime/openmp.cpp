@@ -1,0 +1,59 @@
+// PyTorch's OpenMP threads for launches of the main thread (ThreadPool::set_lender), where PyTorch was built with GCC's
+// libgomp.
+#include "cpu/thread_pool.h"
+#include "base/os.h"
+
+#include <ATen/Parallel.h>
+
+#include <chrono>
+#include <thread>
+
+namespace ocl::runtime {
+
+namespace {
+
+// What GCC makes of `#pragma omp parallel num_threads(threads)`. Called by its name in the library that PyTorch uses:
+// to be linked to libgomp could bring in a second copy, with threads of its own.
+using Region = void (*)(void (*body)(void*), void* context, unsigned threads, unsigned flags);
+
+const Region region = reinterpret_cast<Region>(os::function_of("libtorch_cpu", "GOMP_parallel"));
+
+bool run(void (*body)(void*), void* context, unsigned members) {
+  if (at::in_parallel_region() || at::get_num_threads() < static_cast<int>(members)) return false;
+  region(body, context, members, 0);
+  return true;
+}
+
+// Whether one of the threads took most of a processor's time since the last call. The first call of all has to look for
+// a thread.
+bool spinning() {
+  using Clock = std::chrono::steady_clock;
+  static long long clock = 0, last_time = 0;
+  static Clock::time_point last;
+  if (clock == 0) {
+    static std::thread::id caller;
+    caller = std::this_thread::get_id();
+    run(
+        [](void*) {
+          if (std::this_thread::get_id() != caller) clock = os::thread_clock();
+        },
+        nullptr, 2);
+    return false;
+  }
+  const long long time = os::processor_time(clock);
+  if (time < 0) return clock = 0, false;
+  const auto now = Clock::now();
+  const bool most = 2 * std::chrono::nanoseconds(time - last_time) > now - last;
+  last = now;
+  last_time = time;
+  return most;
+}
+
+const bool registered = [] {
+  if (region) ThreadPool::set_lender({&run, &spinning});
+  return true;
+}();
+
+}  // namespace
+
+}  // namespace ocl::runtime

@@ -1,0 +1,419 @@
+// Gemm where one matrix is much larger than the other two, for CPU runtimes: the large one is read (or written) once,
+// contiguously.
+//   gemm_dot    few rows, a and b contiguous along k: lanes along k, 4 x DOT_COLUMNS dot products at a time. x W^T,
+//   gemv, dot.
+//   gemm_rows   few rows, b contiguous along n: blocks of BLOCK_K rows of b stay in L2 while all rows of a pass. dy W.
+//   gemm_outer  k <= MAX_SMALL, c dense: outer products, written past the caches when c is large. dy^T x.
+//   gemm_finish adds the partial sums of dot and rows when k was cut into slices, in a fixed order.
+// Grids: (columns of c in blocks, slices of k, batch); outer: (rows of c in blocks, columns in blocks, batch).
+// Programs: gemm_dot gemm_rows gemm_finish | gemm_outer
+#include "common/programs.clh"
+#include "gemm/gemm.clh"
+#include "common/horizontal_sum.clh"
+
+// defines: DTYPE, WIDE
+#define MAX_SMALL 32  // rows of dot and rows, k of outer
+#define DOT_COLUMNS 6
+#define PARK_K 512            // dot: steps of k between passes over the rows of a
+#define BLOCK_K 16            // rows: rows of b per pass
+#define ROWS_TILE (1024 * L)  // rows: sums of one task, rows rounded up to 4 times columns rounded up to 4 L
+#define OUTER_ROWS 32
+
+// Tiles of sums, for 32 registers of 64 bytes or 16 of 32: rows by DOT_COLUMNS vectors H of HL lanes, and 4 rows by
+// TILE_VECTORS vectors.
+#if NARROW_REGISTERS
+#if WIDE
+#define HL 4
+#else
+#define HL 8
+#endif
+#define DOT_ROWS 2
+#define TILE_VECTORS 1
+#define FIRST_HALF(v) (v).lo
+#define WIDENED(h) ((V)(h, (H)0))
+#else
+#define HL L
+#define DOT_ROWS 4
+#define TILE_VECTORS 4
+#define FIRST_HALF(v) (v)
+#define WIDENED(h) (h)
+#endif
+#define H CAT(T, HL)
+
+// Mirrors SkinnyPlan in csrc/ops/gemm/skinny.cpp.
+typedef struct {
+  long slice;     // steps of k of one slice
+  long batch;     // number of matrices
+  int slices;     // more than 1: sums go to partial[slice][batch][m][n]
+  int columns;    // of one task
+  int streaming;  // outer: c is aligned and large
+} skinny_plan;
+
+// Past the caches: c is not read again soon, and its lines need not be fetched first.
+#if IS_BFLOAT16
+#define STREAM(v, p) __builtin_nontemporal_store(float_to_bfloat1616(v), (__global ushort16*)(p))
+#elif SIZEOF_STORAGE * L == 64
+#define STREAM(v, p) __builtin_nontemporal_store(v, (__global V*)(p))
+#else
+#define STREAM(v, p) store_vector(v, p)
+#endif
+
+#define ARGUMENTS                                                                                           \
+  BUFFER(const storage_t, a), BUFFER(const storage_t, b), BUFFER(storage_t, c), BUFFER(const storage_t, d), \
+      BUFFER(T, partial), PLAIN(gemm_arguments, p), PLAIN(skinny_plan, plan), PLAIN(T, alpha), PLAIN(T, beta)
+#define OPEN_ALL                      \
+  const long batch = get_group_id(2); \
+  OPEN(const storage_t, a);           \
+  OPEN(const storage_t, b);           \
+  OPEN(storage_t, c);                 \
+  OPEN(const storage_t, d);           \
+  OPEN(T, partial);                   \
+  a += batch * p.a_batch;             \
+  b += batch * p.b_batch;             \
+  c += batch * p.c_batch;             \
+  d += batch * p.d_batch
+
+// c[row, column] from its sum.
+#define FINISH_SCALAR(sum, row, column)                                                                   \
+  do {                                                                                                    \
+    T v_ = alpha * (sum);                                                                                 \
+    if (p.add) v_ = fma(beta, LOAD(DTYPE, COMPUTE, d, (row) * p.d_row + (column) * p.d_column), v_);      \
+    STORE(DTYPE, COMPUTE, c, (row) * p.c_row + (column) * p.c_column, activate_scalar(v_, p.activation)); \
+  } while (0)
+
+// The dot product of two vectors: four sums along k.
+inline T dot_of(__global const storage_t* a, __global const storage_t* b, long steps) {
+  V s0 = (V)0, s1 = (V)0, s2 = (V)0, s3 = (V)0;
+  long k = 0;
+  for (; k + 4 * L <= steps; k += 4 * L) {
+    s0 = fma(load_vector(a + k), load_vector(b + k), s0);
+    s1 = fma(load_vector(a + k + L), load_vector(b + k + L), s1);
+    s2 = fma(load_vector(a + k + 2 * L), load_vector(b + k + 2 * L), s2);
+    s3 = fma(load_vector(a + k + 3 * L), load_vector(b + k + 3 * L), s3);
+  }
+  for (; k + L <= steps; k += L) s0 = fma(load_vector(a + k), load_vector(b + k), s0);
+  if (k < steps) s1 = fma(load_first(a + k, steps - k), load_first(b + k, steps - k), s1);
+  return horizontal_sum((s0 + s1) + (s2 + s3));
+}
+
+// A single row of a: four columns at a time, the next four on their way to the cache.
+inline void dot_row(__global const storage_t* a, __global const storage_t* b, __global storage_t* c,
+                    __global const storage_t* d, __global T* partial, const gemm_arguments* arguments, long n0, long n1,
+                    long start, long end, int sliced, T alpha, T beta) {
+  const gemm_arguments p = *arguments;
+  const long steps = end - start, whole = steps / L * L;
+  a += start;
+  if (n1 - n0 == 1) {
+    const T sum = dot_of(a, b + n0 * p.b_column + start, steps);
+    if (sliced)
+      partial[n0] = sum;
+    else
+      FINISH_SCALAR(sum, 0, n0);
+    return;
+  }
+  for (long n = n0; n < n1; n += 4) {
+    __global const storage_t *c0 = b + n * p.b_column + start, *c1 = b + min(n + 1, n1 - 1) * p.b_column + start;
+    __global const storage_t *c2 = b + min(n + 2, n1 - 1) * p.b_column + start,
+                             *c3 = b + min(n + 3, n1 - 1) * p.b_column + start;
+    const long ahead = n + 8 <= n1 ? 4 * p.b_column : 0;
+    V s0 = (V)0, s1 = (V)0, s2 = (V)0, s3 = (V)0;
+    for (long k = 0; k < whole; k += L) {
+      const V x = load_vector(a + k);
+      PREFETCH_FIRST(c0 + k + ahead);
+      PREFETCH_FIRST(c1 + k + ahead);
+      PREFETCH_FIRST(c2 + k + ahead);
+      PREFETCH_FIRST(c3 + k + ahead);
+      s0 = fma(x, load_vector(c0 + k), s0);
+      s1 = fma(x, load_vector(c1 + k), s1);
+      s2 = fma(x, load_vector(c2 + k), s2);
+      s3 = fma(x, load_vector(c3 + k), s3);
+    }
+    if (whole < steps) {
+      const V x = load_first(a + whole, steps - whole);
+      s0 = fma(x, load_first(c0 + whole, steps - whole), s0);
+      s1 = fma(x, load_first(c1 + whole, steps - whole), s1);
+      s2 = fma(x, load_first(c2 + whole, steps - whole), s2);
+      s3 = fma(x, load_first(c3 + whole, steps - whole), s3);
+    }
+    const V sums[4] = {s0, s1, s2, s3};
+    for (int j = 0; j < min(4L, n1 - n); j++) {
+      const T sum = horizontal_sum(sums[j]);
+      if (sliced)
+        partial[n + j] = sum;
+      else
+        FINISH_SCALAR(sum, 0, n + j);
+    }
+  }
+}
+
+// sum[i][j] += `steps` products of row i, and of column j from k0 on. Meanwhile as much of `ahead` (null: nothing) and,
+// with four rows, of the
+// column behind it is brought to the second-level cache.
+inline __attribute__((always_inline)) void add_dots(__global const storage_t* const* row,
+                                                    __global const storage_t* const* column, long k0, int steps,
+                                                    __global const storage_t* ahead, long pitch,
+                                                    H sum[DOT_ROWS][DOT_COLUMNS]) {
+  const int whole = steps / L * L;
+  for (int k = 0; k < whole; k += L) {
+    if (ahead) {
+      PREFETCH_SECOND(ahead + k);
+      if (DOT_ROWS == 4) PREFETCH_SECOND(ahead + pitch + k);
+    }
+#pragma unroll
+    for (int h = k; h < k + L; h += HL) {
+#if NARROW_REGISTERS
+      const H x0 = LOADV(DTYPE, COMPUTE, HL, row[0], h), x1 = LOADV(DTYPE, COMPUTE, HL, row[1], h);
+#pragma unroll
+      for (int j = 0; j < DOT_COLUMNS; j++) {
+        const H w = LOADV(DTYPE, COMPUTE, HL, column[j], k0 + h);
+        sum[0][j] = fma(x0, w, sum[0][j]);
+        sum[1][j] = fma(x1, w, sum[1][j]);
+      }
+#else
+      V w[DOT_COLUMNS];
+#pragma unroll
+      for (int j = 0; j < DOT_COLUMNS; j++) w[j] = load_vector(column[j] + k0 + h);
+#pragma unroll
+      for (int i = 0; i < DOT_ROWS; i++) {
+        const V x = load_vector(row[i] + h);
+#pragma unroll
+        for (int j = 0; j < DOT_COLUMNS; j++) sum[i][j] = fma(x, w[j], sum[i][j]);
+      }
+#endif
+    }
+  }
+  if (whole == steps) return;
+  V w[DOT_COLUMNS];
+#pragma unroll
+  for (int j = 0; j < DOT_COLUMNS; j++) w[j] = load_first(column[j] + k0 + whole, steps - whole);
+#pragma unroll
+  for (int i = 0; i < DOT_ROWS; i++) {
+    const V x = load_first(row[i] + whole, steps - whole);
+#pragma unroll
+    for (int j = 0; j < DOT_COLUMNS; j++) {
+#if NARROW_REGISTERS
+      sum[i][j] = fma(x.lo, w[j].lo, fma(x.hi, w[j].hi, sum[i][j]));
+#else
+      sum[i][j] = fma(x, w[j], sum[i][j]);
+#endif
+    }
+  }
+}
+
+#if HOLDS(0)
+CPU_CALLABLE(gemm_dot, (ARGUMENTS)) {
+  OPEN_ALL;
+  const long n0 = (long)get_group_id(0) * plan.columns, n1 = min(n0 + plan.columns, p.n);
+  const long start = get_group_id(1) * plan.slice, end = min(start + plan.slice, p.k);
+  const int m = p.m;
+  partial += (get_group_id(1) * plan.batch + batch) * p.m * p.n;
+  if (m == 1) {
+    dot_row(a, b, c, d, partial, &p, n0, n1, start, end, plan.slices > 1, alpha, beta);
+    return;
+  }
+  V parked[MAX_SMALL * DOT_COLUMNS + L];
+  T sums[MAX_SMALL * DOT_COLUMNS + L] __attribute__((aligned(64)));
+  for (long n = n0; n < n1; n += DOT_COLUMNS) {
+    __global const storage_t* column[DOT_COLUMNS];
+    for (int j = 0; j < DOT_COLUMNS; j++) column[j] = b + min(n + j, n1 - 1) * p.b_column;
+    long k0 = start;
+    do {
+      for (int q = 0; q < m; q += DOT_ROWS) {
+        __global const storage_t* row[DOT_ROWS];
+        H sum[DOT_ROWS][DOT_COLUMNS];
+#pragma unroll
+        for (int i = 0; i < DOT_ROWS; i++) {
+          row[i] = a + min(q + i, m - 1) * p.a_row + k0;
+#pragma unroll
+          for (int j = 0; j < DOT_COLUMNS; j++)
+            sum[i][j] = k0 == start ? (H)0 : FIRST_HALF(parked[(q + i) * DOT_COLUMNS + j]);
+        }
+        // For every two rows a column of the next steps, or of the next columns.
+        __global const storage_t* ahead =
+            k0 + PARK_K < end ? b + n * p.b_column + k0 + PARK_K : b + (n + DOT_COLUMNS) * p.b_column + start;
+        ahead += q / 2 * p.b_column;
+        add_dots(row, column, k0, min((long)PARK_K, end - k0), q / 2 < DOT_COLUMNS ? ahead : 0, p.b_column, sum);
+#pragma unroll
+        for (int i = 0; i < DOT_ROWS; i++)
+#pragma unroll
+          for (int j = 0; j < DOT_COLUMNS; j++) parked[(q + i) * DOT_COLUMNS + j] = WIDENED(sum[i][j]);
+      }
+      k0 += PARK_K;
+    } while (k0 < end);
+    for (int i = 0; i < m * DOT_COLUMNS; i += L) *(V*)(sums + i) = horizontal_sums(parked + i);
+    for (int q = 0; q < m; q++)
+      for (int j = 0; j < min((long)DOT_COLUMNS, n1 - n); j++) {
+        const T sum = sums[q * DOT_COLUMNS + j];
+        if (plan.slices > 1)
+          partial[q * p.n + n + j] = sum;
+        else
+          FINISH_SCALAR(sum, q, n + j);
+      }
+  }
+}
+#endif
+
+// `rows` rows of sums, `pitch` apart, by TILE_VECTORS vectors: += factors (MAX_SMALL for every step) times `steps` rows
+// of b. first: sums begin at 0. 16 registers take 6 rows, which keep the multiply-adds busy where 4 do not quite.
+inline __attribute__((always_inline)) void add_rows(const int rows, __local const T* factors,
+                                                    __global const storage_t* b, long b_row, int steps, __local T* sums,
+                                                    int pitch, int first) {
+  V sum[6][TILE_VECTORS];
+#pragma unroll
+  for (int i = 0; i < rows; i++)
+#pragma unroll
+    for (int j = 0; j < TILE_VECTORS; j++) sum[i][j] = first ? (V)0 : *(__local V*)(sums + i * pitch + j * L);
+  for (int k = 0; k < steps; k++) {
+    V w[TILE_VECTORS];
+#pragma unroll
+    for (int j = 0; j < TILE_VECTORS; j++) w[j] = load_vector(b + k * b_row + j * L);
+#pragma unroll
+    for (int i = 0; i < rows; i++) {
+      const V s = (V)(factors[k * MAX_SMALL + i]);
+#pragma unroll
+      for (int j = 0; j < TILE_VECTORS; j++) sum[i][j] = fma(s, w[j], sum[i][j]);
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < rows; i++)
+#pragma unroll
+    for (int j = 0; j < TILE_VECTORS; j++) *(__local V*)(sums + i * pitch + j * L) = sum[i][j];
+}
+
+#if HOLDS(0)
+CPU_CALLABLE(gemm_rows, (ARGUMENTS)) {
+  OPEN_ALL;
+  LOCAL_ARRAY(T, tile, ROWS_TILE);
+  LOCAL_ARRAY(T, factors, BLOCK_K * MAX_SMALL);
+  const long n0 = (long)get_group_id(0) * plan.columns;
+  const int columns = min((long)plan.columns, p.n - n0), m = p.m, pitch = plan.columns;
+  const long start = get_group_id(1) * plan.slice, end = min(start + plan.slice, p.k);
+  partial += (get_group_id(1) * plan.batch + batch) * p.m * p.n + n0;
+  b += n0;
+  c += n0 * p.c_column;
+  d += n0 * p.d_column;
+  long k0 = start;
+  do {
+    const int steps = min((long)BLOCK_K, end - k0);
+    for (int k = 0; k < steps; k++) {
+      for (int q = 0; q < MAX_SMALL; q++)
+        if (q < m) factors[k * MAX_SMALL + q] = LOAD(DTYPE, COMPUTE, a, q * p.a_row + (k0 + k) * p.a_column);
+      // Rows are multiplied four or six at a time: rubbish in the missing ones may be denormal, which slows
+      // multiply-adds a hundredfold.
+      for (int q = m; q % 4 != 0; q++) factors[k * MAX_SMALL + q] = 0;
+    }
+    for (int x = 0; x < columns; x += TILE_VECTORS * L) {
+      const int padded = (m + 3) / 4 * 4;
+      for (int q = 0; q < padded;) {
+        __local T *sums = tile + q * pitch + x, *row_factors = factors + q;
+        if (NARROW_REGISTERS && (padded - q >= 12 || padded - q == 6)) {
+          add_rows(6, row_factors, b + k0 * p.b_row + x, p.b_row, steps, sums, pitch, k0 == start);
+          q += 6;
+        } else {
+          add_rows(4, row_factors, b + k0 * p.b_row + x, p.b_row, steps, sums, pitch, k0 == start);
+          q += 4;
+        }
+      }
+    }
+    k0 += BLOCK_K;
+  } while (k0 < end);
+  for (int q = 0; q < m; q++)
+    for (int x = 0; x < columns; x += L) {
+      __local const T* sums = tile + q * pitch + x;
+      if (x + L <= columns && (plan.slices > 1 || p.c_column == 1)) {
+        V v = *(__local const V*)sums;
+        if (plan.slices > 1) {
+          CAT(vstore, L)(v, 0, partial + q * p.n + x);
+          continue;
+        }
+        v *= (V)alpha;
+        if (p.add) v = fma((V)beta, load_addend(d + q * p.d_row + x * p.d_column, p.d_column), v);
+        if (p.activation) v = activate(v, p.activation);
+        store_vector(v, c + q * p.c_row + x);
+      } else {
+        for (int y = 0; y < min(L, columns - x); y++)
+          if (plan.slices > 1)
+            partial[q * p.n + x + y] = sums[y];
+          else
+            FINISH_SCALAR(sums[y], q, (long)(x + y));
+      }
+    }
+}
+#endif
+
+#if HOLDS(1)
+CPU_CALLABLE(gemm_outer, (ARGUMENTS)) {
+  OPEN_ALL;
+  LOCAL_ARRAY(T, factors, MAX_SMALL * OUTER_ROWS);
+  const long m0 = (long)get_group_id(0) * OUTER_ROWS, n0 = (long)get_group_id(1) * plan.columns;
+  const int rows = min((long)OUTER_ROWS, p.m - m0), columns = min((long)plan.columns, p.n - n0), steps = p.k;
+  a += m0 * p.a_row;
+  b += n0;
+  c += m0 * p.c_row + n0;
+  d += m0 * p.d_row + n0 * p.d_column;
+  for (int k = 0; k < steps; k++) {
+    for (int r = 0; r < rows; r++)
+      factors[k * OUTER_ROWS + r] = alpha * LOAD(DTYPE, COMPUTE, a, r * p.a_row + k * p.a_column);
+    for (int r = rows; r % 4 != 0; r++) factors[k * OUTER_ROWS + r] = 0;  // as in gemm_rows
+  }
+  // Blocks of columns whose part of b stays in L1.
+  const int block = 16 * L;
+  for (int x0 = 0; x0 < columns; x0 += block)
+    for (int r = 0; r < rows; r += 4)
+      for (int x = x0; x < min(x0 + block, columns); x += TILE_VECTORS * L) {
+        V sum[4][TILE_VECTORS];
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+#pragma unroll
+          for (int j = 0; j < TILE_VECTORS; j++) sum[i][j] = (V)0;
+        for (int k = 0; k < steps; k++) {
+          V w[TILE_VECTORS];
+#pragma unroll
+          for (int j = 0; j < TILE_VECTORS; j++) w[j] = load_vector(b + k * p.b_row + x + j * L);
+#pragma unroll
+          for (int i = 0; i < 4; i++) {
+            const V s = (V)(factors[k * OUTER_ROWS + r + i]);
+#pragma unroll
+            for (int j = 0; j < TILE_VECTORS; j++) sum[i][j] = fma(s, w[j], sum[i][j]);
+          }
+        }
+        if (plan.streaming && r + 4 <= rows && x + TILE_VECTORS * L <= columns) {
+#pragma unroll
+          for (int i = 0; i < 4; i++)
+#pragma unroll
+            for (int j = 0; j < TILE_VECTORS; j++) STREAM(sum[i][j], c + (r + i) * p.c_row + x + j * L);
+          continue;
+        }
+        for (int i = 0; i < min(4, rows - r); i++)
+          for (int j = 0; j < TILE_VECTORS; j++) {
+            const int y = x + j * L;
+            V v = sum[i][j];
+            if (y + L <= columns) {
+              if (p.add) v = fma((V)beta, load_addend(d + (r + i) * p.d_row + y * p.d_column, p.d_column), v);
+              if (p.activation) v = activate(v, p.activation);
+              store_vector(v, c + (r + i) * p.c_row + y);
+            } else {
+              for (int z = 0; z < columns - y; z++) {
+                T u = ((T*)&v)[z];
+                if (p.add) u = fma(beta, LOAD(DTYPE, COMPUTE, d, (r + i) * p.d_row + (y + z) * p.d_column), u);
+                STORE(DTYPE, COMPUTE, c, (r + i) * p.c_row + y + z, activate_scalar(u, p.activation));
+              }
+            }
+          }
+      }
+}
+#endif
+
+#if HOLDS(0)
+// Grid: (columns in blocks, rows, batch).
+CPU_CALLABLE(gemm_finish, (ARGUMENTS)) {
+  OPEN_ALL;
+  const long n0 = (long)get_group_id(0) * plan.columns, n1 = min(n0 + plan.columns, p.n), row = get_group_id(1);
+  partial += (batch * p.m + row) * p.n;
+  for (long n = n0; n < n1; n++) {
+    T sum = 0;
+    for (int s = 0; s < plan.slices; s++) sum += partial[s * plan.batch * p.m * p.n + n];
+    FINISH_SCALAR(sum, row, n);
+  }
+}
+#endif

@@ -1,0 +1,46 @@
+// Several index tensors of one shape become one tensor of offsets (csrc/ops/index/indexed.h, combine_indices):
+//   out[n] (+)= sum over t of wrap(index_t[n], limits[t]) * steps[t],  -1 where an index is out of range
+// A work-item makes `block` consecutive elements; both kernel styles.
+#include "common/device_errors.clh"
+#include "common/divide.clh"
+#include "common/types.clh"
+
+#ifndef INDEX_DTYPE
+#define INDEX_DTYPE int64
+#endif
+#define WALK_DIMS 12
+#define SLOTS 4
+
+typedef struct {
+  int dims, count;
+  long numel;
+  long sizes[WALK_DIMS], strides[SLOTS][WALK_DIMS], limits[SLOTS], steps[SLOTS];
+} CombineWalk;
+
+TASK_CALLABLE(combine_indices,
+              (BUFFER(long, out), BUFFER(const STORAGE(INDEX_DTYPE), i0), BUFFER(const STORAGE(INDEX_DTYPE), i1),
+               BUFFER(const STORAGE(INDEX_DTYPE), i2), BUFFER(const STORAGE(INDEX_DTYPE), i3), BUFFER(int, error),
+               PLAIN(CombineWalk, walk), PLAIN(int, code), PLAIN(int, accumulate), PLAIN(long, block))) {
+  OPEN(long, out);
+  OPEN(const STORAGE(INDEX_DTYPE), i0);
+  OPEN(const STORAGE(INDEX_DTYPE), i1);
+  OPEN(const STORAGE(INDEX_DTYPE), i2);
+  OPEN(const STORAGE(INDEX_DTYPE), i3);
+  OPEN(int, error);
+  __global const STORAGE(INDEX_DTYPE) * index[SLOTS] = {i0, i1, i2, i3};
+  const long from = get_global_id(0) * block, to = MIN_OF(from + block, walk.numel);
+  for (long n = from; n < to; ++n) {
+    long at[SLOTS] = {0, 0, 0, 0}, linear = n;
+    for (int d = walk.dims - 1; d >= 0; --d) {
+      const long rest = divide(linear, walk.sizes[d]), coordinate = linear - rest * walk.sizes[d];
+      linear = rest;
+      for (int t = 0; t < SLOTS; ++t) at[t] += coordinate * walk.strides[t][d];
+    }
+    long sum = accumulate ? out[n] : 0;
+    for (int t = 0; t < walk.count; ++t) {
+      const long k = checked_index((long)index[t][at[t]], -walk.limits[t], walk.limits[t], error, code);
+      sum = k < 0 || sum < 0 ? -1 : sum + k * walk.steps[t];
+    }
+    out[n] = sum;
+  }
+}

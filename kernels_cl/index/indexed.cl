@@ -1,0 +1,85 @@
+// Moves elements of BYTES bytes through an index (csrc/ops/index/indexed.h); any dtype of that width.
+//   index_cpu   a task copies a block; rows that are contiguous on both sides go by vectors of 16
+//   index_gpu  a work-item per element
+//   index_rows  whole rows of the source, destination[r] = source[index[r]]; CPU: a task copies `block` rows; GPU:
+//   `block` work-items, a power
+//               of two, share a row
+#include "common/memory.clh"
+
+#ifndef BYTES
+#define BYTES 4
+#endif
+#ifndef INDEX_DTYPE
+#define INDEX_DTYPE int64
+#endif
+
+#define ELEMENT_1 uchar
+#define ELEMENT_2 ushort
+#define ELEMENT_4 uint
+#define ELEMENT_8 ulong
+#define ELEMENT_16 ulong2
+#define ELEMENT CAT(ELEMENT_, BYTES)
+
+#define UPDATE(d, s) *(d) = (s)
+#if CPU_STYLE && BYTES < 16
+#include "common/copy_run.clh"
+#define UPDATE_ROW(d, s, n) copy_run(d, s, n)
+#define UPDATE_REVERSED(d, s, n) copy_reversed(d, s, n)
+#endif
+
+#include "index/indexed.clh"
+
+#if CPU_STYLE
+INDEXED_CALLABLE(index_cpu)
+
+#else
+INDEXED_GPU(index_gpu)
+#endif
+
+// `checked`: all indices are below the limit, and a negative one is skipped. Steps in elements.
+#define ROWS_PARAMETERS                                                                                            \
+  BUFFER(ELEMENT, dst), BUFFER(const ELEMENT, src), BUFFER(const STORAGE(INDEX_DTYPE), idx), BUFFER(int, error),   \
+      PLAIN(int, code), PLAIN(int, checked), PLAIN(long, rows), PLAIN(long, width), PLAIN(long, lowest),           \
+      PLAIN(long, limit), PLAIN(long, dst_row), PLAIN(long, src_row), PLAIN(long, src_step), PLAIN(long, idx_row), \
+      PLAIN(long, block)
+#define OPEN_ROWS                        \
+  OPEN(ELEMENT, dst);                    \
+  OPEN(const ELEMENT, src);              \
+  OPEN(const STORAGE(INDEX_DTYPE), idx); \
+  OPEN(int, error);
+#define INDEX_OF_ROW(r) \
+  (checked ? (long)idx[(r) * idx_row] : checked_index((long)idx[(r) * idx_row], lowest, limit, error, code))
+
+#if !CPU_STYLE
+#define ROW_GROUP 256
+#define UNROLLED 4  // loads of a work-item that do not wait for each other
+
+__kernel __attribute__((reqd_work_group_size(ROW_GROUP, 1, 1))) void index_rows(ROWS_PARAMETERS) {
+  OPEN_ROWS
+  const int items = (int)block, line = get_local_id(0) / items, item = get_local_id(0) - line * items;
+  const long r = (long)get_group_id(0) * (ROW_GROUP / items) + line;
+  if (r >= rows) return;
+  const long k = INDEX_OF_ROW(r);
+  if (k < 0) return;
+  __global ELEMENT* to = dst + r * dst_row;
+  __global const ELEMENT* from = src + r * src_row + k * src_step;
+  for (int i = item; i < width; i += UNROLLED * items) {
+    ELEMENT v[UNROLLED];
+#pragma unroll
+    for (int u = 0; u < UNROLLED; ++u)
+      if (i + u * items < width) v[u] = from[i + u * items];
+#pragma unroll
+    for (int u = 0; u < UNROLLED; ++u)
+      if (i + u * items < width) to[i + u * items] = v[u];
+  }
+}
+#elif BYTES < 16
+CPU_CALLABLE(index_rows, (ROWS_PARAMETERS)) {
+  OPEN_ROWS
+  const long first = get_group_id(0) * block, last = MIN_OF(first + block, rows);
+  for (long r = first; r < last; ++r) {
+    const long k = INDEX_OF_ROW(r);
+    if (k >= 0) copy_run(dst + r * dst_row, src + r * src_row + k * src_step, width);
+  }
+}
+#endif

@@ -1,0 +1,154 @@
+// Batch normalisation on CPU runtimes, per-channel steps: a task is CHANNEL_BLOCK channels, vectors of them at a time
+// and the last ones singly. Partial results lie as partial[(part * fields + field) * padded + c]. Elsewhere:
+// kernels_cl/norm/batch_norm_combine.gpu.cl.
+#include "norm/batch_norm.clh"
+
+#define CHANNEL_BLOCK 64  // mirrors csrc/ops/norm/batch_norm.cpp
+
+// The channels of the task, [c, end): vectors of LANES first, then single ones.
+#define TASK_CHANNELS(c, end) long c = (long)get_group_id(0) * CHANNEL_BLOCK, end = MIN_OF(c + CHANNEL_BLOCK, channels);
+#define EACH_VECTOR(c, end) for (; c + LANES <= end; c += LANES)
+#define EACH_SINGLE(c, end) for (; c < end; ++c)
+
+#define CHANNELS_OF(D, p, c, otherwise) ((p) ? LOADXV(D, p, c) : (accv)(otherwise))
+
+// As affine(), of LANES channels; into coefficients = scale[padded], shift[padded].
+static inline void put_coefficients(Channels t, long c, accv mean, accv invstd, __global acc* coefficients,
+                                    long padded) {
+  const accv scale = CHANNELS_OF(W_DTYPE, t.weight, c, 1) * invstd;
+  VSTOREX(scale, 0, coefficients + c);
+  VSTOREX(CHANNELS_OF(W_DTYPE, t.bias, c, 0) - mean * scale, 0, coefficients + padded + c);
+}
+
+static inline void put_coefficient(Channels t, long c, acc mean, acc invstd, __global acc* coefficients, long padded) {
+  acc scale, shift;
+  affine(t, c, mean, invstd, &scale, &shift);
+  coefficients[c] = scale;
+  coefficients[padded + c] = shift;
+}
+
+// As finish_channel(), of LANES channels.
+static inline void finish_channels(Channels t, long c, acc count, accv mean, accv squares, UpdateRule rule,
+                                   __global acc* coefficients, long padded) {
+  const accv invstd = 1 / sqrt(squares / count + rule.eps);
+  if (t.save_mean) VSTOREX(mean, 0, t.save_mean + c);
+  if (t.save_invstd) VSTOREX(invstd, 0, t.save_invstd + c);
+  if (t.running_mean)
+    STOREXV(R_DTYPE, t.running_mean, c,
+            (1 - rule.momentum) * LOADXV(R_DTYPE, t.running_mean, c) + rule.momentum * mean);
+  if (t.running_var)
+    STOREXV(R_DTYPE, t.running_var, c,
+            (1 - rule.momentum) * LOADXV(R_DTYPE, t.running_var, c) + rule.momentum * (squares / (count - 1)));
+  put_coefficients(t, c, mean, invstd, coefficients, padded);
+}
+
+// (count, mean, centred squares) of two sets together (Chan, Golub and LeVeque), T acc or accv; the counts of all
+// channels are the same.
+#define ADD_MOMENTS(T, count, mean, squares, n, other_mean, other_squares)              \
+  if ((n) != 0) {                                                                       \
+    const T delta_ = (other_mean) - (mean);                                             \
+    (count) += (n);                                                                     \
+    (mean) += delta_ * ((n) / (count));                                                 \
+    (squares) += (other_squares) + delta_ * delta_ * (((count) - (n)) * (n) / (count)); \
+  }
+
+// Combines the parts' (count, mean, centred squares), updates the statistics, writes coefficients = scale[padded],
+// shift[padded].
+CPU_CALLABLE(combine_statistics,
+             (BUFFER(const acc, partial), BUFFER(acc, coefficients), CHANNELS_ARGUMENTS, PLAIN(UpdateRule, rule),
+              PLAIN(long, channels), PLAIN(long, padded), PLAIN(int, parts))) {
+  OPEN(const acc, partial);
+  OPEN(acc, coefficients);
+  OPEN_CHANNELS(tensors);
+  TASK_CHANNELS(c, end);
+  EACH_VECTOR(c, end) {
+    acc count = 0;
+    accv mean = (accv)0, squares = (accv)0;
+    for (int part = 0; part < parts; ++part) {
+      __global const acc* p = partial + 3 * (long)part * padded + c;
+      ADD_MOMENTS(accv, count, mean, squares, p[0], VLOADX(0, p + padded), VLOADX(0, p + 2 * padded));
+    }
+    finish_channels(tensors, c, count, mean, squares, rule, coefficients, padded);
+  }
+  EACH_SINGLE(c, end) {
+    acc count = 0, mean = 0, squares = 0;
+    for (int part = 0; part < parts; ++part) {
+      __global const acc* p = partial + 3 * (long)part * padded + c;
+      ADD_MOMENTS(acc, count, mean, squares, p[0], p[padded], p[2 * padded]);
+    }
+    acc scale, shift;
+    finish_channel(tensors, c, count, mean, squares, rule, &scale, &shift);
+    coefficients[c] = scale;
+    coefficients[padded + c] = shift;
+  }
+}
+
+// Inference: coefficients from the running statistics.
+CPU_CALLABLE(running_coefficients, (BUFFER(acc, coefficients), CHANNELS_ARGUMENTS, PLAIN(UpdateRule, rule),
+                                    PLAIN(long, channels), PLAIN(long, padded))) {
+  OPEN(acc, coefficients);
+  OPEN_CHANNELS(tensors);
+  TASK_CHANNELS(c, end);
+  EACH_VECTOR(c, end) {
+    const accv invstd = 1 / sqrt(LOADXV(R_DTYPE, running_var, c) + rule.eps);
+    put_coefficients(tensors, c, LOADXV(R_DTYPE, running_mean, c), invstd, coefficients, padded);
+  }
+  EACH_SINGLE(c, end) {
+    const acc invstd = 1 / sqrt(LOADX(R_DTYPE, running_var, c) + rule.eps);
+    put_coefficient(tensors, c, LOADX(R_DTYPE, running_mean, c), invstd, coefficients, padded);
+  }
+}
+
+// Running statistics as (mean, 1 / deviation) for the backward pass of inference mode.
+CPU_CALLABLE(running_statistics, (BUFFER(acc, mean), BUFFER(acc, invstd), BUFFER(const R, running_mean),
+                                  BUFFER(const R, running_var), PLAIN(acc, eps), PLAIN(long, channels))) {
+  OPEN(acc, mean);
+  OPEN(acc, invstd);
+  OPEN(const R, running_mean);
+  OPEN(const R, running_var);
+  TASK_CHANNELS(c, end);
+  EACH_VECTOR(c, end) {
+    VSTOREX(LOADXV(R_DTYPE, running_mean, c), 0, mean + c);
+    VSTOREX(1 / sqrt(LOADXV(R_DTYPE, running_var, c) + eps), 0, invstd + c);
+  }
+  EACH_SINGLE(c, end) {
+    mean[c] = LOADX(R_DTYPE, running_mean, c);
+    invstd[c] = 1 / sqrt(LOADX(R_DTYPE, running_var, c) + eps);
+  }
+}
+
+// Sums (g, g * (x - mean)) of the parts into the gradients of weight and bias and coefficients = k, a, b (each
+// [padded]).
+CPU_CALLABLE(combine_gradients, (BUFFER(const acc, partial), BUFFER(acc, coefficients), BUFFER(const W, weight),
+                                 BUFFER(const acc, invstd), BUFFER(W, grad_weight), BUFFER(W, grad_bias),
+                                 PLAIN(acc, count), PLAIN(long, channels), PLAIN(long, padded), PLAIN(int, parts))) {
+  OPEN(const acc, partial);
+  OPEN(acc, coefficients);
+  OPEN(const W, weight);
+  OPEN(const acc, invstd);
+  OPEN(W, grad_weight);
+  OPEN(W, grad_bias);
+  TASK_CHANNELS(c, end);
+  EACH_VECTOR(c, end) {
+    accv sum = (accv)0, dot = (accv)0;
+    for (int part = 0; part < parts; ++part) {
+      __global const acc* p = partial + 2 * (long)part * padded + c;
+      sum += VLOADX(0, p);
+      dot += VLOADX(0, p + padded);
+    }
+    const accv deviation = VLOADX(0, invstd + c), k = CHANNELS_OF(W_DTYPE, weight, c, 1) * deviation;
+    if (grad_weight) STOREXV(W_DTYPE, grad_weight, c, dot * deviation);
+    if (grad_bias) STOREXV(W_DTYPE, grad_bias, c, sum);
+    VSTOREX(k, 0, coefficients + c);
+    VSTOREX(-k * dot * deviation * deviation / count, 0, coefficients + padded + c);
+    VSTOREX(-k * sum / count, 0, coefficients + 2 * padded + c);
+  }
+  EACH_SINGLE(c, end) {
+    acc sum = 0, dot = 0;
+    for (int part = 0; part < parts; ++part) {
+      sum += partial[2 * (long)part * padded + c];
+      dot += partial[(2 * (long)part + 1) * padded + c];
+    }
+    finish_gradient(c, sum, dot, count, weight, invstd[c], grad_weight, grad_bias, coefficients, padded);
+  }
+}

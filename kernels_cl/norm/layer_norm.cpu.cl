@@ -1,0 +1,105 @@
+// Layer normalisation of rows [rows, n], CPU kernels: a task is a range of rows, lanes run along the row, which stays
+// in the cache.
+//   y = (x - mean) * rstd * weight + bias, rstd = 1 / sqrt(mean((x - mean)^2) + eps);   RMS: mean = 0
+//   backward, h = (x - mean) * rstd, u = g * weight:
+//   dx = rstd * (u - mean(u) - h * mean(u h)) (RMS: without mean(u)),  grad_weight = sum_rows g h,  grad_bias =
+//   sum_rows g
+// Defines: X_DTYPE, W_DTYPE (weight, bias), RMS, LANES.
+#include "common/lanes.clh"
+
+#define X STORAGE(X_DTYPE)
+#define W STORAGE(W_DTYPE)
+
+#define EACH_ROW(rows)                                                 \
+  for (long r = (rows) * get_group_id(0) / get_num_groups(0),          \
+            end_ = (rows) * (get_group_id(0) + 1) / get_num_groups(0); \
+       r < end_; ++r)
+#define EACH_VECTOR for (long i = 0; i < n; i += LANES)
+
+static inline accv square(accv v) { return v * v; }
+
+CPU_CALLABLE(layer_forward,
+             (BUFFER(const X, x), BUFFER(X, y), BUFFER(const W, weight), BUFFER(const W, bias), BUFFER(acc, mean_out),
+              BUFFER(acc, rstd_out), PLAIN(long, rows), PLAIN(long, n), PLAIN(acc, eps))) {
+  OPEN_RESTRICT(const X, x);
+  OPEN_RESTRICT(X, y);
+  OPEN_RESTRICT(const W, weight);
+  OPEN_RESTRICT(const W, bias);
+  OPEN_RESTRICT(acc, mean_out);
+  OPEN_RESTRICT(acc, rstd_out);
+  EACH_ROW(rows) {
+    __global const X* in = x + r * n;
+    acc mean = 0;
+#if !RMS
+#define TERM(i) LOADXV(X_DTYPE, in, i)
+    SUM_ROW(sums, n, TERM)
+#undef TERM
+    mean = sum_lanes(sums) / n;
+#endif
+#define TERM(i) square(LOADXV(X_DTYPE, in, i) - mean)
+    SUM_ROW(squares, n, TERM)
+#undef TERM
+    const acc rstd = 1 / sqrt(sum_lanes(squares) / n + eps);
+    if (mean_out) mean_out[r] = mean;
+    rstd_out[r] = rstd;
+    EACH_VECTOR {
+      accv v = (LOADXV(X_DTYPE, in, i) - mean) * rstd;
+      if (weight) v *= LOADXV(W_DTYPE, weight, i);
+      if (bias) v += LOADXV(W_DTYPE, bias, i);
+      if (i + LANES <= n) {
+        STOREXV(X_DTYPE, y, r * n + i, v);
+      } else {
+        STORE_FIRST(X_DTYPE, y, r * n + i, v, n - i);
+      }
+    }
+  }
+}
+
+// Parameter gradients of the task's rows go to partial[(group * 2 + field) * padded + i], field 0 weight, 1 bias
+// (partial may be null).
+CPU_CALLABLE(layer_backward, (BUFFER(const X, x), BUFFER(const X, g), BUFFER(X, dx), BUFFER(const W, weight),
+                              BUFFER(const acc, mean_in), BUFFER(const acc, rstd_in), BUFFER(acc, partial),
+                              PLAIN(long, rows), PLAIN(long, n), PLAIN(long, padded))) {
+  OPEN_RESTRICT(const X, x);
+  OPEN_RESTRICT(const X, g);
+  OPEN_RESTRICT(X, dx);
+  OPEN_RESTRICT(const W, weight);
+  OPEN_RESTRICT(const acc, mean_in);
+  OPEN_RESTRICT(const acc, rstd_in);
+  OPEN_RESTRICT(acc, partial);
+  __global acc *weights = partial + 2 * get_group_id(0) * padded, *biases = weights + padded;
+  if (partial)
+    for (long i = 0; i < 2 * padded; i += LANES) VSTOREX((accv)0, 0, weights + i);
+  EACH_ROW(rows) {
+    __global const X *in = x + r * n, *gradient = g + r * n;
+    const acc mean = RMS ? 0 : mean_in[r], rstd = rstd_in[r];
+    accv sums = (accv)0, dots = (accv)0;
+    EACH_VECTOR {
+      const accv d = LOADXV(X_DTYPE, gradient, i), h = (LOADXV(X_DTYPE, in, i) - mean) * rstd;
+      const accv u = weight ? d * LOADXV(W_DTYPE, weight, i) : d;
+      if (i + LANES <= n) {
+        sums += u;
+        dots = fma(u, h, dots);
+      } else {
+        const maskv keep = KEEP(n - i);
+        sums += keep ? u : (accv)0;
+        dots += keep ? u * h : (accv)0;
+      }
+      if (partial) {  // lanes past n collect rubbish in the padding
+        VSTOREX(fma(d, h, VLOADX(0, weights + i)), 0, weights + i);
+        VSTOREX(VLOADX(0, biases + i) + d, 0, biases + i);
+      }
+    }
+    if (!dx) continue;
+    const acc sum = RMS ? 0 : sum_lanes(sums) / n, dot = sum_lanes(dots) / n;
+    EACH_VECTOR {
+      const accv d = LOADXV(X_DTYPE, gradient, i), h = (LOADXV(X_DTYPE, in, i) - mean) * rstd;
+      const accv u = weight ? d * LOADXV(W_DTYPE, weight, i) : d, v = rstd * (u - sum - h * dot);
+      if (i + LANES <= n) {
+        STOREXV(X_DTYPE, dx, r * n + i, v);
+      } else {
+        STORE_FIRST(X_DTYPE, dx, r * n + i, v, n - i);
+      }
+    }
+  }
+}

@@ -1,0 +1,27 @@
+// One axis of bytes resampled with 16-bit weights (csrc/ops/upsample/bytes.h): y[a, o, b] from x[a, first[o] + t, b], a
+// < outer, b < inner.
+// One work-item per element, both styles. The struct mirrors csrc/ops/upsample/bytes.cpp.
+#include "common/types.clh"
+
+typedef struct {
+  long outer, in, out, inner;
+  int taps, precision;
+} AxisShape;
+
+__kernel void resample_axis(TENSOR(const uchar, x), TENSOR(uchar, y), TENSOR(const int, first),
+                            TENSOR(const short, weight), AxisShape s) {
+  OPEN_RESTRICT(const uchar, x);
+  OPEN_RESTRICT(uchar, y);
+  OPEN_RESTRICT(const int, first);
+  OPEN_RESTRICT(const short, weight);
+  for (long i = get_global_id(0); i < s.outer * s.out * s.inner; i += get_global_size(0)) {
+    const long row = i / s.inner, b = i - row * s.inner, a = row / s.out, o = row - a * s.out;
+    __global const uchar* source = x + (a * s.in + first[o]) * s.inner + b;
+    int sum = 1 << (s.precision - 1);
+    for (int t = 0; t < s.taps; ++t) {
+      const int w = weight[o * s.taps + t];
+      if (w != 0) sum += w * source[t * s.inner];
+    }
+    y[i] = clamp(sum >> s.precision, 0, 255);
+  }
+}

@@ -1,0 +1,130 @@
+// Commands that run later than they are issued (cpu/command_queue.h).
+#include "support.h"
+
+#include "cpu/command_queue.h"
+#include "cpu/thread_pool.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <thread>
+
+namespace ocl::testing {
+namespace {
+
+TEST(CommandQueue, RunsInTheOrderOfIssueForAllCallers) {
+  CommandQueue& backlog = CommandQueue::instance();
+  constexpr int callers = 4, commands = 2000;
+  struct Seen {
+    int last[callers] = {}, wrong = 0, inside = 0;
+  } seen;
+  std::vector<std::thread> threads;
+  for (int caller = 0; caller < callers; ++caller)
+    threads.emplace_back([&, caller] {
+      CommandQueue::Ticket last = 0;
+      for (int i = 1; i <= commands; ++i) {
+        last = backlog.issue(
+            i % 3 ? 100.0f : 1e6f,
+            [&seen = seen, caller](const void* data) {
+              seen.wrong += seen.inside++ != 0;  // no lock: commands never run at the same time
+              int number;
+              std::memcpy(&number, data, sizeof number);
+              seen.wrong += number != seen.last[caller] + 1;
+              seen.last[caller] = number;
+              --seen.inside;
+            },
+            &i, sizeof i);
+        if (i % 97 == 0) {
+          backlog.wait(last);
+          EXPECT_TRUE(backlog.done(last));
+        }
+      }
+      backlog.wait(last);
+    });
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(seen.wrong, 0);
+  for (const int last : seen.last) EXPECT_EQ(last, commands);
+}
+
+TEST(CommandQueue, RunsWithoutAnybodyWaiting) {
+  CommandQueue& backlog = CommandQueue::instance();
+  for (int round = 0; round < 5; ++round) {
+    std::atomic<int> ran{0};
+    CommandQueue::Ticket last = 0;
+    for (int i = 0; i < 600; ++i)
+      last = backlog.issue(0, [&ran = ran](const void*) { ++ran; });  // more than it holds at once
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (!backlog.done(last) && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
+    EXPECT_TRUE(backlog.done(last));
+    EXPECT_EQ(ran, 600);
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // the team falls asleep
+  }
+}
+
+// Commands that wait behind one that takes long are offered to their joint run, which takes as many as it likes, in
+// order.
+TEST(CommandQueue, RunsWaitingCommandsTogether) {
+  CommandQueue& backlog = CommandQueue::instance();
+  if (ThreadPool::instance().members() == 1) GTEST_SKIP() << "commands never wait";
+  static std::vector<int> singly, together;
+  static std::vector<size_t> offered;
+  static size_t taken;
+  struct Number {
+    static CommandQueue::Ticket issue(int number, bool joins, float expected) {
+      const CommandQueue::Joint joint =
+          joins ? CommandQueue::Joint{&Number::run, &number, sizeof number} : CommandQueue::Joint{};
+      return CommandQueue::instance().issue(
+          expected, [number](const void*) { singly.push_back(number); }, nullptr, 0, joint);
+    }
+    static size_t run(const void* const* data, size_t count) {
+      offered.push_back(count);
+      const size_t ran = std::min(taken, count);
+      for (size_t i = 0; i < ran; ++i) together.push_back(*static_cast<const int*>(data[i]));
+      return ran;
+    }
+  };
+  for (const float expected : {0.0f, 1e6f})
+    for (const size_t wanted : {0, 2, 3, 100}) {
+      singly.clear(), together.clear(), offered.clear();
+      taken = wanted;
+      std::atomic<bool> go{false};
+      backlog.issue(0, [&go = go](const void*) {
+        while (!go) std::this_thread::yield();
+      });
+      CommandQueue::Ticket last = 0;
+      for (int i = 0; i < 20; ++i) last = Number::issue(i, i != 15, expected);
+      go = true;
+      backlog.wait(last);
+      EXPECT_EQ(singly.size() + together.size(), 20u);
+      EXPECT_TRUE(std::is_sorted(singly.begin(), singly.end()));
+      EXPECT_TRUE(std::is_sorted(together.begin(), together.end()));
+      EXPECT_EQ(std::count(singly.begin(), singly.end(), 15), 1);
+      if (wanted == 0) EXPECT_TRUE(together.empty());
+      // 0 to 14 wait together, then 15, then four more
+      if (wanted == 2) EXPECT_EQ(offered, (std::vector<size_t>{12, 12, 11, 9, 7, 5, 3, 4, 2}));
+      if (wanted == 3) EXPECT_EQ(offered, (std::vector<size_t>{12, 12, 9, 6, 3, 4}));
+      if (wanted == 100) EXPECT_EQ(offered, (std::vector<size_t>{12, 3, 4}));
+    }
+}
+
+TEST(CommandQueue, ForksInsideOfCommandsAndBesideThem) {
+  CommandQueue& backlog = CommandQueue::instance();
+  const auto fork_once = [] {
+    const pid_t child = fork();
+    if (child == 0) _exit(0);
+    int status = -1;
+    return child > 0 && waitpid(child, &status, 0) == child && status == 0;
+  };
+  std::atomic<int> good{0};
+  for (int i = 0; i < 20; ++i) {
+    const CommandQueue::Ticket ticket =
+        backlog.issue(0, [&good = good, fork_once](const void*) { good += fork_once(); });
+    good += fork_once();
+    EXPECT_TRUE(backlog.done(ticket));  // a fork waits for what was issued
+  }
+  EXPECT_EQ(good, 40);
+}
+
+}  // namespace
+}  // namespace ocl::testing

@@ -1,0 +1,96 @@
+"""Checks the include rule of the layers: base <- opencl <- {cpu, ops} <- torch (csrc/README.md).
+
+Inside torch: runtime <- {aten, autograd} <- python. Also checked: only opencl/ and cpu/ make OpenCL calls; kernels have no macros of any
+number of arguments, which are no OpenCL C (NVIDIA's compiler refuses them, others do not); only a kernel itself asks which group it is,
+because nobody else knows where the kernel is called as a function (csrc/cpu/kernel_function.h).
+
+`python tools/check_layers.py` prints every violation and exits with 1 when there is one.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+CSRC = Path(__file__).resolve().parents[1] / "csrc"
+KERNELS = CSRC.parent / "kernels_cl"
+# Folder of a file -> folders whose headers it may include. The longest folder that matches counts.
+MAY_INCLUDE = {
+    "base": {"base"},
+    "opencl": {"base", "opencl"},
+    "cpu": {"base", "opencl", "cpu"},
+    "ops": {"base", "opencl", "ops"},
+    "torch/runtime": {"base", "opencl", "ops", "torch/runtime"},
+    "torch/aten": {"base", "opencl", "ops", "torch/runtime", "torch/aten"},
+    "torch/autograd": {"base", "opencl", "ops", "torch/runtime", "torch/autograd"},
+    "torch/python": {"base", "opencl", "ops", "torch/runtime", "torch/aten", "torch/autograd", "torch/python"},
+}
+# Arrows that still run up: the CPU executor is no interface yet. This list may only become shorter.
+EXCEPTIONS = {
+    ("opencl/device.cpp", "cpu/cpu_executor.h"),
+    ("opencl/device.cpp", "cpu/kernel_function.h"),
+    ("opencl/device.h", "cpu/launch_grid.h"),
+    ("opencl/launch.cpp", "cpu/cpu_executor.h"),
+    ("opencl/launch.cpp", "cpu/kernel_function.h"),
+    ("opencl/program/build_ahead.cpp", "cpu/cpu_executor.h"),
+    ("opencl/program/program.cpp", "cpu/cpu_executor.h"),
+    ("opencl/program/program.h", "cpu/kernel_function.h"),
+    ("opencl/program/program_cache.cpp", "cpu/cpu_executor.h"),
+    ("opencl/queue.cpp", "cpu/cpu_executor.h"),
+    ("opencl/queue.h", "cpu/command_queue.h"),
+    ("ops/elementwise/sequence.cpp", "cpu/cpu_executor.h"),
+    ("torch/runtime/openmp.cpp", "cpu/thread_pool.h"),
+}
+WITHOUT_TORCH = {"base", "opencl", "cpu", "ops"}
+CALLS_OPENCL = {"opencl", "cpu"}
+TORCH_HEADER = re.compile(r"^(ATen|c10|torch/(csrc|library|all|extension|headeronly)|pybind11|Python\.h)\b")
+INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
+OPENCL_CALL = re.compile(r"(?<![\w.>:])cl(?:[A-Z][a-z]+)+[A-Za-z]*\s*\(")
+VARIADIC = re.compile(r"^\s*#\s*define\s+\w+\([^)]*\.\.\.\s*\)", re.MULTILINE)
+HELPER = re.compile(
+    r"^(?:static |inline |__attribute__\(\(\w+\)\) )+[^;{]*\{(?:[^\n]*\}$|.*?^\})", re.MULTILINE | re.DOTALL
+)
+ASKS_GROUP = re.compile(r"\bget_(?:group_id|num_groups|global_id|global_size)\b")
+COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"", re.DOTALL)
+
+
+def layer_of(path):
+    """The folder of MAY_INCLUDE that a path below csrc/ (a file, or the name of a header) belongs to; None for headers of others."""
+    parts = path.split("/")
+    return next((name for n in (2, 1) if (name := "/".join(parts[:n])) in MAY_INCLUDE and len(parts) > n), None)
+
+
+def violations():
+    for file in sorted(CSRC.rglob("*")):
+        if file.suffix not in (".h", ".cpp"):
+            continue
+        name = file.relative_to(CSRC).as_posix()
+        layer, text, where = layer_of(name), file.read_text(), f"csrc/{name}"
+        if layer is None:
+            yield f"{where}: lies in no layer"
+            continue
+        for header in INCLUDE.findall(text):
+            other = layer_of(header)
+            if other and other not in MAY_INCLUDE[layer] and (name, header) not in EXCEPTIONS:
+                yield f"{where}: {layer} must not include {header}"
+            if layer in WITHOUT_TORCH and TORCH_HEADER.match(header):
+                yield f"{where}: {layer} must not know PyTorch, but includes {header}"
+        if layer not in CALLS_OPENCL:
+            for call in OPENCL_CALL.findall(COMMENT.sub("", text)):
+                yield f"{where}: {layer} calls OpenCL itself: {call.strip('( ')}"
+
+
+def kernel_violations():
+    for file in sorted(KERNELS.rglob("*.cl*")):
+        text, where = file.read_text(), file.relative_to(KERNELS.parent)
+        for macro in VARIADIC.findall(text):
+            yield f"{where}: a macro of any number of arguments:{macro.split('define')[1]}"
+        if file.suffix == ".clh" or re.search(r"^\w*_CALLABLE\(", text, re.MULTILINE):
+            for helper in HELPER.findall(text):
+                if ASKS_GROUP.search(COMMENT.sub("", helper)):
+                    yield f"{where}: a function asks which group it is: {helper.splitlines()[0]}"
+
+
+if __name__ == "__main__":
+    found = [*violations(), *kernel_violations()]
+    print("\n".join(found) or "layers: ok")
+    sys.exit(bool(found))
