@@ -134,7 +134,7 @@ def _links(row, tests):
         file, name = test.split("::")
         by_file.setdefault(file, []).append(f"`{name}`")
     parts = [f"[{Path(file).name}](../../tests/python/{file}): {', '.join(names)}" for file, names in by_file.items()]
-    return "<br>".join([*parts, *(f"[{Path(file).name}](../{file})" for file in row.files)])
+    return "<br>".join([*parts, *(f"[{Path(file).name}](../../{file})" for file in row.files)])
 
 
 def document():
