@@ -54,6 +54,9 @@ static constexpr Variable variables[] = {
      "run these kernels in plain OpenCL C on devices with gpu kernels"},
     {"TORCH_OCL_VECTOR_FLOATS", "as the driver says",
      "floats in a vector register of a CPU: 16 or more compiles register tiles for AVX-512, fewer for AVX2 and others"},
+    {"TORCH_OCL_COMPUTE_UNITS", "as the device has",
+     "compute units that plans are made for, so that the choices of a larger device can be tested; it runs no more "
+     "threads for it"},
     {"TORCH_OCL_WINOGRAD", "1", "0 forbids Winograd F(4x4) convolutions (torch.backends.ocl.winograd)"},
 };
 

@@ -324,6 +324,8 @@ Device::Device(int index, cl_platform_id platform, cl_device_id id, HostDriver h
     executor_ = std::make_unique<CpuExecutor>(host_driver, context_, id_);
     capabilities_.compute_units = ThreadPool::instance().members();
   }
+  capabilities_.compute_units = static_cast<uint32_t>(
+      std::clamp(environment::number("TORCH_OCL_COMPUTE_UNITS", capabilities_.compute_units), 1l, 4096l));
   style_ = capabilities_.is_cpu ? KernelStyle::cpu : KernelStyle::gpu;
   if (auto forced = environment::get("TORCH_OCL_KERNEL_STYLE"))
     style_ = *forced == "gpu" ? KernelStyle::gpu : KernelStyle::cpu;

@@ -42,9 +42,8 @@ Tiles choose_tiles(const Gather& g, const Device& device) {
   t.pixel_tasks = ceil_div(total, t.pixels);
   int64_t limit = round_up(g.shape.out_channels, 8);
   if (slabs > 1) limit = std::min(limit, (budget - t.pixels * depth) / (t.pixels * 8) * 8);
-  for (t.channel_tasks = ceil_div(g.shape.out_channels, limit); t.channel_tasks < ceil_div(g.shape.out_channels, 8);
-       ++t.channel_tasks)
-    if (balanced(t.pixel_tasks * t.channel_tasks * g.groups, cores)) break;
+  t.channel_tasks = balanced_shares(t.pixel_tasks * g.groups, cores, ceil_div(g.shape.out_channels, limit),
+                                    ceil_div(g.shape.out_channels, 8));
   t.channels = round_up(ceil_div(g.shape.out_channels, t.channel_tasks), 8);
   t.channel_tasks = ceil_div(g.shape.out_channels, t.channels);
   t.local_bytes = 4 * (t.pixels * depth + (slabs > 1 ? t.pixels * t.channels : 0));

@@ -59,8 +59,7 @@ WeightTiles choose_weight_tiles(const Gather& g, const Device& device, int64_t p
   t.channels = even(g.shape.out_channels, roomy ? 256 : 128, 16);
   t.columns = even(size, roomy ? 192 : 128, 32);
   const int64_t tasks = g.groups * ceil_div(g.shape.out_channels, t.channels) * ceil_div(size, t.columns);
-  for (t.parts = 1; t.parts < ceil_div(pixels, words * pixels_per_word) && !balanced(tasks * t.parts, cores);)
-    ++t.parts;
+  t.parts = balanced_shares(tasks, cores, 1, ceil_div(pixels, words * pixels_per_word));
   t.share = round_up(ceil_div(pixels, t.parts), 16 * pixels_per_word);
   t.parts = ceil_div(pixels, t.share);
   t.local_bytes = 4 * (t.channels * words + t.columns * words + t.channels * t.columns);

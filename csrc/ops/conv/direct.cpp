@@ -239,7 +239,7 @@ bool plan_weight(WeightPlan& plan, const ConvProblem& p, const Device& device) {
   plan.channels = even(s.channels, std::clamp<int64_t>(std::min(by_memory, by_sums), 1, most_pairs / s.taps()));
   const int64_t pieces = ceil_div(s.batch, s.images) * s.bands;
   const int64_t tasks = g.groups * ceil_div(s.channels, plan.channels) * ceil_div(s.results, plan.results);
-  for (plan.shares = 1; plan.shares < pieces && !balanced(tasks * plan.shares, units);) ++plan.shares;
+  plan.shares = balanced_shares(tasks, units, 1, pieces);
   const int64_t width = round_up(std::min<int64_t>(plan.results, s.results), 4);
   plan.local_bytes =
       4 * static_cast<size_t>(s.images * (plan.channels * channel_floats(s, stride) + width * line_of(s)) +

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <vector>
 
 namespace ocl::ops {
 namespace {
@@ -50,25 +49,63 @@ int64_t phase_floats(const Gather& g, int64_t pixels) {
   return pixels * g.taps() + g.shape.stride[1] * g.shape.stride[2] * phase_line(g, pixels);
 }
 
-// When the last of `tasks` ends, of which the i-th takes cost(i). Every core has a contiguous share, then takes from
-// the end of the longest one left.
-template <class Cost>
-int64_t end_of(int64_t tasks, int64_t cores, const Cost& cost) {
+// The tasks of a launch: every pixel task meets every channel task in every group; the last one of each may be smaller.
+struct Tasks {
+  int64_t pixel_tasks, channel_tasks, groups;
+  int64_t cost[2][2];  // of a task: [last pixel task][last channel task]
+
+  int64_t count() const { return pixel_tasks * channel_tasks * groups; }
+  int64_t cost_of(int64_t pixel_task, int64_t channel_task) const {
+    return cost[pixel_task + 1 == pixel_tasks][channel_task + 1 == channel_tasks];
+  }
+};
+
+// Up to how many cores a schedule is played through; that takes time in proportion to cores * tasks, and tasks grow
+// with the cores. With more of them the order of tasks hardly matters: there is always a core that is free soon.
+constexpr int64_t most_played_cores = 4;
+
+// When the last task ends. Every core has a contiguous share, then takes from the end of the longest one left.
+int64_t played_end(const Tasks& tasks, int64_t cores, bool channels_slow) {
   struct Core {
-    int64_t begin, end, time = 0;
+    int begin, end;
+    int64_t time;
   };
-  std::vector<Core> all;
-  for (int64_t i = 0; i < cores; ++i) all.push_back({tasks * i / cores, tasks * (i + 1) / cores});
+  Core all[most_played_cores];
+  const int count = static_cast<int>(tasks.count()), pixel_tasks = static_cast<int>(tasks.pixel_tasks),
+            channel_tasks = static_cast<int>(tasks.channel_tasks), units = static_cast<int>(cores);
+  for (int i = 0; i < units; ++i) all[i] = {count * i / units, count * (i + 1) / units, 0};
+  const auto cost = [&](int i) {
+    i %= pixel_tasks * channel_tasks;
+    return channels_slow ? tasks.cost_of(i % pixel_tasks, i / pixel_tasks)
+                         : tasks.cost_of(i / channel_tasks, i % channel_tasks);
+  };
   int64_t last = 0;
-  for (int64_t i = 0; i < tasks; ++i) {
-    Core& free =
-        *std::min_element(all.begin(), all.end(), [](const Core& a, const Core& b) { return a.time < b.time; });
-    Core& longest = *std::max_element(all.begin(), all.end(),
-                                      [](const Core& a, const Core& b) { return a.end - a.begin < b.end - b.begin; });
+  for (int i = 0; i < count; ++i) {
+    Core& free = *std::min_element(all, all + cores, [](const Core& a, const Core& b) { return a.time < b.time; });
+    Core& longest = *std::max_element(
+        all, all + cores, [](const Core& a, const Core& b) { return a.end - a.begin < b.end - b.begin; });
     free.time += cost(free.begin < free.end ? free.begin++ : --longest.end);
     last = std::max(last, free.time);
   }
   return last;
+}
+
+// The same in closed form: in rounds of one task for each core, large tasks first, a round takes as long as its
+// largest task.
+int64_t estimated_end(const Tasks& tasks, int64_t cores) {
+  const int64_t pixels[] = {tasks.pixel_tasks - 1, 1}, channels[] = {tasks.channel_tasks - 1, 1};
+  struct Kind {
+    int64_t cost, count;
+  } kinds[4];
+  for (int i = 0; i < 4; ++i)
+    kinds[i] = {tasks.cost[i / 2][i % 2], pixels[i / 2] * channels[i % 2] * tasks.groups};
+  std::sort(kinds, kinds + 4, [](const Kind& a, const Kind& b) { return a.cost > b.cost; });
+  int64_t end = 0, before = 0;
+  for (const Kind& kind : kinds) {
+    end += kind.cost * (ceil_div(before + kind.count, cores) - ceil_div(before, cores));
+    before += kind.count;
+  }
+  return end;
 }
 
 // Chooses channels of a task, at most `limit`, and the order of tasks for the earliest end.
@@ -82,23 +119,27 @@ void split_channels(Tiles& t, int64_t total, int64_t out_channels, int64_t limit
   auto consider = [&](int64_t end, int64_t channels, bool channels_slow) {
     if (end < best_end) best_end = end, t.channels = channels, t.channels_slow = channels_slow;
   };
-  for (int64_t parts = fewest; parts <= most; ++parts) {
+  const int64_t last_pixels = total - (t.pixel_tasks - 1) * t.pixels;
+  for (int64_t parts = fewest; parts <= most;) {
     const int64_t channels = round_up(ceil_div(out_channels, parts), 8),
-                  channel_tasks = ceil_div(out_channels, channels), tasks = t.pixel_tasks * channel_tasks;
-    if (tasks * groups >= 16 * cores)  // even enough, and too many to play through at every launch
+                  channel_tasks = ceil_div(out_channels, channels);
+    if (t.pixel_tasks * channel_tasks * groups >= 16 * cores)  // even enough
       return consider(ceil_div(total, 16) * (round_up(out_channels, 8) + gathering * channel_tasks) * groups / cores,
                       channels, false);
-    auto cost = [&](int64_t pixel_task, int64_t channel_task) {
-      const int64_t vectors = ceil_div(std::min(t.pixels, total - pixel_task * t.pixels), 16),
-                    width = std::min(channels, out_channels - channel_task * channels);
-      return vectors * (round_up(width, 8) + gathering);
-    };
-    consider(
-        end_of(tasks * groups, cores, [&](int64_t i) { return cost(i % tasks / channel_tasks, i % channel_tasks); }),
-        channels, false);
-    consider(
-        end_of(tasks * groups, cores, [&](int64_t i) { return cost(i % t.pixel_tasks, i % tasks / t.pixel_tasks); }),
-        channels, true);
+    Tasks tasks{t.pixel_tasks, channel_tasks, groups, {}};
+    for (int i = 0; i < 4; ++i) {
+      const int64_t vectors = ceil_div(i / 2 ? last_pixels : t.pixels, 16),
+                    width = i % 2 ? out_channels - (channel_tasks - 1) * channels : channels;
+      tasks.cost[i / 2][i % 2] = vectors * (round_up(width, 8) + gathering);
+    }
+    if (cores <= most_played_cores) {
+      consider(played_end(tasks, cores, false), channels, false);
+      consider(played_end(tasks, cores, true), channels, true);
+    } else {
+      consider(estimated_end(tasks, cores), channels, false);
+    }
+    // The next number of parts whose tasks have fewer channels.
+    parts = channels > 8 ? ceil_div(out_channels, channels - 8) : most + 1;
   }
 }
 
