@@ -48,10 +48,10 @@ void interleave(Queue& queue, const ConvProblem& p, const void* parts, uint64_t 
          per_task);
 }
 
-WeightTiles choose_weight_tiles(const Gather& g, const Device& device, int64_t pixels_per_word) {
+WeightTiles choose_weight_tiles(const Gather& g, const PlanTarget& target, int64_t pixels_per_word) {
   constexpr int64_t words = 128;
-  const int64_t cores = device.capabilities().compute_units, size = g.depth(), pixels = g.shape.batch * g.plane();
-  const bool roomy = device.capabilities().local_memory >= 512 << 10;
+  const int64_t cores = target.compute_units, size = g.depth(), pixels = g.shape.batch * g.plane();
+  const bool roomy = target.local_memory >= 512 << 10;
   auto even = [](int64_t total, int64_t limit, int64_t unit) {
     return round_up(ceil_div(total, ceil_div(total, limit)), unit);
   };

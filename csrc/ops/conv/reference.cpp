@@ -1,5 +1,6 @@
 #include "ops/conv/reference.h"
 
+#include "ops/conv/plan.h"
 #include "ops/conv/shape.h"
 
 namespace ocl::ops {
@@ -35,16 +36,15 @@ void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, 
          p.w_numel());
 }
 
-const char* refuses(const ConvProblem&, const Device&) { return nullptr; }
-size_t workspace(const ConvProblem&, const Device&) { return 0; }
+const char* refuses(const ConvProblem&, const PlanTarget&) { return nullptr; }
 
 }  // namespace
 
 std::span<const ConvAlgorithm> reference_algorithms() {
   static const ConvAlgorithm algorithms[] = {
-      {"reference", ConvPass::forward, refuses, workspace, forward},
-      {"reference", ConvPass::backward_data, refuses, workspace, backward_data},
-      {"reference", ConvPass::backward_weight, refuses, workspace, backward_weight},
+      {"reference", ConvPass::forward, plain_plan<refuses, forward>},
+      {"reference", ConvPass::backward_data, plain_plan<refuses, backward_data>},
+      {"reference", ConvPass::backward_weight, plain_plan<refuses, backward_weight>},
   };
   return algorithms;
 }
