@@ -5,8 +5,12 @@ Words choose models whose id contains one of them. Ends with the operators that 
 
 import argparse
 import collections
+import os
 import sys
 import warnings
+
+# The CPU's side gets one thread (check.py), kernels keep all.
+os.environ.setdefault("TORCH_OCL_HOST_THREADS", str(len(os.sched_getaffinity(0))))
 
 import torch
 

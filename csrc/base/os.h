@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 namespace ocl::os {
 
@@ -12,14 +13,18 @@ void* map_pages(size_t bytes);
 void* reserve_addresses(size_t bytes);
 void unmap(void* address, size_t bytes);
 size_t page_size();
-// Bytes of memory that the system could still give out, to its swap space too; 0: unknown.
-size_t available_memory();
-// Bytes of memory that the machine has, or that this process's control group may use of it; 0: unknown.
-size_t physical_memory();
+// Bytes of memory that the machine has; 0: unknown. What a process may use of it: processors.h.
+size_t installed_memory();
+// Bytes of these pages (an address at a page's beginning) that take memory at this moment; the others were never
+// written. All of them where the system cannot say.
+size_t present_bytes(const void* pages, size_t bytes);
 
-// Processors that this process may keep busy: those it may run on, or fewer where its control group is given less time.
-// At least 1.
-unsigned usable_processors();
+// Processors of the machine, and those that this process may run on; at least 1. How many it should use: processors.h.
+unsigned machine_processors();
+unsigned allowed_processors();
+// Lets the calling thread run on all processors of this process: threads begin with the affinity mask of the thread
+// that starts them, which may be bound to one processor.
+void unbind_thread();
 // A name for the calling thread in debuggers and system monitors, at most 15 characters.
 void name_thread(const char* name);
 // The processor that the caller runs on at this moment; -1: unknown.
@@ -29,8 +34,10 @@ int thread_id();
 // process may ask for. Unknown: 0 and, also after the thread has ended, -1.
 long long thread_clock();
 long long processor_time(long long clock);
-// Lets a thread of this process run on all usable processors but this one; nothing where there is no other.
+// Lets a thread of this process run on all processors of the process but this one; nothing where there is no other.
 void keep_off(int thread, int processor);
+// The names of all environment variables.
+std::vector<std::string> environment_names();
 // Sets an environment variable of this process, or removes it (nullptr).
 void set_environment(const char* name, const char* value);
 

@@ -24,6 +24,7 @@
 #include <csetjmp>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -53,48 +54,69 @@ size_t page_size() {
   return size;
 }
 
-size_t available_memory() {
-  std::ifstream lines("/proc/meminfo");
-  size_t available = 0, swap = 0;
-  for (std::string line; std::getline(lines, line);) {
-    if (line.rfind("MemAvailable:", 0) == 0) available = std::strtoull(line.c_str() + 13, nullptr, 10) << 10;
-    if (line.rfind("SwapFree:", 0) == 0) swap = std::strtoull(line.c_str() + 9, nullptr, 10) << 10;
-  }
-  return available ? available + swap : 0;
-}
-
-size_t physical_memory() {
+size_t installed_memory() {
   const long pages = sysconf(_SC_PHYS_PAGES);
-  const size_t bytes = pages > 0 ? static_cast<size_t>(pages) * page_size() : 0;
-  std::ifstream limit("/sys/fs/cgroup/memory.max");
-  size_t allowed = 0;  // stays 0 for "max"
-  return limit >> allowed && allowed > 0 && allowed < bytes ? allowed : bytes;
+  return pages > 0 ? static_cast<size_t>(pages) * page_size() : 0;
 }
 
-// Those of the thread that asks first, normally the main one.
+size_t present_bytes(const void* pages, size_t bytes) {
+  const size_t page = page_size();
+  constexpr size_t most = 1 << 16;  // pages that are asked for at once
+  std::vector<unsigned char> present(most);
+  size_t result = 0;
+  for (size_t done = 0; done < bytes; done += most * page) {
+    const size_t part = std::min(bytes - done, most * page), count = (part + page - 1) / page;
+    char* at = static_cast<char*>(const_cast<void*>(pages)) + done;
+    if (mincore(at, part, present.data()) != 0) return bytes;
+    for (size_t i = 0; i < count; ++i) result += present[i] & 1 ? page : 0;
+  }
+  return std::min(result, bytes);
+}
+
+// OpenMP libraries bind the main thread to the first of their places when they are loaded, and its mask says no more
+// what the process may use. The union of the places does: they come from the mask that the process began with.
+static void add_openmp_places(cpu_set_t& set) {
+  constexpr const char* variables[] = {"OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY"};
+  if (std::none_of(std::begin(variables), std::end(variables), [](const char* name) { return std::getenv(name); }))
+    return;
+  for (const char* library : {"libgomp", "libiomp5", "libomp"}) {
+    const auto places = reinterpret_cast<int (*)()>(function_of(library, "omp_get_num_places"));
+    const auto count = reinterpret_cast<int (*)(int)>(function_of(library, "omp_get_place_num_procs"));
+    const auto get = reinterpret_cast<void (*)(int, int*)>(function_of(library, "omp_get_place_proc_ids"));
+    if (!places || !count || !get) continue;
+    for (int place = 0, end = places(); place < end; ++place) {
+      std::vector<int> processors(static_cast<size_t>(std::max(0, count(place))));
+      get(place, processors.data());
+      for (const int each : processors)
+        if (each >= 0 && each < CPU_SETSIZE) CPU_SET(each, &set);
+    }
+  }
+}
+
+// The processors of the process, from its main thread.
 static const cpu_set_t& usable_set() {
   static const cpu_set_t set = [] {
     cpu_set_t now;
     CPU_ZERO(&now);
-    sched_getaffinity(0, sizeof now, &now);
+    sched_getaffinity(getpid(), sizeof now, &now);
+    add_openmp_places(now);
     return now;
   }();
   return set;
 }
 
-// Processors' worth of time that the control group has, from "quota period" or "max period"; 0: no limit.
-static unsigned processor_quota() {
-  std::ifstream file("/sys/fs/cgroup/cpu.max");
-  double quota = 0, period = 0;
-  if (!(file >> quota >> period) || quota <= 0 || period <= 0) return 0;
-  return static_cast<unsigned>(std::clamp(quota / period + 0.5, 1.0, 1e6));
+unsigned machine_processors() {
+  const long count = sysconf(_SC_NPROCESSORS_ONLN);
+  return count > 0 ? static_cast<unsigned>(count) : std::max(1u, std::thread::hardware_concurrency());
 }
 
-unsigned usable_processors() {
+unsigned allowed_processors() {
   const int count = CPU_COUNT(&usable_set());
-  const unsigned processors = count ? static_cast<unsigned>(count) : std::max(1u, std::thread::hardware_concurrency());
-  const unsigned quota = processor_quota();
-  return quota ? std::min(processors, quota) : processors;
+  return count ? static_cast<unsigned>(count) : machine_processors();
+}
+
+void unbind_thread() {
+  if (CPU_COUNT(&usable_set())) sched_setaffinity(0, sizeof(cpu_set_t), &usable_set());
 }
 
 int current_processor() { return sched_getcpu(); }
@@ -119,6 +141,12 @@ void keep_off(int thread, int processor) {
 }
 
 void name_thread(const char* name) { pthread_setname_np(pthread_self(), name); }
+
+std::vector<std::string> environment_names() {
+  std::vector<std::string> names;
+  for (char** entry = environ; entry && *entry; ++entry) names.emplace_back(*entry, std::strcspn(*entry, "="));
+  return names;
+}
 
 void set_environment(const char* name, const char* value) {
   if (value)

@@ -190,9 +190,9 @@ static std::optional<bool> kept_answer(const std::string& key) {
 
 // A driver that does not take such a program may end the process, so another process tries it first.
 Test::Test(const Device& device, HostDriver driver) {
-  const auto wish = environment::get("TORCH_OCL_CALL_KERNELS");
+  const std::string wish = environment::word("TORCH_OCL_CALL_KERNELS", "");
   here_ = possible && (wish == "1" || wish == "only");
-  if (!possible || wish) return;
+  if (!possible || !wish.empty()) return;
   key_ = program_cache::key(device, "kernels as functions", source(driver) + kernel_source("selftest/function.cpu.cl"));
   if (const auto answer = kept_answer(key_)) {
     here_ = *answer;

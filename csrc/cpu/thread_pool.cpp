@@ -1,12 +1,12 @@
 #include "cpu/thread_pool.h"
 
 #include "cpu/openmp_sharing.h"
-#include "base/environment.h"
 #include "base/os.h"
+#include "base/processors.h"
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
+#include <climits>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -185,6 +185,7 @@ struct ThreadPool::State {
 
   void serve(unsigned member) {
     os::name_thread("ocl-host");
+    os::unbind_thread();
     this_member = member;
     Member& self = others[member];
     self.thread.store(os::thread_id());
@@ -215,19 +216,12 @@ struct ThreadPool::State {
   }
 };
 
-// The processors of the process, or fewer where the user has limited the driver's threads.
-static long default_members() {
-  long count = os::usable_processors();
-  for (const char* limit : {"POCL_MAX_PTHREAD_COUNT", "POCL_CPU_MAX_CU_COUNT", "CL_CONFIG_CPU_TBB_NUM_WORKERS"})
-    if (const char* text = std::getenv(limit))
-      if (const long value = std::strtol(text, nullptr, 10); value > 0) count = std::min(count, value);
-  return count;
-}
+unsigned ThreadPool::wanted() { return processors::pool().threads; }
 
-unsigned ThreadPool::wanted() {
-  static const auto count =
-      static_cast<unsigned>(std::clamp(environment::number("TORCH_OCL_HOST_THREADS", default_members()), 0L, 1024L));
-  return count;
+static std::atomic<unsigned> most_threads{UINT_MAX};
+
+void ThreadPool::set_limit(unsigned threads) {
+  if (processors::facts().asked < 0) most_threads.store(threads ? threads : UINT_MAX, std::memory_order_relaxed);
 }
 
 ThreadPool& ThreadPool::instance() {
@@ -244,7 +238,8 @@ int32_t ThreadPool::run(uint32_t units, std::atomic<float>& unit_time, Piece pie
   const float expected = unit_time.load(std::memory_order_relaxed);
   State& state = *state_;
   std::unique_lock owner(state.owner, std::defer_lock);
-  if (members_ == 1 || units == 1 || (expected > 0 && expected * static_cast<float>(units) < alone_time) ||
+  const unsigned most = std::min(members_, most_threads.load(std::memory_order_relaxed));
+  if (most == 1 || units == 1 || (expected > 0 && expected * static_cast<float>(units) < alone_time) ||
       !owner.try_lock()) {
     const auto start = Clock::now();
     const int32_t code = piece(context, members_, 0, units);
@@ -254,13 +249,13 @@ int32_t ThreadPool::run(uint32_t units, std::atomic<float>& unit_time, Piece pie
   state.piece = piece;
   state.context = context;
   state.leader = this_member;
-  state.participants = std::min(members_, units);
+  state.participants = std::min(most, units);
   if (expected > 0) {
     const float worth = std::clamp(expected * static_cast<float>(units) / share_time, 2.0f, 1e6f);
     state.participants = std::min(state.participants, static_cast<unsigned>(worth));
   }
   // One more where the place of member 0 may stay empty.
-  if (state.leader) state.participants = std::min(members_, state.participants + 1);
+  if (state.leader) state.participants = std::min(most, state.participants + 1);
   state.unit_time.store(expected, std::memory_order_relaxed);
   state.error.store(0, std::memory_order_relaxed);
   state.first_ended.store(0, std::memory_order_relaxed);

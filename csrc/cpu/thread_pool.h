@@ -21,11 +21,13 @@ class ThreadPool {
   // Executes units [begin, end) of a launch; called at the same time by several members. Returns an OpenCL error code.
   using Piece = int32_t (*)(void* context, unsigned member, uint32_t begin, uint32_t end);
 
-  // The team of this process, TORCH_OCL_HOST_THREADS members (default: the processors it may run on); lives until the
-  // process ends.
+  // The team of this process, with as many members as base/processors.h says; lives until the process ends.
   static ThreadPool& instance();
   // The number of members that instance() has; 0 when such devices are not to be used.
   static unsigned wanted();
+
+  // The most threads that launches from now on may use; 0: all. Ignored where TORCH_OCL_HOST_THREADS says how many.
+  static void set_limit(unsigned threads);
 
   // Member 0 is whichever thread of the program takes part, the others are threads of the team.
   unsigned members() const { return members_; }

@@ -2,10 +2,12 @@
 
 #include "opencl/memory/caching_allocator.h"
 #include "base/environment.h"
+#include "base/warning.h"
 #include "cpu/cpu_executor.h"
 #include "cpu/kernel_function.h"
 #include "opencl/launch.h"
 #include "base/os.h"
+#include "base/processors.h"
 #include "opencl/queue.h"
 
 #include <algorithm>
@@ -81,6 +83,18 @@ Capabilities query(cl_platform_id platform, cl_device_id id) {
   return c;
 }
 
+// Memory of the host, which its control groups may give this process only in part. Drivers do not know the groups. And
+// PoCL reports the first NUMA node's memory, of which a virtual machine may have plugged in a part so far: buffers that
+// are the host's pages have all of it.
+void limit_memory(Capabilities& c) {
+  if (!c.is_cpu && !c.unified_memory) return;
+  const uint64_t total = processors::memory().total;
+  if (total == 0) return;
+  const bool own_pages = c.is_cpu && c.unified_memory && !std::getenv("POCL_MEMORY_LIMIT");
+  c.global_memory = own_pages ? total : std::min<uint64_t>(c.global_memory, total);
+  c.max_allocation = std::min<uint64_t>(c.max_allocation, c.global_memory);
+}
+
 bool usable(cl_device_id id, std::string& why) {
   if (!device_value<cl_bool>(id, CL_DEVICE_AVAILABLE)) return why = "the driver says that it is not available", false;
   if (!device_value<cl_bool>(id, CL_DEVICE_COMPILER_AVAILABLE)) return why = "it has no compiler", false;
@@ -119,6 +133,10 @@ bool shares_memory(Device& device, bool by_address) {
         for (size_t i = 0; i < count && shared; ++i)
           shared = host[i] == static_cast<int32_t>(i * 3 + round) + (i >= offset / 4 ? 1 : 0);
       }
+      if (!shared && device.capabilities().is_cpu)
+        warn("the driver of " + device.capabilities().name + " (" + device.capabilities().platform_name +
+             ") does not keep the results of kernels in memory that it was given" +
+             (by_address ? " by address: kernels are given buffers instead" : ": all data is copied to it and back"));
       clReleaseCommandQueue(queue.handle());
     } catch (const Error&) {
       shared = false;
@@ -195,6 +213,7 @@ struct Registry {
   }
 
   void discover() {
+    environment::check();
     os::watch_forks();
     const DriverVariables variables;
     cl_uint n = 0;
@@ -265,7 +284,13 @@ struct Registry {
         for (const Found& f : all)
           if (lower(f.label).find(lower(item)) != std::string::npos) take(f);
       }
-      if (chosen.size() == before) problems.push_back("TORCH_OCL_VISIBLE_DEVICES: nothing matches '" + item + "'");
+      if (chosen.size() != before) continue;
+      problems.push_back("TORCH_OCL_VISIBLE_DEVICES: nothing matches '" + item + "'");
+      std::string names;
+      for (size_t i = 0; i < all.size(); ++i)
+        names += (i ? ", " : "") + std::to_string(i) + ": " + all[i].label;
+      environment::reject("TORCH_OCL_VISIBLE_DEVICES", *wanted, names.empty() ? "there is no device" : names,
+                          "nothing matches '" + item + "', which is left out");
     }
     return chosen;
   }
@@ -325,21 +350,18 @@ Device::Device(int index, cl_platform_id platform, cl_device_id id, HostDriver h
     capabilities_.compute_units = ThreadPool::instance().members();
   }
   style_ = capabilities_.is_cpu ? KernelStyle::cpu : KernelStyle::gpu;
-  if (auto forced = environment::get("TORCH_OCL_KERNEL_STYLE"))
-    style_ = *forced == "gpu" ? KernelStyle::gpu : KernelStyle::cpu;
+  if (const std::string forced = environment::word("TORCH_OCL_KERNEL_STYLE", ""); !forced.empty())
+    style_ = forced == "gpu" ? KernelStyle::gpu : KernelStyle::cpu;
   std::optional<kernel_function::Test> functions;
   if (executor_ && cpu_style()) functions.emplace(*this, executor_->driver());
   // Another process has tested the memory, and waits for the answer about functions.
-  const bool only_functions = environment::get("TORCH_OCL_CALL_KERNELS") == "only";
+  const bool only_functions = environment::word("TORCH_OCL_CALL_KERNELS", "") == "only";
   capabilities_.unified_memory =
       environment::flag("TORCH_OCL_UNIFIED_MEMORY", true) && (only_functions || shares_memory(*this, false));
   takes_addresses_ = executor_ && capabilities_.unified_memory && (only_functions || shares_memory(*this, true));
   calls_kernels_ = takes_addresses_ && functions;
   calls_kernels_ = calls_kernels_ && functions->passed(*this);
-  // Buffers that are the host's pages have all of its memory. PoCL reports the first NUMA node's, of which a virtual
-  // machine may have plugged in a part so far.
-  if (capabilities_.is_cpu && capabilities_.unified_memory && !std::getenv("POCL_MEMORY_LIMIT"))
-    capabilities_.global_memory = std::max<uint64_t>(capabilities_.global_memory, os::physical_memory());
+  limit_memory(capabilities_);
   allocator_ = std::make_unique<CachingAllocator>(*this);
   default_queue_ = &new_queue();
 }

@@ -27,6 +27,10 @@ def reason_not_to_load():
     setting = os.environ.get("TORCH_OCL_AUTOLOAD", "auto").strip().lower()
     if setting in _OFF:
         return "TORCH_OCL_AUTOLOAD forbids it"
+    if setting not in {*_ON, "auto", ""}:
+        warnings.warn(
+            f"TORCH_OCL_AUTOLOAD={setting} is not accepted (auto, 1 or 0): the default is used (auto)", stacklevel=2
+        )
     name = torch._C._get_privateuse1_backend_name()
     if name != "privateuseone":
         return f"another backend took the PrivateUse1 slot under the name {name!r}"

@@ -59,6 +59,20 @@ def show_loader():
             line(name, os.environ[name])
 
 
+def show_host(host):
+    """What base/processors.h found about this process."""
+    print("this process")
+    quota = f"{host['quota']:.3g} processors' worth of time" if host["quota"] else "none"
+    line("processors", f"{host['processors']} in the machine, {host['allowed']} for this process")
+    line("control group's quota", quota)
+    line("threads of kernels", f"{host['threads']} on CPU devices, because of {host['reason']}")
+    line(
+        "memory",
+        f"{size(host['physical_memory'])} in the machine, {size(host['total_memory'])} for this process, "
+        f"{size(host['available_memory'])} available",
+    )
+
+
 def show_device(index):
     facts = torch.ocl.get_device_properties(index)
     print(f"device ocl:{index}")
@@ -108,6 +122,7 @@ def doctor():
         print(f"problem\n  {_core.problem()}")
         return 1
     core, good = _core.core(), True
+    show_host(core.host())
     for problem in core.device_problems():
         print(f"problem\n  {problem}")
     for index in range(core.device_count()):
@@ -135,9 +150,11 @@ def doctor():
 
 def environment_table():
     """Markdown table of the environment variables, from the list the library itself reads."""
-    rows = ["| variable | default | meaning |", "|---|---|---|"]
-    for name, default, meaning in _core.core().environment_table():
-        rows.append(f"| `{name}` | {f'`{default}`' if default else ''} | {meaning.replace('|', chr(92) + '|')} |")
+    rows = ["| variable | default | values | meaning |", "|---|---|---|---|"]
+    for name, default, values, meaning in _core.core().environment_table():
+        rows.append(
+            f"| `{name}` | {f'`{default}`' if default else ''} | {values} | {meaning.replace('|', chr(92) + '|')} |"
+        )
     return "\n".join(rows)
 
 

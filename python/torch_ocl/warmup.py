@@ -110,7 +110,7 @@ def main(arguments):
         )
 
     failed = 0
-    with concurrent.futures.ThreadPoolExecutor(1 if options.tune else os.cpu_count()) as pool:
+    with concurrent.futures.ThreadPoolExecutor(1 if options.tune else _core.core().host()["usable"]) as pool:
         for name, answer in zip(options.models, pool.map(child, options.models)):
             failed += answer.returncode != 0
             print(

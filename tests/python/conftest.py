@@ -12,6 +12,9 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     # a time slice of the scheduler; float64 references took minutes instead of seconds.
     os.environ["OMP_NUM_THREADS"] = "1"
 
+# Kernels are tested with all threads all the same, also where a test gives the CPU's side one by torch.set_num_threads().
+os.environ.setdefault("TORCH_OCL_HOST_THREADS", str(len(os.sched_getaffinity(0))))
+
 import torch  # noqa: E402
 
 import torch_ocl  # noqa: E402

@@ -84,21 +84,24 @@ double bfloat16_pairs_gain(Device& device, int32_t rounds) {
   return 2 * floats / pairs;
 }
 
+// Empty where the self-test decides.
+static std::string setting() { return environment::word("TORCH_OCL_BFLOAT16_PAIRS", ""); }
+
 bool bfloat16_pairs_emulated() {
-  static const bool emulated = environment::get("TORCH_OCL_BFLOAT16_PAIRS") == "emulate";
+  static const bool emulated = setting() == "emulate";
   return emulated;
 }
 
 bool has_bfloat16_pairs(const Device& device) {
   static auto& answers = *new MeasuredOnce<bool>;
   static const bool possible =
-      environment::flag("TORCH_OCL_BFLOAT16_PAIRS", true) && (bfloat16_pairs_emulated() || processor_has_instruction());
+      setting() != "0" && (bfloat16_pairs_emulated() || processor_has_instruction());
   return possible && device.capabilities().is_cpu && device.cpu_style() && answers.get(device, probe);
 }
 
 bool prefers_bfloat16_pairs(const Device& device) {
   static auto& answers = *new MeasuredOnce<bool>;
-  static const bool always = bfloat16_pairs_emulated() || environment::get("TORCH_OCL_BFLOAT16_PAIRS") == "1";
+  static const bool always = bfloat16_pairs_emulated() || setting() == "1";
   constexpr int32_t rounds = 1 << 15;  // a few tenths of a millisecond
   constexpr double worthwhile = 1.3;   // packing pairs costs more than packing numbers
   return has_bfloat16_pairs(device) &&

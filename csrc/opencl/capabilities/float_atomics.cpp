@@ -1,5 +1,6 @@
 #include "opencl/capabilities/float_atomics.h"
 
+#include "base/warning.h"
 #include "opencl/capabilities/selftest.h"
 
 #include <algorithm>
@@ -22,7 +23,11 @@ FloatAtomics measure(Device& device) {
   const Capabilities& c = device.capabilities();
   const bool has_ptx = std::any_of(c.extensions.begin(), c.extensions.end(),
                                    [](const std::string& name) { return name.starts_with("cl_nv_"); });
-  if (c.float_atomic_add && adds_right(device, FloatAtomics::extension)) return FloatAtomics::extension;
+  if (c.float_atomic_add) {
+    if (adds_right(device, FloatAtomics::extension)) return FloatAtomics::extension;
+    warn("the driver of " + c.name + " (" + c.platform_name +
+         ") promises atomic additions of cl_ext_float_atomics, which do not give the right sums: kernels do without");
+  }
   if (c.is_gpu && has_ptx && adds_right(device, FloatAtomics::ptx)) return FloatAtomics::ptx;
   return FloatAtomics::compare_and_swap;
 }

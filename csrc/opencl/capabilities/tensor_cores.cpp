@@ -88,7 +88,7 @@ bool is_hopper(const Device& device) {
 }
 
 std::string setting() {
-  static const std::string text = environment::get("TORCH_OCL_TENSOR_CORES").value_or("1");
+  static const std::string text = environment::word("TORCH_OCL_TENSOR_CORES", "1");
   return text;
 }
 

@@ -4,6 +4,7 @@
 #include "base/environment.h"
 #include "cpu/cpu_executor.h"
 #include "base/os.h"
+#include "base/processors.h"
 #include "opencl/program/program_cache.h"
 
 #include <algorithm>
@@ -26,7 +27,7 @@ constexpr int most_failures = 3;  // of processes, after which there are no more
 
 long process_count() {
   static const long count =
-      std::clamp(environment::number("TORCH_OCL_BUILD_PROCESSES", std::min(os::usable_processors() - 1, 7u)), 0L, 64L);
+      environment::number("TORCH_OCL_BUILD_PROCESSES", std::min(processors::usable() - 1, 7u));
   return count;
 }
 
@@ -141,6 +142,7 @@ class BuildList {
   // A thread for one compiler process.
   void serve() {
     os::name_thread("ocl-build");
+    os::unbind_thread();  // also for the process that it starts
     std::unique_ptr<CompilerProcess> compiler;
     std::unique_lock lock(mutex_);
     for (;;) {

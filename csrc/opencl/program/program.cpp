@@ -42,7 +42,9 @@ Defines& Defines::text(std::string_view source) {
 }
 
 std::string kernel_source(const std::string& file) {
-  if (auto folder = environment::get("TORCH_OCL_KERNEL_DIR")) {
+  if (const auto folder = environment::get("TORCH_OCL_KERNEL_DIR")) {
+    if (!std::filesystem::is_directory(*folder))
+      environment::reject("TORCH_OCL_KERNEL_DIR", *folder, "a folder", "the embedded kernel sources are used");
     std::ifstream stream(std::filesystem::path(*folder) / file, std::ios::binary);
     if (stream) return {std::istreambuf_iterator<char>(stream), {}};
   }
@@ -134,7 +136,9 @@ std::string dump(const std::string& folder, const std::string& file, const std::
   std::string name = file.substr(0, file.rfind('.'));
   std::replace(name.begin(), name.end(), '/', '-');
   const std::string path = folder + "/" + name + "-" + key.substr(0, 12) + ".cl";
-  std::ofstream(path, std::ios::binary) << source;
+  const bool written = static_cast<bool>(std::ofstream(path, std::ios::binary) << source << std::flush);
+  if (!written && environment::get("TORCH_OCL_DUMP_SOURCE") == folder)
+    environment::reject("TORCH_OCL_DUMP_SOURCE", folder, "a folder that can be written", "no source is written");
   return path;
 }
 

@@ -3,6 +3,7 @@
 #include "base/atomic_file.h"
 #include "opencl/device.h"
 #include "base/environment.h"
+#include "base/warning.h"
 #include "cpu/cpu_executor.h"
 
 #include <chrono>
@@ -134,7 +135,10 @@ Postponed& postponed() {
 
 }  // namespace
 
+static void warn_unless_writable();
+
 void keep(const Device& device, cl_program program, const std::string& key) {
+  warn_unless_writable();
   Postponed& waiting = postponed();
   const bool wait = device.executor() && device.executor()->binaries_at_end();
   {
@@ -171,6 +175,26 @@ void remove(const std::string& key) noexcept {
   fs::remove(path_of(key), ignored);
 }
 
+static bool writable(const fs::path& programs) {
+  std::error_code error;
+  fs::create_directories(programs, error);
+  const fs::path probe = programs / (".probe." + std::to_string(os::process_id()));
+  const bool written = static_cast<bool>(std::ofstream(probe) << 1 << std::flush);
+  fs::remove(probe, error);
+  return written;
+}
+
+static void warn_unless_writable() {
+  static const bool once = [] {
+    if (!enabled() || writable(fs::path(folder()) / "programs")) return true;
+    warn("the cache folder " + folder() +
+         " cannot be written: kernels are compiled again in every process. TORCH_OCL_CACHE_DIR names another folder, "
+         "TORCH_OCL_CACHE=0 switches the cache off");
+    return true;
+  }();
+  (void)once;
+}
+
 State state() {
   State result;
   std::error_code error;
@@ -180,10 +204,7 @@ State state() {
       ++result.files;
       result.bytes += it->file_size(error);
     }
-  fs::create_directories(programs, error);
-  const fs::path probe = programs / (".probe." + std::to_string(os::process_id()));
-  result.writable = static_cast<bool>(std::ofstream(probe) << 1);
-  fs::remove(probe, error);
+  result.writable = writable(programs);
   return result;
 }
 

@@ -247,8 +247,25 @@ std::string_view measure(Queue& queue, const tuning::Problem& key, Algorithms al
   return tuning::measure(queue, key, candidates, result_of(pass, p, operands));
 }
 
+// The algorithm named by TORCH_OCL_CONV, or "auto".
+const std::string& forced_algorithm() {
+  static const std::string name = [] {
+    const std::string value = environment::get("TORCH_OCL_CONV").value_or("auto");
+    std::vector<std::string_view> names{"auto"};
+    for (const ConvPass pass : {ConvPass::forward, ConvPass::backward_data, ConvPass::backward_weight})
+      for (const ConvAlgorithm& algorithm : conv_algorithms(pass))
+        if (std::find(names.begin(), names.end(), algorithm.name) == names.end()) names.push_back(algorithm.name);
+    if (std::find(names.begin(), names.end(), value) != names.end()) return value;
+    std::string list;
+    for (const std::string_view each : names) list.append(list.empty() ? "" : ", ").append(each);
+    environment::reject("TORCH_OCL_CONV", value, list, "auto is used");
+    return std::string("auto");
+  }();
+  return name;
+}
+
 const ConvAlgorithm& choose(Queue& queue, ConvPass pass, const ConvProblem& problem, const ConvOperands& operands) {
-  static const std::string forced = environment::get("TORCH_OCL_CONV").value_or("auto");
+  const std::string& forced = forced_algorithm();
   const Device& device = queue.device();
   const Algorithms algorithms = conv_algorithms(pass);
   if (const ConvAlgorithm* found = forced == "auto" ? nullptr : find(algorithms, forced, problem, device))

@@ -13,8 +13,12 @@ namespace ocl::ops {
 namespace {
 
 std::atomic<WinogradMode>& mode() {
-  static std::atomic<WinogradMode> value{environment::flag("TORCH_OCL_WINOGRAD", true) ? WinogradMode::automatic
-                                                                                       : WinogradMode::precise};
+  static std::atomic<WinogradMode> value{[] {
+    const std::string setting = environment::word("TORCH_OCL_WINOGRAD", "auto");
+    return setting == "off"       ? WinogradMode::off
+           : setting == "precise" ? WinogradMode::precise
+                                  : WinogradMode::automatic;
+  }()};
   return value;
 }
 

@@ -27,8 +27,15 @@ namespace {
 // The algorithm named by TORCH_OCL_GEMM.
 const std::optional<std::string>& forced() {
   static const auto name = [] {
-    auto value = environment::get("TORCH_OCL_GEMM");
-    return value && *value != "auto" ? value : std::nullopt;
+    std::optional<std::string> value = environment::get("TORCH_OCL_GEMM");
+    if (!value || *value == "auto") return std::optional<std::string>();
+    std::string list = "auto";
+    for (const GemmAlgorithm& algorithm : gemm_algorithms()) {
+      if (*value == algorithm.name) return value;
+      list.append(", ").append(algorithm.name);
+    }
+    environment::reject("TORCH_OCL_GEMM", *value, list, "auto is used");
+    return std::optional<std::string>();
   }();
   return name;
 }

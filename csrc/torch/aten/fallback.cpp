@@ -155,7 +155,7 @@ std::vector<at::Tensor> to_cpu(at::TensorList tensors) {
 FallbackPolicy fallback_policy() {
   int now = policy.load();
   if (now < 0) {
-    const std::string text = environment::get("TORCH_OCL_FALLBACK").value_or("warn");
+    const std::string text = environment::word("TORCH_OCL_FALLBACK", "warn");
     now = static_cast<int>(text == "error"    ? FallbackPolicy::error
                            : text == "silent" ? FallbackPolicy::silent
                                               : FallbackPolicy::warn);

@@ -113,9 +113,15 @@ const Exports exports = {
     .write_postponed_programs = program_cache::write_postponed,
     .environment_table =
         [] {
-          const auto table = environment::table();
-          return std::vector<environment::Variable>(table.begin(), table.end());
+          std::vector<std::array<std::string, 4>> rows;
+          for (const environment::Variable& v : environment::table())
+            rows.push_back({v.name, v.default_value, environment::accepted(v), v.meaning});
+          return rows;
         },
+    .processor_facts = [] { return processors::facts(); },
+    .pool_decision = [] { return processors::pool(); },
+    .usable_processors = processors::usable,
+    .host_memory = [] { return processors::memory(); },
     .self_test = self_test,
 };
 

@@ -4,11 +4,13 @@
 
 #include "opencl/memory/caching_allocator.h"
 #include "base/environment.h"
+#include "base/processors.h"
 #include "opencl/program/program.h"
 #include "opencl/program/program_cache.h"
 
 #include <ATen/core/Generator.h>
 
+#include <array>
 #include <map>
 #include <string>
 #include <utility>
@@ -57,7 +59,11 @@ struct Exports {
   bool (*cache_enabled)();
   void (*clear_cache)();
   size_t (*write_postponed_programs)(double seconds);  // at the end of the process; returns how many still wait
-  std::vector<environment::Variable> (*environment_table)();
+  std::vector<std::array<std::string, 4>> (*environment_table)();  // name, default, values, meaning
+  processors::Facts (*processor_facts)();
+  processors::Decision (*pool_decision)();
+  unsigned (*usable_processors)();
+  processors::Memory (*host_memory)();
   std::pair<bool, std::string> (*self_test)(int device);  // passed, what happened
 };
 

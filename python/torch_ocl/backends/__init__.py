@@ -11,6 +11,12 @@ from .. import _core
 _WINOGRAD = ("auto", "precise", "off")
 
 
+def _flag(name, value):
+    if not isinstance(value, (bool, int)) or value not in (0, 1):
+        raise ValueError(f"torch.backends.ocl.{name} is True or False, not {value!r}")
+    return bool(value)
+
+
 class _Switches(types.ModuleType):
     """Attributes instead of functions, as in the other torch.backends."""
 
@@ -21,9 +27,12 @@ class _Switches(types.ModuleType):
 
     @winograd.setter
     def winograd(self, mode):
-        mode = {True: "auto", False: "off"}.get(mode, mode)
-        if mode not in _WINOGRAD:
-            raise ValueError(f"torch.backends.ocl.winograd is one of {', '.join(_WINOGRAD)}, not {mode!r}")
+        if isinstance(mode, (bool, int)) and mode in (0, 1):
+            mode = "auto" if mode else "off"
+        if not isinstance(mode, str) or mode not in _WINOGRAD:
+            raise ValueError(
+                f"torch.backends.ocl.winograd is one of {', '.join(_WINOGRAD)}, True (auto) or False (off), not {mode!r}"
+            )
         _core.core().set_winograd_mode(mode)
 
     @property
@@ -34,7 +43,7 @@ class _Switches(types.ModuleType):
 
     @allow_tf32.setter
     def allow_tf32(self, value):
-        _core.core().allow_tf32(bool(value))
+        _core.core().allow_tf32(_flag("allow_tf32", value))
 
     @property
     def benchmark(self):
@@ -44,7 +53,7 @@ class _Switches(types.ModuleType):
 
     @benchmark.setter
     def benchmark(self, value):
-        _core.core().set_tuning(bool(value))
+        _core.core().set_tuning(_flag("benchmark", value))
 
     @property
     def deterministic(self):
@@ -53,7 +62,7 @@ class _Switches(types.ModuleType):
 
     @deterministic.setter
     def deterministic(self, value):
-        torch.use_deterministic_algorithms(bool(value))
+        torch.use_deterministic_algorithms(_flag("deterministic", value))
 
     def is_available(self):
         return torch.ocl.is_available()

@@ -133,8 +133,8 @@ def get_arch_list():
 
 
 def is_tf32_supported():
-    """float32 is computed in full; no device has a shorter product type."""
-    return False
+    """Whether the current device has tensor cores that multiply float32 as TF32 (torch.backends.ocl.allow_tf32)."""
+    return is_available() and get_device_properties().tensor_cores
 
 
 def ipc_collect():

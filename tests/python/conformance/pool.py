@@ -19,7 +19,7 @@ class Worker:
         self.errors = tempfile.TemporaryFile()
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tests.python.conformance.worker"], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
-            start_new_session=True,
+            start_new_session=True, env={"TORCH_OCL_HOST_THREADS": str(len(os.sched_getaffinity(0)))} | os.environ,
         )  # fmt: skip
         self.pending = b""
 

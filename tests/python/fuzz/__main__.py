@@ -7,8 +7,12 @@ Prints the smallest failing program of each kind (a kind that failed is passed o
 """
 
 import argparse
+import os
 import sys
 import time
+
+# The CPU's side gets one thread (main), kernels keep all.
+os.environ.setdefault("TORCH_OCL_HOST_THREADS", str(len(os.sched_getaffinity(0))))
 
 import torch
 import torch_ocl  # noqa: F401 - the device
