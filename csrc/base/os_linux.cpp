@@ -27,6 +27,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <mutex>
 #include <pthread.h>
 #include <spawn.h>
 #include <string_view>
@@ -156,18 +157,22 @@ void keep_loaded(const void* address) {
 static constexpr int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE};
 static thread_local sigjmp_buf* way_out = nullptr;
 
+// Handlers belong to the whole process, so one call is tried at a time. Static: other threads may still be in our
+// handler when the call has ended.
+static struct sigaction handlers_before[std::size(faults)];
+
 bool survives(void (*call)(void*), void* context) {
-  struct sigaction before[std::size(faults)], ours{};
+  static std::mutex one_at_a_time;
+  const std::lock_guard lock(one_at_a_time);
+  struct sigaction ours{};
   // A fault of another thread happens again under its own handler.
-  static struct sigaction* others;
-  others = before;
   ours.sa_sigaction = [](int signal, siginfo_t*, void*) {
     if (way_out) siglongjmp(*way_out, 1);
     for (size_t i = 0; i < std::size(faults); ++i)
-      if (faults[i] == signal) sigaction(signal, &others[i], nullptr);
+      if (faults[i] == signal) sigaction(signal, &handlers_before[i], nullptr);
   };
   ours.sa_flags = SA_SIGINFO;
-  for (size_t i = 0; i < std::size(faults); ++i) sigaction(faults[i], &ours, &before[i]);
+  for (size_t i = 0; i < std::size(faults); ++i) sigaction(faults[i], &ours, &handlers_before[i]);
   sigjmp_buf here;
   way_out = &here;
   volatile bool survived = false;
@@ -176,7 +181,7 @@ bool survives(void (*call)(void*), void* context) {
     survived = true;
   }
   way_out = nullptr;
-  for (size_t i = 0; i < std::size(faults); ++i) sigaction(faults[i], &before[i], nullptr);
+  for (size_t i = 0; i < std::size(faults); ++i) sigaction(faults[i], &handlers_before[i], nullptr);
   return survived;
 }
 

@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <numeric>
@@ -108,6 +109,23 @@ TEST(KernelFunction, FaultsOfCodeThatIsTriedAreSurvived) {
   EXPECT_EQ(calls, 1);
   EXPECT_FALSE(os::survives([](void* address) { *static_cast<volatile int*>(address) = 1; }, nullptr));
   EXPECT_FALSE(os::survives([](void*) { __builtin_trap(); }, nullptr));
+  sigaction(SIGSEGV, nullptr, &after);
+  EXPECT_EQ(before.sa_handler, after.sa_handler);
+}
+
+// Handlers belong to the process: the second thread must not take the first one's for what was there before.
+TEST(KernelFunction, FaultsOfTwoThreadsAreSurvived) {
+  struct sigaction before, after;
+  sigaction(SIGSEGV, nullptr, &before);
+  std::atomic<int> survived{0};
+  const auto fault_often = [&] {
+    for (int i = 0; i < 2000; ++i)
+      survived += os::survives([](void* address) { *static_cast<volatile int*>(address) = 1; }, nullptr);
+  };
+  std::thread other(fault_often);
+  fault_often();
+  other.join();
+  EXPECT_EQ(survived, 0);
   sigaction(SIGSEGV, nullptr, &after);
   EXPECT_EQ(before.sa_handler, after.sa_handler);
 }
