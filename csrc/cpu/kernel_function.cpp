@@ -90,15 +90,21 @@ typedef struct { ulong begin[3], end[3], count[3], memory; } HostBox;
 )";
 
 // No driver enqueues the kernel itself, so it does not exist. PoCL makes one function of a kernel and all that it
-// calls, where the rest of a program is left out: the call that never happens keeps the function with it.
+// calls, where the rest of a program is left out: the call that never happens keeps the function with it. The
+// instruction stands in a function of its own: one in the kernel itself PoCL 6.0 takes for an allocation that it has
+// made, and aborts when it is asked for the binary.
 constexpr const char* by_instruction = R"(
 #define HOST_GROUP_FUNCTION(name, list) static inline void name##_group(HostGroup host_group, HOST_PARAMETERS(list))
 #define CALLABLE_KERNEL(name, list)                                                                        \
   HOST_GROUP_FUNCTION(name, list);                                                                         \
   HOST_FUNCTION(__attribute__((noinline, used)), name, ulong unused HOST_COMMA(), list)                    \
-  __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void name##_address(__global ulong* out) {       \
+  static __attribute__((noinline)) ulong name##_place(void) {                                              \
     ulong address;                                                                                         \
     __asm__("leaq " #name "_box(%%rip), %0" : "=r"(address));                                              \
+    return address;                                                                                        \
+  }                                                                                                        \
+  __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void name##_address(__global ulong* out) {       \
+    const ulong address = name##_place();                                                                  \
     if (*out == 0) name##_box(0, 0, 0);                                                                    \
     *out = address;                                                                                        \
   }                                                                                                        \
