@@ -32,6 +32,11 @@ static constexpr Variable variables[] = {
     {"TORCH_OCL_CALL_KERNELS", "by self-test",
      "0 has the driver launch every kernel, also those whose compiled code could be called as a function on CPU "
      "devices (docs/design/architecture.md); 1 tests that in the process itself"},
+    {"TORCH_OCL_PROBES", "another process",
+     "here: what a driver may not survive (instructions that its compiler may not know, the first compilation of a "
+     "program by a driver that is not well known) is tried in the process itself, for devices that only one process "
+     "may "
+     "open"},
     {"TORCH_OCL_JOIN", "1",
      "0 runs every elementwise operator by itself, also where several wait one behind another (CPU devices, "
      "docs/design/architecture.md)"},
@@ -54,6 +59,7 @@ static constexpr Variable variables[] = {
      "run these kernels in plain OpenCL C on devices with gpu kernels"},
     {"TORCH_OCL_VECTOR_FLOATS", "as the driver says",
      "floats in a vector register of a CPU: 16 or more compiles register tiles for AVX-512, fewer for AVX2 and others"},
+    {"TORCH_OCL_INJECT", "", "faults of drivers, for tests of the ways around them (csrc/base/injected_faults.h)"},
     {"TORCH_OCL_WINOGRAD", "1", "0 forbids Winograd F(4x4) convolutions (torch.backends.ocl.winograd)"},
 };
 

@@ -9,6 +9,7 @@
 #include <link.h>
 #include <sys/prctl.h>
 #endif
+#include <poll.h>
 #include <sched.h>
 #include <sys/file.h>
 #include <sys/mman.h>
@@ -149,9 +150,9 @@ void touch_constants(const std::string& library) {
 #endif
 }
 
-void keep_loaded(const void* address) {
+bool keep_loaded(const void* address) {
   Dl_info info;
-  if (dladdr(address, &info) && info.dli_fname) dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+  return dladdr(address, &info) && info.dli_fname && dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
 }
 
 static constexpr int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE};
@@ -218,10 +219,26 @@ std::string file_beside_library(const char* name) {
 
 void end_process(int status) { _exit(status); }
 
-void end_with_parent() {
-#if defined(__linux__)
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-#endif
+static bool write_all(int channel, const void* data, size_t bytes) noexcept {
+  for (const char* at = static_cast<const char*>(data); bytes > 0;) {
+    const ssize_t count = send(channel, at, bytes, MSG_NOSIGNAL);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return false;
+    at += count;
+    bytes -= static_cast<size_t>(count);
+  }
+  return true;
+}
+
+static bool read_all(int channel, void* data, size_t bytes) noexcept {
+  for (char* at = static_cast<char*>(data); bytes > 0;) {
+    const ssize_t count = recv(channel, at, bytes, 0);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return false;
+    at += count;
+    bytes -= static_cast<size_t>(count);
+  }
+  return true;
 }
 
 ChildProcess::ChildProcess(const std::string& path) noexcept {
@@ -250,34 +267,75 @@ ChildProcess::~ChildProcess() {
   if (process_) waitpid(process_, nullptr, 0);
 }
 
-bool ChildProcess::faulted() noexcept {
+using Deadline = std::chrono::time_point<std::chrono::steady_clock, std::chrono::duration<double>>;
+
+static Deadline in_seconds(double seconds) {
+  return std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+}
+
+// Whether something can be read, the end among it, before the deadline.
+static bool readable(int channel, Deadline deadline) {
+  for (;;) {
+    const std::chrono::duration<double, std::milli> left = deadline - std::chrono::steady_clock::now();
+    pollfd waiting{channel, POLLIN, 0};
+    const int ready = poll(&waiting, 1, static_cast<int>(std::max(left.count(), 0.0)));
+    if (ready >= 0 || errno != EINTR) return ready > 0;
+  }
+}
+
+void ChildProcess::finish_writing() noexcept {
+  if (started()) shutdown(channel_, SHUT_WR);
+}
+
+ChildProcess::End ChildProcess::end(double seconds) noexcept {
+  if (!process_) return end_;
+  finish_writing();
+  const Deadline deadline = in_seconds(seconds);
+  for (char ignored[64];;) {  // the other side of the channel closes with the process
+    const bool in_time = std::chrono::steady_clock::now() < deadline && readable(channel_, deadline);
+    if (!in_time) kill(process_, SIGKILL);
+    if (!in_time || recv(channel_, ignored, sizeof ignored, 0) <= 0) break;
+  }
   int status = 0;
-  if (!process_ || waitpid(process_, &status, 0) != process_) return false;
+  const bool known = waitpid(process_, &status, 0) == process_;
   process_ = 0;
-  return WIFSIGNALED(status) && (WTERMSIG(status) == SIGABRT ||
-                                 std::find(std::begin(faults), std::end(faults), WTERMSIG(status)) != std::end(faults));
+  if (!known) return end_;
+  const int number = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
+  end_text_ = (WIFSIGNALED(status) ? "signal " : "status ") + std::to_string(number);
+  const bool own_fault =
+      number == SIGABRT || std::find(std::begin(faults), std::end(faults), number) != std::end(faults);
+  if (WIFSIGNALED(status))
+    end_ = own_fault ? End::failed : End::stopped;
+  else
+    end_ = number == 0 ? End::clean : End::failed;
+  return end_;
 }
 
-bool ChildProcess::write(const void* data, size_t bytes) noexcept {
-  for (const char* at = static_cast<const char*>(data); bytes > 0;) {
-    const ssize_t count = send(channel_, at, bytes, MSG_NOSIGNAL);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return false;
-    at += count;
-    bytes -= static_cast<size_t>(count);
-  }
-  return true;
+bool ChildProcess::write(const void* data, size_t bytes) noexcept { return write_all(channel_, data, bytes); }
+bool ChildProcess::read(void* data, size_t bytes) noexcept { return read_all(channel_, data, bytes); }
+
+// `stream` becomes what /dev/null is.
+static void discard(int stream, int flags) {
+  const int nothing = open("/dev/null", flags | O_CLOEXEC);
+  if (nothing >= 0) dup2(nothing, stream);
 }
 
-bool ChildProcess::read(void* data, size_t bytes) noexcept {
-  for (char* at = static_cast<char*>(data); bytes > 0;) {
-    const ssize_t count = recv(channel_, at, bytes, 0);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return false;
-    at += count;
-    bytes -= static_cast<size_t>(count);
-  }
-  return true;
+ParentChannel::ParentChannel() noexcept : channel_(fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)) {
+#if defined(__linux__)
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+#endif
+  discard(STDIN_FILENO, O_RDONLY);
+  if (dup2(STDERR_FILENO, STDOUT_FILENO) < 0) discard(STDOUT_FILENO, O_WRONLY);
+}
+
+bool ParentChannel::write(const void* data, size_t bytes) noexcept { return write_all(channel_, data, bytes); }
+bool ParentChannel::read(void* data, size_t bytes, double seconds) noexcept {
+  return readable(channel_, in_seconds(seconds)) && read_all(channel_, data, bytes);
+}
+
+void silence_output() {
+  discard(STDOUT_FILENO, O_WRONLY);
+  discard(STDERR_FILENO, O_WRONLY);
 }
 
 int process_id() { return static_cast<int>(getpid()); }

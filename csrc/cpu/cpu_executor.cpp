@@ -148,6 +148,10 @@ KernelFunction CpuExecutor::function_of(Kernel& kernel) {
   const cl_command_queue queue = queue_of(0);
   if (!queue) throw_error(CL_OUT_OF_HOST_MEMORY, "clCreateCommandQueue");
   kernel.function() = kernel_function::find(kernel, queue);
+  if (!kernel.function())
+    throw Error(CL_INVALID_PROGRAM_EXECUTABLE, "the compiled code of kernel " + kernel.name() +
+                                                   " cannot be kept loaded; TORCH_OCL_CALL_KERNELS=0 has the driver "
+                                                   "launch kernels instead of calling them");
   os::touch_constants(kernel.name() + "_address.so");  // what PoCL's loaded code is called
   return kernel.function();
 }

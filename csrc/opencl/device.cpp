@@ -2,9 +2,14 @@
 
 #include "opencl/memory/caching_allocator.h"
 #include "base/environment.h"
+#include "base/injected_faults.h"
 #include "cpu/cpu_executor.h"
 #include "cpu/kernel_function.h"
+#include "opencl/capabilities/probes.h"
 #include "opencl/launch.h"
+#include "opencl/program/compiler_process.h"
+#include "opencl/program/kept_answers.h"
+#include "opencl/program/program_cache.h"
 #include "base/os.h"
 #include "opencl/queue.h"
 
@@ -135,6 +140,7 @@ struct Found {
   std::string label;  // platform name and version ("OpenCL 3.0 PoCL 3.1"), device name
   bool gpu;
   HostDriver host_driver;
+  bool familiar;  // see Device
 };
 
 bool host_threads_wanted() { return ThreadPool::wanted() > 0 && environment::flag("TORCH_OCL_UNIFIED_MEMORY", true); }
@@ -158,10 +164,12 @@ class DriverVariable {
 };
 
 // What drivers are asked for. PoCL: its driver without threads beside the usual one, which stays the first for others
-// in the process. Intel's runtime for CPUs: more local memory than its 256 KiB, which it takes from the heap; tiles of
-// Winograd's convolutions do not fit into that.
+// in the process; and libraries of compiled code, which can be kept loaded (from version 7.2 on it has a JIT compiler
+// instead, which unloads a kernel's code when it has loaded 128 others). Intel's runtime for CPUs: more local memory
+// than its 256 KiB, which it takes from the heap; tiles of Winograd's convolutions do not fit into that.
 struct DriverVariables {
   DriverVariable pocl_drivers{"POCL_DEVICES", "pthread basic", host_threads_wanted()};
+  DriverVariable pocl_loader{"POCL_CPU_JIT", "0", host_threads_wanted()};
   DriverVariable intel_local_memory{"CL_CONFIG_CPU_FORCE_LOCAL_MEM_SIZE", "1MB", true};
 
   // Whether the device is of PoCL's driver without threads; not, for example, when somebody has used PoCL before us.
@@ -171,11 +179,20 @@ struct DriverVariables {
   }
 };
 
+bool executes_by_local_thread(cl_device_id id, bool gpu) {
+  const std::string extensions = " " + device_string(id, CL_DEVICE_EXTENSIONS) + " ";
+  return !gpu && extensions.find(" cl_intel_exec_by_local_thread ") != std::string::npos;
+}
+
 HostDriver host_driver(const DriverVariables& variables, const std::string& platform, cl_device_id id, bool gpu) {
   if (variables.without_threads(platform, device_string(id, CL_DEVICE_NAME))) return HostDriver::basic;
-  const std::string extensions = " " + device_string(id, CL_DEVICE_EXTENSIONS) + " ";
-  const bool local_thread = !gpu && extensions.find(" cl_intel_exec_by_local_thread ") != std::string::npos;
-  return local_thread && host_threads_wanted() ? HostDriver::local_thread : HostDriver::none;
+  return executes_by_local_thread(id, gpu) && host_threads_wanted() ? HostDriver::local_thread : HostDriver::none;
+}
+
+// The drivers that the CPU executor is made for, whether or not it is wanted. Their compilers report errors.
+bool is_familiar(const std::string& platform, cl_device_id id, bool gpu) {
+  const bool made_for = (!gpu && platform == "Portable Computing Language") || executes_by_local_thread(id, gpu);
+  return made_for && !injected_faults::has("unfamiliar");
 }
 
 struct Registry {
@@ -226,7 +243,7 @@ struct Registry {
         }
         const bool gpu =
             device_value<cl_device_type>(id, CL_DEVICE_TYPE) & (CL_DEVICE_TYPE_GPU | CL_DEVICE_TYPE_ACCELERATOR);
-        all.push_back({platform, id, label, gpu, host_driver(variables, name, id, gpu)});
+        all.push_back({platform, id, label, gpu, host_driver(variables, name, id, gpu), is_familiar(name, id, gpu)});
       }
     }
     // One device per processor: PoCL's usual driver is left out where the one without threads is there.
@@ -305,16 +322,45 @@ Device& Device::get(int index) {
   }
   std::call_once(*r.opened[index], [&] {
     const Found& f = r.found[index];
-    r.devices[index] = std::make_unique<Device>(index, f.platform, f.id, f.host_driver);
+    r.devices[index] = std::make_unique<Device>(index, f.platform, f.id, f.host_driver, f.familiar);
   });
   return *r.devices[index];
 }
 
 Device::~Device() = default;
 
-Device::Device(int index, cl_platform_id platform, cl_device_id id, HostDriver host_driver)
+static std::string guard_key(const Device& device) { return program_cache::key(device, "guarded", ""); }
+
+static std::atomic<void (*)()> guard_observer{nullptr};
+
+void Device::on_guard(void (*observer)()) { guard_observer.store(observer); }
+
+void Device::guard(const std::string& why) {
+  kept_answers::keep(guard_key(*this), why);
+  if (!guarded_.exchange(true) && guard_observer.load()) guard_observer.load()();
+}
+
+// Also what the self-tests of this process's device are built by.
+void Device::open_elsewhere(bool familiar) {
+  probes_ = std::make_unique<Probes>(*this);
+  if (CompilerProcess::inside() || !CompilerProcess::exists() || environment::get("TORCH_OCL_PROBES") == "here") return;
+  const auto known = kept_answers::get(guard_key(*this));
+  if (familiar && !known) return;
+  if (!probes_->passed(Probe::opens))
+    throw std::runtime_error(
+        "The driver of " + capabilities_.name + " (" + capabilities_.platform_name + " " +
+        capabilities_.driver_version +
+        ") ended the process in which it was tried. TORCH_OCL_VISIBLE_DEVICES leaves devices out.");
+  guard(known.value_or("this driver is not known"));
+}
+
+Device::Device(int index, cl_platform_id platform, cl_device_id id, HostDriver host_driver, bool familiar)
     : index_(index), platform_(platform), id_(id) {
   capabilities_ = query(platform, id);
+  style_ = capabilities_.is_cpu ? KernelStyle::cpu : KernelStyle::gpu;
+  if (auto forced = environment::get("TORCH_OCL_KERNEL_STYLE"))
+    style_ = *forced == "gpu" ? KernelStyle::gpu : KernelStyle::cpu;
+  open_elsewhere(familiar);
   const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, reinterpret_cast<cl_context_properties>(platform),
                                               0};
   cl_int code = CL_SUCCESS;
@@ -324,9 +370,6 @@ Device::Device(int index, cl_platform_id platform, cl_device_id id, HostDriver h
     executor_ = std::make_unique<CpuExecutor>(host_driver, context_, id_);
     capabilities_.compute_units = ThreadPool::instance().members();
   }
-  style_ = capabilities_.is_cpu ? KernelStyle::cpu : KernelStyle::gpu;
-  if (auto forced = environment::get("TORCH_OCL_KERNEL_STYLE"))
-    style_ = *forced == "gpu" ? KernelStyle::gpu : KernelStyle::cpu;
   std::optional<kernel_function::Test> functions;
   if (executor_ && cpu_style()) functions.emplace(*this, executor_->driver());
   // Another process has tested the memory, and waits for the answer about functions.

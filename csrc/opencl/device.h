@@ -6,6 +6,7 @@
 #include "opencl/error.h"
 #include "cpu/launch_grid.h"
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -15,6 +16,7 @@ namespace ocl {
 
 class CachingAllocator;
 class CpuExecutor;
+class Probes;
 class Queue;
 
 class Device {
@@ -43,6 +45,18 @@ class Device {
   // self-test): a driver shared by several threads keeps a record of who uses a cl_mem, under locks.
   bool takes_addresses() const { return takes_addresses_; }
 
+  // Abilities that are found out by trying them.
+  Probes& probes() const { return *probes_; }
+
+  // Whether the driver's compiler may end the process that it works in: it is none of those that are known to be
+  // survived, or a probe has ended a process. Programs that are not in the disk cache are then compiled where they are
+  // asked for, after another process has survived that (program/attempt.h).
+  bool guarded() const { return guarded_.load(std::memory_order_relaxed); }
+  // From now on, and in the processes to come; `why` is kept for whoever looks for it.
+  void guard(const std::string& why);
+  // Is told of every device that becomes guarded; may not ask for devices.
+  static void on_guard(void (*observer)());
+
   // Kernels that are written for it are called as functions (kernel_function.h; start-up self-test).
   bool calls_kernels() const { return calls_kernels_; }
 
@@ -58,11 +72,14 @@ class Device {
   // Waits for every queue of the device.
   void synchronize();
 
-  Device(int index, cl_platform_id platform, cl_device_id id, HostDriver host_driver);
+  // `familiar`: the driver's compiler is known to be survived.
+  Device(int index, cl_platform_id platform, cl_device_id id, HostDriver host_driver, bool familiar);
   ~Device();
   Device(const Device&) = delete;
 
  private:
+  void open_elsewhere(bool familiar);
+
   int index_;
   cl_platform_id platform_;
   cl_device_id id_;
@@ -70,6 +87,8 @@ class Device {
   Capabilities capabilities_;
   KernelStyle style_ = KernelStyle::cpu;
   bool takes_addresses_ = false, calls_kernels_ = false;
+  std::unique_ptr<Probes> probes_;
+  std::atomic<bool> guarded_{false};
   std::unique_ptr<CpuExecutor> executor_;
   std::unique_ptr<CachingAllocator> allocator_;
   Queue* default_queue_ = nullptr;

@@ -160,7 +160,7 @@ class BuildList {
       lock.unlock();
       if (!compiler) compiler = std::make_unique<CompilerProcess>();
       compiler->build(state.request);
-      const bool built = compiler->answer(), alive = compiler->alive();
+      const bool built = compiler->answer() == CompilerProcess::Answer::yes, alive = compiler->alive();
       if (!alive) compiler.reset();
       lock.lock();
       failures_ = alive ? 0 : failures_ + 1;
@@ -184,7 +184,7 @@ BuildAhead::~BuildAhead() = default;
 bool BuildAhead::available(const Device& device) {
   static const bool works =
       process_count() > 0 && program_cache::enabled() && program_cache::state().writable && CompilerProcess::exists();
-  return works && device.executor() && !os::in_forked_child();
+  return works && device.executor() && !device.guarded() && !os::in_forked_child();
 }
 
 std::shared_ptr<BuildAhead> BuildAhead::start(ProgramRequest request, bool beside) {

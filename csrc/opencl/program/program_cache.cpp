@@ -96,6 +96,7 @@ std::optional<std::vector<unsigned char>> read(const std::string& key) {
 }
 
 bool write(const std::string& key, const std::vector<unsigned char>& binary) noexcept {
+  if (binary.empty()) return false;
   Header header;
   std::memcpy(header.magic, magic, 4);
   header.format = format;
@@ -106,14 +107,13 @@ bool write(const std::string& key, const std::vector<unsigned char>& binary) noe
                                          {reinterpret_cast<const char*>(binary.data()), binary.size()}});
 }
 
-bool write_binary(cl_program program, const std::string& key) {
+std::vector<unsigned char> binary_of(cl_program program) {
   size_t bytes = 0;
-  if (clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof bytes, &bytes, nullptr) != CL_SUCCESS || bytes == 0)
-    return false;
+  if (clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof bytes, &bytes, nullptr) != CL_SUCCESS) return {};
   std::vector<unsigned char> binary(bytes);
   unsigned char* data = binary.data();
-  return clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof data, &data, nullptr) == CL_SUCCESS &&
-         write(key, binary);
+  if (clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof data, &data, nullptr) != CL_SUCCESS) return {};
+  return binary;
 }
 
 namespace {
@@ -146,7 +146,7 @@ void keep(const Device& device, cl_program program, const std::string& key) {
     }
   }
   const auto start = Clock::now();
-  write_binary(program, key);
+  write(key, binary_of(program));
   if (Clock::now() - start < std::chrono::milliseconds(100)) return;
   std::lock_guard lock(waiting.mutex);
   if (waiting.process == 0) waiting.process = os::process_id();
@@ -161,7 +161,7 @@ size_t write_postponed(double seconds) {
     const auto [program, key] = waiting.programs.back();
     waiting.programs.pop_back();
     std::error_code ignored;
-    if (!fs::exists(path_of(key), ignored)) write_binary(program, key);  // another process may have been here
+    if (!fs::exists(path_of(key), ignored)) write(key, binary_of(program));  // another process may have been here
   }
   return waiting.programs.size();
 }
@@ -189,7 +189,7 @@ State state() {
 
 void clear() {
   std::error_code ignored;
-  for (const char* part : {"programs", "functions"}) fs::remove_all(fs::path(folder()) / part, ignored);
+  for (const char* part : {"programs", "answers"}) fs::remove_all(fs::path(folder()) / part, ignored);
 }
 
 }  // namespace ocl::program_cache

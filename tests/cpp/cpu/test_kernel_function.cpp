@@ -17,7 +17,7 @@
 
 using namespace ocl;
 
-// These tests have no compiler process beside them, so the self-test is done here.
+// Whether kernels can be called is tested in this process alone, whatever another one has found.
 static const bool tested_here = [] {
   if (!std::getenv("TORCH_OCL_CALL_KERNELS")) os::set_environment("TORCH_OCL_CALL_KERNELS", "1");
   return true;
@@ -128,6 +128,15 @@ TEST(KernelFunction, FaultsOfTwoThreadsAreSurvived) {
   EXPECT_EQ(survived, 0);
   sigaction(SIGSEGV, nullptr, &after);
   EXPECT_EQ(before.sa_handler, after.sa_handler);
+}
+
+// Only code of a library can be kept where it is.
+TEST(KernelFunction, CodeThatStaysLoaded) {
+  EXPECT_TRUE(os::keep_loaded(reinterpret_cast<const void*>(&clGetPlatformIDs)));
+  void* pages = os::map_pages(os::page_size());
+  ASSERT_NE(pages, nullptr);
+  EXPECT_FALSE(os::keep_loaded(pages));
+  os::unmap(pages, os::page_size());
 }
 
 TEST(KernelFunction, ArgumentsBehindEachOther) {
