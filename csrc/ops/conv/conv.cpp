@@ -13,6 +13,7 @@
 #include "ops/conv/strided_backward_data.h"
 #include "ops/conv/tensor_cores.h"
 #include "ops/conv/winograd.h"
+#include "ops/core/build_failures.h"
 #include "ops/core/tuning.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/elementwise/permute.h"
@@ -273,6 +274,7 @@ std::span<const ConvAlgorithm> conv_algorithms(ConvPass pass) {
 }
 
 const char* conv_refusal(const ConvAlgorithm& algorithm, const ConvProblem& problem, const Device& device) {
+  if (const char* unbuilt = build_failures::reason(&algorithm, problem.dtype, device)) return unbuilt;
   const char* reason = algorithm.refuses(problem, device);
   return reason && problem.channels_last ? algorithm.refuses(channels_first(problem), device) : reason;
 }
@@ -298,7 +300,15 @@ void convolution(Queue& queue, ConvPass pass, const ConvProblem& problem, const 
   // Nothing to sum over: only the reference is required to handle it.
   const bool empty = p.x_numel() == 0 || p.y_numel() == 0 || p.w_numel() == 0;
   if (!empty && run_live_taps(queue, pass, p, operands)) return;
-  run_conv(empty ? conv_algorithms(pass).back() : choose(queue, pass, p, operands), queue, p, operands);
+  for (;;) {
+    const ConvAlgorithm& algorithm = empty ? conv_algorithms(pass).back() : choose(queue, pass, p, operands);
+    try {
+      return run_conv(algorithm, queue, p, operands);
+    } catch (const BuildError& error) {
+      if (&algorithm == &conv_algorithms(pass).back()) throw;
+      build_failures::add(&algorithm, algorithm.name, p.dtype, queue.device(), error.what());
+    }
+  }
 }
 
 }  // namespace ocl::ops

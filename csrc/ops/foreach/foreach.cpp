@@ -1,6 +1,7 @@
 #include "ops/foreach/foreach.h"
 
 #include "base/environment.h"
+#include "ops/core/build_failures.h"
 #include "ops/foreach/chain.h"
 
 #include <stdexcept>
@@ -89,11 +90,15 @@ bool joins(Foreach op) {
   }
 }
 
-void run_single(Queue& queue, const ForeachChain::Stage& stage) {
+Kernel& single_kernel(Device& device, const ForeachChain::Stage& stage) {
   static KernelSite site("foreach/foreach.cl", "foreach");
-  Kernel& kernel = site.get(queue.device(), Variant().add(static_cast<uint64_t>(stage.op), 8).add(stage.dtype), [&] {
+  return site.get(device, Variant().add(static_cast<uint64_t>(stage.op), 8).add(stage.dtype), [&] {
     return types(stage.dtype).add("INPUTS", stage.inputs).add("EXPRESSION(a, b, c, s)", row_of(stage.op).expression);
   });
+}
+
+void run_single(Queue& queue, const ForeachChain::Stage& stage) {
+  Kernel& kernel = single_kernel(queue.device(), stage);
   MultiTensor work;
   work.compute = compute_type(stage.dtype);
   work.extras[0] = stage.scalar_address;
@@ -103,16 +108,23 @@ void run_single(Queue& queue, const ForeachChain::Stage& stage) {
 
 bool run_joined(Queue& queue, DType dtype, const MultiTensor& work) {
   static KernelSite site("foreach/foreach.cl", "foreach_chain", BuildTime::beside);
-  Kernel& kernel = site.get(queue.device(), Variant().add(dtype), [&] {
+  const auto defines = [&] {
     std::string operators;
     for (const Row& row : rows_table)
       if (joins(row.op))
         operators += "EACH(" + std::to_string(static_cast<int>(row.op)) + ", " + std::to_string(row.inputs) + ", " +
                      row.expression + ") ";
     return types(dtype).add("OPERATORS", operators);
-  });
-  if (!kernel.ready()) return false;
-  launch_multi_tensor(queue, work, kernel);
+  };
+  if (build_failures::reason(&site, dtype, queue.device())) return false;
+  Kernel* kernel = nullptr;
+  try {
+    kernel = &site.get(queue.device(), Variant().add(dtype), defines);
+  } catch (const BuildError& error) {
+    build_failures::add(&site, "foreach_chain", dtype, queue.device(), error.what());
+  }
+  if (!kernel || !kernel->ready()) return false;
+  launch_multi_tensor(queue, work, *kernel);
   return true;
 }
 
@@ -124,6 +136,7 @@ void foreach (Queue& queue, Foreach op, DType dtype, std::span<const MultiTensor
   require(queue.device(), dtype, row.name);
   ForeachChain::Stage stage{op, row.inputs, dtype, {rows.begin(), rows.end()}, scalar_address};
   if (!joins(op) || synchronous || queue.watched()) return run_single(queue, stage);
+  if (queue.device().guarded()) single_kernel(queue.device(), stage);  // this operator fails, not who issues the chain
   ForeachChain::of(queue, run_single, run_joined).add(std::move(stage));
 }
 

@@ -1,6 +1,7 @@
 #include "ops/gemm/gemm.h"
 
 #include "base/environment.h"
+#include "ops/core/build_failures.h"
 #include "ops/core/tuning.h"
 #include "ops/gemm/algorithms.h"
 
@@ -33,15 +34,21 @@ const std::optional<std::string>& forced() {
   return name;
 }
 
+// The algorithm's own, or that its program was not built.
+const char* refusal(const GemmAlgorithm& algorithm, const GemmProblem& problem, const Device& device) {
+  const char* unbuilt = build_failures::reason(&algorithm, problem.dtype, device);
+  return unbuilt ? unbuilt : algorithm.refuses(problem, device);
+}
+
 }  // namespace
 
 const GemmAlgorithm& choose_gemm(const GemmProblem& problem, const Device& device) {
   const auto algorithms = gemm_algorithms();
   if (forced())
     for (const GemmAlgorithm& algorithm : algorithms)
-      if (*forced() == algorithm.name && !algorithm.refuses(problem, device)) return algorithm;
+      if (*forced() == algorithm.name && !refusal(algorithm, problem, device)) return algorithm;
   for (const GemmAlgorithm& algorithm : algorithms)
-    if (!algorithm.refuses(problem, device) && !algorithm.declines(problem, device)) return algorithm;
+    if (!refusal(algorithm, problem, device) && !algorithm.declines(problem, device)) return algorithm;
   return algorithms.back();
 }
 
@@ -75,7 +82,7 @@ std::string_view measure(Queue& queue, const tuning::Problem& key, const GemmAlg
   };
   add(guess);
   for (const GemmAlgorithm& algorithm : gemm_algorithms().first(gemm_algorithms().size() - 1))
-    if (&algorithm != &guess && !algorithm.refuses(p, queue.device())) add(algorithm);
+    if (&algorithm != &guess && !refusal(algorithm, p, queue.device())) add(algorithm);
   return tuning::measure(queue, key, candidates, {o.c, p.dtype, numel});
 }
 
@@ -87,7 +94,7 @@ const GemmAlgorithm& choose_tuned(Queue& queue, const GemmProblem& problem, cons
   std::string_view name = tuning::choice(device, key);
   if (name.empty() && tuning::measuring()) name = measure(queue, key, guess, problem, operands);
   for (const GemmAlgorithm& algorithm : gemm_algorithms())
-    if (algorithm.name == name && !algorithm.refuses(problem, device)) return algorithm;
+    if (algorithm.name == name && !refusal(algorithm, problem, device)) return algorithm;
   return guess;
 }
 
@@ -123,7 +130,17 @@ void gemm(Queue& queue, const GemmProblem& problem, const GemmOperands& operands
   GemmProblem p = problem;
   GemmOperands o = operands;
   canonicalize(p, o);
-  run(forced() ? choose_gemm(p, queue.device()) : choose_tuned(queue, p, o), queue, p, o);
+  for (;;) {
+    const GemmAlgorithm& algorithm = forced() ? choose_gemm(p, queue.device()) : choose_tuned(queue, p, o);
+    const uint64_t before = queue.commands();
+    try {
+      return run(algorithm, queue, p, o);
+    } catch (const BuildError& error) {
+      const bool added_to = p.beta != 0.0 && queue.commands() != before;  // what is added may be c, changed by now
+      if (&algorithm == &gemm_algorithms().back() || added_to) throw;
+      build_failures::add(&algorithm, algorithm.name, p.dtype, queue.device(), error.what());
+    }
+  }
 }
 
 }  // namespace ocl::ops
