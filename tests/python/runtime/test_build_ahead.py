@@ -88,7 +88,8 @@ def test_same_results_and_kept_at_once(tmp_path):
     ahead = answer(start(tmp_path / "ahead", 2))
     assert ahead["losses"] == alone["losses"]
     assert ahead["counts"] == alone["counts"] and ahead["counts"][0] > 10
-    assert alone["kept"] == 0 and ahead["kept"] > 3  # what this process compiles itself is written at its end
+    # What this process compiles itself is written at its end, the programs of probes by the process that tries them.
+    assert alone["kept"] <= 2 and ahead["kept"] > 3
     assert answer(start(tmp_path / "ahead", 2))["counts"][1] >= ahead["kept"]
 
 
@@ -105,7 +106,7 @@ def test_compilers_that_die(tmp_path):
         time.sleep(0.02)
     result = answer(process)
     assert killed and all(loss == loss and loss > 0 for loss in result["losses"])
-    assert len(killed) <= 5  # one that tests functions; those that compile are not started for ever
+    assert len(killed) <= 8  # those that try functions and probes; those that compile are not started for ever
 
 
 def test_compilers_end_with_their_parent(tmp_path):
