@@ -4,7 +4,7 @@
 
 #include "opencl/capabilities/capabilities.h"
 #include "opencl/error.h"
-#include "cpu/launch_grid.h"
+#include "opencl/executor.h"
 
 #include <memory>
 #include <mutex>
@@ -14,7 +14,6 @@
 namespace ocl {
 
 class CachingAllocator;
-class CpuExecutor;
 class Queue;
 
 class Device {
@@ -35,15 +34,15 @@ class Device {
   KernelStyle style() const { return style_; }
   bool cpu_style() const { return style_ == KernelStyle::cpu; }
 
-  // For drivers that execute commands on the enqueuing thread: launches then run on a team of threads of this process,
-  // in the order of issue (command_queue.h). Null for all others.
-  CpuExecutor* executor() const { return executor_.get(); }
+  // Runs the commands on threads of this process, for drivers that execute them on the enqueuing thread. Null for all
+  // others.
+  Executor* executor() const { return executor_.get(); }
 
   // Kernels of devices with executor() are given the addresses of segments instead of their cl_mem (start-up
   // self-test): a driver shared by several threads keeps a record of who uses a cl_mem, under locks.
   bool takes_addresses() const { return takes_addresses_; }
 
-  // Kernels that are written for it are called as functions (kernel_function.h; start-up self-test).
+  // Whether kernels may be called as functions, without the driver (start-up self-test).
   bool calls_kernels() const { return calls_kernels_; }
 
   CachingAllocator& allocator() const { return *allocator_; }
@@ -70,7 +69,7 @@ class Device {
   Capabilities capabilities_;
   KernelStyle style_ = KernelStyle::cpu;
   bool takes_addresses_ = false, calls_kernels_ = false;
-  std::unique_ptr<CpuExecutor> executor_;
+  std::unique_ptr<Executor> executor_;
   std::unique_ptr<CachingAllocator> allocator_;
   Queue* default_queue_ = nullptr;
   std::mutex queues_mutex_;

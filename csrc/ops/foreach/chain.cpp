@@ -80,12 +80,12 @@ void ForeachChain::add(Stage stage) {
   if (!append(stage)) {
     issue();
     if (!append(stage)) {
-      const Queue::Undisturbed undisturbed;
+      const Queue::NoFlush no_flush;
       return single_(queue_, stage);
     }
   }
   stages_.push_back(std::move(stage));
-  queue_.before_next([](Queue& queue) {
+  queue_.defer([](Queue& queue) {
     ForeachChain* chain = nullptr;
     {
       std::lock_guard all(chains_mutex);
@@ -124,12 +124,12 @@ bool ForeachChain::separate(const std::vector<Stage>& stages) const {
 }
 
 void ForeachChain::issue() {
-  const Queue::Undisturbed undisturbed;
+  const Queue::NoFlush no_flush;
   const std::vector<Stage> stages = std::exchange(stages_, {});
   const bool joined = stages.size() > 1 && separate(stages) && worthwhile() && issue_joined(stages);
   if (!joined)
     for (const Stage& stage : stages) single_(queue_, stage);
-  queue_.before_next(nullptr);
+  queue_.defer(nullptr);
 }
 
 bool ForeachChain::worthwhile() {

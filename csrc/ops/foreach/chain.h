@@ -26,7 +26,7 @@ class ForeachChain {
   // The chain of a queue, made at first use and kept for ever.
   static ForeachChain& of(Queue& queue, Single single, Joined joined);
 
-  // Holds the stage back (Queue::before_next) until something else is issued to the queue, or a stage that cannot be
+  // Holds the stage back (Queue::defer) until something else is issued to the queue, or a stage that cannot be
   // joined.
   void add(Stage stage);
 

@@ -34,8 +34,8 @@ TableRing::Slot& TableRing::take(size_t bytes) {
 }
 
 void TableRing::with(const std::vector<uint64_t>& table, const std::function<void(const void*)>& use) {
-  queue_.issue_held_back();
-  const Queue::Undisturbed undisturbed;
+  queue_.flush_deferred();
+  const Queue::NoFlush no_flush;
   std::lock_guard lock(mutex_);
   const size_t bytes = table.size() * sizeof(uint64_t);
   Slot& slot = take(bytes);
