@@ -288,15 +288,13 @@ const std::vector<std::string>& Device::problems() { return registry().problems;
 Device& Device::get(int index) {
   Registry& r = registry();
   if (os::in_forked_child()) [[unlikely]]
-    throw std::runtime_error(
-        "Cannot re-initialize OCL in forked subprocess. To use OCL with multiprocessing, you must use the 'spawn' "
-        "start method");
+    throw std::runtime_error(error_words().forked);
   if (index < 0 || static_cast<size_t>(index) >= r.found.size()) [[unlikely]] {
     if (r.found.empty())
       throw std::out_of_range(
-          "No OpenCL device is available. Install an OpenCL driver: your GPU vendor's, or for the CPU `apt install "
-          "pocl-opencl-icd` "
-          "or `pip install intel-opencl-rt`; then `python -m torch_ocl` shows what is found.");
+          std::string("No OpenCL device is available. Install an OpenCL driver: your GPU vendor's, or for the CPU `apt "
+                      "install pocl-opencl-icd` or `pip install intel-opencl-rt`; then `") +
+          error_words().list_devices + "` shows what is found.");
     throw std::out_of_range("invalid device ordinal: ocl:" + std::to_string(index) + " was asked for, " +
                             std::to_string(r.found.size()) + " device(s) are visible");
   }
