@@ -30,8 +30,8 @@ class Device {
   cl_device_id id() const { return id_; }
   cl_context context() const { return context_; }
   const Capabilities& capabilities() const { return capabilities_; }
-  // Style chosen from the device's type, or forced by TORCH_OCL_KERNEL_STYLE=cpu|gpu (read once).
-  KernelStyle style() const { return style_; }
+  // Whether kernels of the CPU style run: by the type of the device, or forced by TORCH_OCL_KERNEL_STYLE=cpu|gpu (read
+  // once).
   bool cpu_style() const { return style_ == KernelStyle::cpu; }
 
   // Runs the commands on threads of this process, for drivers that execute them on the enqueuing thread. Null for all
