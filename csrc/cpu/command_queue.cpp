@@ -7,6 +7,7 @@
 #include <array>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <thread>
 
 namespace ocl {
@@ -15,44 +16,43 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A caller that is far ahead takes part in the work: in nanoseconds of one thread's time, what is needed for preparing
-// this many more commands, within these bounds. Not later than necessary: what one processor does alone meanwhile, it
-// does with the data of the others' caches.
+// A caller whose queue holds more than this many commands' worth of work helps to drain it: as long as it takes to
+// prepare so many commands, within these bounds (nanoseconds of one thread's time). No later than necessary, because
+// the worker that drains the queue alone misses the data in the other processors' caches.
 constexpr float commands_ahead = 8, least_ahead = 40'000, most_ahead = 200'000;
-// So many commands that can be joined wait for each other before their caller takes part: fewer are joined in twos and
-// threes, more leave the other processors alone with the work for too long.
-constexpr CommandQueue::Ticket joined_ahead = 8;
+// Where commands can be fused, the caller helps only when more than this many wait: with fewer, they would be fused in
+// twos and threes; with more, the other processors work alone for too long.
+constexpr CommandQueue::Ticket fusable_ahead = 8;
 
-// Commands that their caller runs by itself (runs_at_once) are issued in tens before it does, up to so much of one
-// thread's time in nanoseconds: what prepares the next command then stays in the processor's caches, which large
-// operands take up, and what can be joined is.
-constexpr CommandQueue::Ticket held_commands = 10;
-constexpr int64_t held_time = 1'000'000;
+// A caller that runs its commands itself (runs_on_caller) collects them first: this many, or this much work
+// (nanoseconds of one thread's time). The code that prepares commands then stays in the processor's caches, which large
+// operands would evict, and commands can be fused.
+constexpr CommandQueue::Ticket batch_commands = 10;
+constexpr int64_t batch_time = 1'000'000;
 
-// A caller waits soon when it issued at most so many commands, or for at most so long, before each of its last waits.
-constexpr unsigned most_unwaited = 2, patterns = 3;
+// A caller is *synchronous* if its last three waits each followed at most 2 commands or at most 4 ms.
+constexpr unsigned most_unwaited = 2, waits_in_a_row = 3;
 constexpr std::chrono::milliseconds longest_unwaited{4};
 
-// How the calling thread waits for what it issues.
+// Whether the calling thread is synchronous.
 struct Waits {
-  unsigned unwaited = 0, prompt = 0;  // commands since the last wait; waits in a row that came soon
-  Clock::time_point since{};          // the first of these commands
+  unsigned unwaited = 0, prompt = 0;  // commands since the last wait; prompt waits in a row
+  Clock::time_point since{};          // when the first of these commands was issued
 
   bool soon() const { return unwaited <= most_unwaited || Clock::now() - since <= longest_unwaited; }
   bool issued() {
     if (++unwaited == 1) since = Clock::now();
-    return prompt >= patterns && soon();
+    return prompt >= waits_in_a_row && soon();
   }
   bool waited() {
-    if (unwaited) prompt = soon() ? std::min(prompt + 1, patterns) : 0;
+    if (unwaited) prompt = soon() ? std::min(prompt + 1, waits_in_a_row) : 0;
     unwaited = 0;
-    return prompt >= patterns;
+    return prompt >= waits_in_a_row;
   }
 };
 thread_local Waits waits;
 
-// How long the calling thread takes to prepare a command: the longest of the recent times, waiting and taking part not
-// counted.
+// How long the calling thread takes to prepare a command: the longest of the recent times, without waiting and helping.
 class Pace {
  public:
   void issued() {
@@ -70,16 +70,16 @@ class Pace {
 };
 thread_local Pace pace;
 
-// A command that runs longer than this without a part for others is a program being compiled.
+// A command that runs longer than this with nothing to do for other threads is compiling a program.
 constexpr std::chrono::milliseconds long_command{5};
 
 constexpr CommandQueue::Ticket everything = ~CommandQueue::Ticket{0};
 
-// Asks for a line of memory that will be written.
+// Prefetches a cache line that will be written.
 void prefetch_for_writing(const char* p) {
 #if defined(__GNUC__) && defined(__x86_64__)
-  asm volatile("prefetchw %0" ::"m"(
-      *p));  // __builtin_prefetch would ask for a line to read, unless the compiler is told of such processors
+  // __builtin_prefetch would prefetch for reading, unless the compiler targets processors that have this instruction.
+  asm volatile("prefetchw %0" ::"m"(*p));
 #elif defined(__GNUC__)
   __builtin_prefetch(p, 1);
 #else
@@ -90,8 +90,8 @@ void prefetch_for_writing(const char* p) {
 // Whether the calling thread is inside of run_until().
 thread_local bool runs_commands = false;
 
-// A driver may start its linker by a fork in the middle of a command, which must not wait for that command.
-bool fork_concerns_us() { return !os::in_forked_child() && !runs_commands && !ThreadPool::executing(); }
+// A driver may start its linker by fork() inside of a command: that fork must not wait for the command.
+bool fork_must_wait() { return !os::in_forked_child() && !runs_commands && !ThreadPool::executing(); }
 
 void store(std::vector<std::max_align_t>& to, const void* from, size_t bytes) {
   to.resize((bytes + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t));
@@ -101,85 +101,85 @@ void store(std::vector<std::max_align_t>& to, const void* from, size_t bytes) {
 }  // namespace
 
 CommandQueue& CommandQueue::instance() {
-  static CommandQueue* backlog = new CommandQueue;
-  return *backlog;
+  static CommandQueue* queue = new CommandQueue;
+  return *queue;
 }
 
-CommandQueue::CommandQueue() : team_(ThreadPool::instance()), slots_(capacity) {
-  if (team_.members() > 1) team_.set_first_work([] { instance().run_all(); });
+CommandQueue::CommandQueue() : pool_(ThreadPool::instance()), slots_(capacity) {
+  if (pool_.workers() > 1) pool_.set_worker_1_task([] { instance().run_all(); });
   // The drivers' static objects must outlive the commands.
   std::atexit([] {
-    if (CommandQueue& backlog = instance(); !os::in_forked_child()) backlog.wait(backlog.issued_.load());
+    if (CommandQueue& queue = instance(); !os::in_forked_child()) queue.wait(queue.issued_.load());
   });
-  // A command may be loading code: the loader's lock would stay locked in the child for ever.
-  os::around_forks([] { instance().hold(); }, [] { instance().let_go(); });
+  // A command may be loading code, and the loader's lock would stay locked in the child for ever.
+  os::around_forks([] { instance().hold_for_fork(); }, [] { instance().resume_after_fork(); });
 }
 
-CommandQueue::Ticket CommandQueue::issue(float expected, Run run, const void* command, size_t command_bytes,
-                                         const void* data, size_t data_bytes, const Joint& joint) {
+CommandQueue::Ticket CommandQueue::issue(float expected, const HostCommand& command, const void* data, size_t bytes,
+                                         const Fusion& fusion) {
   std::unique_lock lock(issuing_);
   const Ticket ticket = issued_.load(std::memory_order_relaxed) + 1;
   while (ticket - done_.load(std::memory_order_acquire) > capacity) help();
   Slot& slot = slots_[ticket % capacity];
-  slot.run = run;
+  slot.run = command.run;
   slot.expected = expected;
-  store(slot.command, command, command_bytes);
-  store(slot.data, data, data_bytes);
-  slot.run_joined = joint.run;
-  if (joint.run) store(slot.joint, joint.data, joint.bytes);
+  store(slot.command, command.object, command.bytes);
+  store(slot.data, data, bytes);
+  slot.run_fused = fusion.run;
+  if (fusion.run) store(slot.fusion, fusion.data, fusion.bytes);
   expected_issued_.store(expected_issued_.load(std::memory_order_relaxed) + static_cast<int64_t>(expected),
                          std::memory_order_relaxed);
   issued_.store(ticket);
   prepare(slots_[(ticket + 1) % capacity]);
   lock.unlock();
-  if (runs_at_once()) {
-    const bool many = ticket - done_.load(std::memory_order_relaxed) >= held_commands || work_ahead() >= held_time;
-    if (many || team_.members() == 1) finish(ticket);
+  if (runs_on_caller()) {
+    const bool many = ticket - done_.load(std::memory_order_relaxed) >= batch_commands || work_ahead() >= batch_time;
+    if (many || pool_.workers() == 1) finish(ticket);
     return ticket;
   }
-  if (!running_.load()) team_.call_first();
-  team_.make_room_for_first();
+  if (!running_.load()) pool_.wake_worker_1();
+  pool_.make_room_for_worker_1();
   pace.issued();
   bool assisted = false;
-  const Ticket few = joint.run ? joined_ahead : 0;
+  const Ticket few = fusion.run ? fusable_ahead : 0;
   const auto far_ahead = [&] {
     return ticket - done_.load(std::memory_order_relaxed) > few && work_ahead() > pace.far_ahead();
   };
-  while (far_ahead() && team_.assist()) assisted = true;
+  while (far_ahead() && pool_.assist()) assisted = true;
   if (assisted) pace.resume();
   return ticket;
 }
 
-// The next command will be written where another processor has read: its cache is asked for these lines while the
-// caller prepares the command.
+// The slot of the next command was last read by another processor: its cache lines are fetched while the caller
+// prepares the command.
 void CommandQueue::prepare(const Slot& slot) const {
   const auto fetch = [](const void* from, size_t bytes) {
     for (size_t at = 0; at < bytes; at += 64) prefetch_for_writing(static_cast<const char*>(from) + at);
   };
   fetch(&slot, sizeof slot);
-  for (const auto* part : {&slot.command, &slot.data, &slot.joint})
+  for (const auto* part : {&slot.command, &slot.data, &slot.fusion})
     fetch(part->data(), part->size() * sizeof(std::max_align_t));
 }
 
-// The number of commands, `first` and those behind it, that were run together; 0: none.
-size_t CommandQueue::run_joined(Ticket first) {
-  const auto run = slots_[first % capacity].run_joined;
+// Runs `first` fused with those behind it. Returns the number of commands; 0: nothing was run.
+size_t CommandQueue::run_fused(Ticket first) {
+  const auto run = slots_[first % capacity].run_fused;
   if (!run) return 0;
-  std::array<const void*, most_joined> data;
+  std::array<const void*, Fusion::most> data;
   size_t count = 0;
-  for (const Ticket issued = issued_.load(); count < most_joined && first + count <= issued; ++count) {
+  for (const Ticket issued = issued_.load(); count < Fusion::most && first + count <= issued; ++count) {
     const Slot& slot = slots_[(first + count) % capacity];
-    if (slot.run_joined != run) break;
-    data[count] = slot.joint.data();
+    if (slot.run_fused != run) break;
+    data[count] = slot.fusion.data();
   }
   return count < 2 ? 0 : run(data.data(), count);
 }
 
-// The caller holds running_.
+// For the thread that holds running_.
 bool CommandQueue::run_next() {
   const Ticket next = done_.load(std::memory_order_relaxed) + 1;
   if (next > issued_.load()) return false;
-  size_t count = run_joined(next);
+  size_t count = run_fused(next);
   if (count == 0) {
     Slot& slot = slots_[next % capacity];
     slot.run(slot.command.data(), slot.data.data());
@@ -192,7 +192,7 @@ bool CommandQueue::run_next() {
   return true;
 }
 
-// Runs commands up to `ticket` unless somebody else does. Returns whether it ran any.
+// Runs commands up to `ticket` unless another thread runs commands. Returns whether it ran any.
 bool CommandQueue::run_until(Ticket ticket) {
   if (running_.load(std::memory_order_relaxed) || running_.exchange(true)) return false;
   bool ran = false;
@@ -200,65 +200,66 @@ bool CommandQueue::run_until(Ticket ticket) {
   while (!done(ticket) && run_next()) ran = true;
   runs_commands = false;
   running_.store(false);
-  // What others have issued meanwhile they have left to us.
-  if (ticket != everything && team_.members() > 1 && !done(issued_.load())) team_.call_first();
+  // Threads that issued commands meanwhile did not wake a worker.
+  if (ticket != everything && pool_.workers() > 1 && !done(issued_.load())) pool_.wake_worker_1();
   return ran;
 }
 
-// On the first thread of the team. Who issues a command while it is leaving may still find running_ set: it looks
-// again.
+// On worker 1. A thread that issues a command while this one leaves may still find running_ set and wake nobody, so it
+// looks again.
 void CommandQueue::run_all() {
   while (!done(issued_.load()))
     if (!run_until(everything)) return;
 }
 
-void CommandQueue::hold() {
-  if (!fork_concerns_us()) return;
+void CommandQueue::hold_for_fork() {
+  if (!fork_must_wait()) return;
   wait(issued_.load());
   while (running_.exchange(true)) std::this_thread::yield();
 }
 
-void CommandQueue::let_go() {
-  if (!fork_concerns_us()) return;
+void CommandQueue::resume_after_fork() {
+  if (!fork_must_wait()) return;
   running_.store(false);
-  if (team_.members() > 1 && !done(issued_.load())) team_.call_first();
+  if (pool_.workers() > 1 && !done(issued_.load())) pool_.wake_worker_1();
 }
 
 void CommandQueue::help() {
-  if (run_until(done_.load(std::memory_order_relaxed) + 1) || team_.assist()) return;
+  if (run_until(done_.load(std::memory_order_relaxed) + 1) || pool_.assist()) return;
   std::this_thread::sleep_for(std::chrono::microseconds(50));
 }
 
-bool CommandQueue::runs_at_once() {
-  if (team_.members() == 1) return true;
+// Whether the caller runs its own commands, not worker 1.
+bool CommandQueue::runs_on_caller() {
+  if (pool_.workers() == 1) return true;
   const bool prompt = waits.issued();
-  if (!team_.borrows()) return false;
-  if (!prompt) team_.allow_borrowing(false);
+  if (!pool_.uses_openmp_threads()) return false;
+  if (!prompt) pool_.allow_openmp_threads(false);
   return prompt;
 }
 
 void CommandQueue::start() {
-  if (!done(issued_.load()) && !running_.load() && team_.members() > 1) team_.call_first();
+  if (!done(issued_.load()) && !running_.load() && pool_.workers() > 1) pool_.wake_worker_1();
 }
 
 void CommandQueue::wait(Ticket ticket) {
-  if (const bool prompt = waits.waited(); ThreadPool::in_main_thread()) team_.allow_borrowing(prompt);
+  if (const bool prompt = waits.waited(); ThreadPool::in_main_thread()) pool_.allow_openmp_threads(prompt);
   finish(ticket);
 }
 
 void CommandQueue::finish(Ticket ticket) {
   auto busy = Clock::now();
   for (int idle = 0; !done(ticket);) {
-    if (run_until(ticket) || team_.assist()) {
+    if (run_until(ticket) || pool_.assist()) {
       idle = 0;
       busy = Clock::now();
     } else if (++idle % 64) {
       pause_thread();
-    } else if (team_.assisted() || Clock::now() - busy > long_command) {
-      std::this_thread::sleep_for(std::chrono::microseconds(
-          50));  // spinning would take the processor of another thread that has something to do
+    } else if (pool_.assisted() || Clock::now() - busy > long_command) {
+      // A busy-wait would take the processor of a thread that has something to do.
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
     } else {
-      team_.make_room_for_first();
+      pool_.make_room_for_worker_1();
       std::this_thread::yield();
     }
   }

@@ -10,11 +10,13 @@
 
 namespace ocl {
 
-// Compiled code that PoCL has loaded for a kernel and a local range. PoCL 3.1 keeps at most 128 of them, the most
-// recently used, one for every new largest width of a launch, and gives one back by kernel and local range alone: when
-// pieces at work use two of the same kernel, it counts wrongly and aborts. So a launch wider than those before it, or
-// whose code may have been unloaded, is not cut: after it all narrower pieces find its code. Launches that cannot be
-// cut have code of their own, for offsets of zero.
+// Compiled code that PoCL has loaded for a kernel and a local range.
+//
+// PoCL 3.1 keeps the 128 most recently used ones, and loads another one whenever a launch is wider than those before
+// it. It releases one by kernel and local range alone, so when pieces that run at the same time use two of the same
+// kernel, its reference counts go wrong and it aborts. Therefore a launch that may load code is not cut: if it is wider
+// than those before it, or its code may have been unloaded. All narrower pieces then find its code. Launches that
+// cannot be cut have code of their own, for offsets of zero.
 struct LoadedKernel {
   std::array<size_t, 3> local;
   bool divisible;
@@ -25,14 +27,23 @@ struct LoadedKernel {
 
 namespace {
 
+// What the executor keeps with a kernel.
+struct State final : Executor::KernelState {
+  std::atomic<KernelFunction> function{nullptr};  // once it is there, the kernel is not enqueued and needs no mutex
+  std::atomic<float> group_time{0};               // nanoseconds that a group of the last launch took
+  LoadedKernel* loaded = nullptr;                 // what the driver has loaded, by local range; lives as long as PoCL
+};
+
+State& state_of(const Kernel& kernel) { return static_cast<State&>(*kernel.executor_state()); }
+
 class LoadedKernels {
  public:
-  // Whether pieces of this launch find code that is loaded; takes note of it as the latest. As a command of the backlog
-  // only.
+  // Whether pieces of this launch find loaded code; records it as the latest. Inside of commands only.
   bool find(Kernel& kernel, const std::array<size_t, 3>& local, bool divisible, size_t width) {
-    LoadedKernel* entry = kernel.loaded();
+    LoadedKernel*& first = state_of(kernel).loaded;
+    LoadedKernel* entry = first;
     while (entry && (entry->local != local || entry->divisible != divisible)) entry = entry->next_of_kernel;
-    if (!entry) kernel.loaded() = entry = new LoadedKernel{local, divisible, 0, kernel.loaded(), {}};
+    if (!entry) first = entry = new LoadedKernel{local, divisible, 0, first, {}};
     std::lock_guard lock(mutex_);
     const bool found = entry->width >= width;
     if (found) {
@@ -75,11 +86,11 @@ struct CpuExecutor::Launch {
   }
 };
 
-// As many work-items as are natural for vectors, in the first dimension, where the caller leaves the group to us. Not
-// the driver's choice, which depends on the size of a piece.
+// The local range of launches without one: a multiple of the vector width, in the first dimension. The driver must not
+// choose, because its choice depends on the size of a piece.
 static std::array<size_t, 3> chosen_local(const Range& global) { return {std::gcd(global.size[0], size_t{64}), 1, 1}; }
 
-// What kernels may ask for, and room for the beginnings of arrays.
+// The most that a kernel may ask for, and room to align its arrays.
 static size_t local_memory(cl_device_id device) {
   cl_ulong bytes = 0;
   check(clGetDeviceInfo(device, CL_DEVICE_LOCAL_MEM_SIZE, sizeof bytes, &bytes, nullptr), "clGetDeviceInfo");
@@ -90,16 +101,25 @@ CpuExecutor::CpuExecutor(HostDriver driver, cl_context context, cl_device_id dev
     : driver_(driver),
       context_(context),
       device_(device),
-      team_(ThreadPool::instance()),
+      pool_(ThreadPool::instance()),
+      commands_(CommandQueue::instance()),
       memory_bytes_(local_memory(device)),
-      queues_(new std::atomic<cl_command_queue>[team_.members() + 1]()) {}
+      queues_(new std::atomic<cl_command_queue>[pool_.workers() + 1]()) {}
 
-cl_command_queue CpuExecutor::queue_of(unsigned member) {
-  cl_command_queue queue = queues_[member].load(std::memory_order_acquire);
+std::unique_ptr<Executor> make_executor(HostDriver driver, cl_context context, cl_device_id device) {
+  return std::make_unique<CpuExecutor>(driver, context, device);
+}
+
+unsigned executor_workers() { return ThreadPool::wanted(); }
+
+std::unique_ptr<Executor::KernelState> CpuExecutor::new_kernel_state() const { return std::make_unique<State>(); }
+
+cl_command_queue CpuExecutor::queue_of(unsigned worker) {
+  cl_command_queue queue = queues_[worker].load(std::memory_order_acquire);
   if (!queue) {
     cl_int code = CL_SUCCESS;
     queue = clCreateCommandQueue(context_, device_, queue_properties(), &code);
-    if (code == CL_SUCCESS) queues_[member].store(queue, std::memory_order_release);
+    if (code == CL_SUCCESS) queues_[worker].store(queue, std::memory_order_release);
   }
   return queue;
 }
@@ -114,42 +134,51 @@ CpuExecutor::Launch CpuExecutor::launch_of(const Kernel& kernel, const Range& gl
   }
   if (!fits) [[unlikely]]
     throw_error(CL_INVALID_WORK_GROUP_SIZE, ("clEnqueueNDRangeKernel(" + kernel.name() + ")").c_str());
-  return {local, std::max(global.size[0], global.size[1]), LaunchGrid(driver_, groups, team_.members())};
+  return {local, std::max(global.size[0], global.size[1]), LaunchGrid(driver_, groups, pool_.workers())};
 }
 
 void CpuExecutor::issue(Queue& queue, const Arguments& arguments, const Range& global, const Range& local,
-                        const CommandQueue::Joint& joint) {
+                        const Fusion& fusion) {
   Kernel& kernel = arguments.kernel();
+  State& state = state_of(kernel);
   const Launch launch = launch_of(kernel, global, local);
   queue.host_command(
-      {Command::Kind::kernel, kernel.name().c_str()}, "clEnqueueNDRangeKernel",
-      kernel.group_time() * static_cast<float>(launch.grid.units()),
+      *this, {Command::Kind::kernel, kernel.name().c_str()}, "clEnqueueNDRangeKernel",
+      state.group_time * static_cast<float>(launch.grid.units()),
       [this, &queue, &kernel, launch, bytes = arguments.bytes()](const void* data) -> cl_int {
-        return set_and_run(queue, kernel, data, bytes, launch, kernel.group_time());
+        return set_and_run(queue, kernel, data, bytes, launch, state_of(kernel).group_time);
       },
-      arguments.data(), arguments.bytes(), joint);
+      arguments.data(), arguments.bytes(), fusion);
 }
 
-void CpuExecutor::run_joined(Queue& queue, const Arguments& arguments, const Range& global, const Range& local,
-                             size_t joined) {
+void CpuExecutor::run_fused(Queue& queue, const Arguments& arguments, const Range& global, const Range& local,
+                            size_t fused) {
   Kernel& kernel = arguments.kernel();
-  std::atomic<float> group_time{kernel.group_time() * static_cast<float>(joined)};
+  State& state = state_of(kernel);
+  std::atomic<float> group_time{state.group_time * static_cast<float>(fused)};
   const cl_int code =
       set_and_run(queue, kernel, arguments.data(), arguments.bytes(), launch_of(kernel, global, local), group_time);
   if (code != CL_SUCCESS) [[unlikely]]
     queue.fail_later(code, "clEnqueueNDRangeKernel(" + kernel.name() + ")");
-  kernel.group_time() = group_time / static_cast<float>(joined);
+  state.group_time = group_time / static_cast<float>(fused);
 }
 
-// For those who hold the kernel's mutex.
-KernelFunction CpuExecutor::function_of(Kernel& kernel) {
+KernelFunction CpuExecutor::function_of(const Kernel& kernel) { return state_of(kernel).function; }
+
+void CpuExecutor::set_group_time(const Kernel& kernel, float time) {
+  if (kernel.executor_state()) state_of(kernel).group_time = time;
+}
+
+// For callers that hold the kernel's mutex.
+KernelFunction CpuExecutor::find_function(Kernel& kernel) {
   if (!kernel.address_kernel()) return nullptr;
   if (driver_ == HostDriver::basic) loaded_kernels().find(kernel, {1, 1, 1}, false, 1);
   const cl_command_queue queue = queue_of(0);
   if (!queue) throw_error(CL_OUT_OF_HOST_MEMORY, "clCreateCommandQueue");
-  kernel.function() = kernel_function::find(kernel, queue);
+  const KernelFunction function = kernel_function::find(kernel, queue);
+  state_of(kernel).function = function;
   os::touch_constants(kernel.name() + "_address.so");  // what PoCL's loaded code is called
-  return kernel.function();
+  return function;
 }
 
 cl_int CpuExecutor::call(KernelFunction function, const void* data, size_t bytes, const Launch& launch,
@@ -163,7 +192,7 @@ cl_int CpuExecutor::call(KernelFunction function, const void* data, size_t bytes
     const LaunchGrid* grid;
     size_t memory;
   } context{function, arguments.pack(data, bytes), &launch.grid, memory_bytes_};
-  return team_.run(
+  return pool_.run(
       static_cast<uint32_t>(launch.grid.units()), group_time,
       [](void* pointer, unsigned, uint32_t begin, uint32_t end) -> int32_t {
         const auto& [function, arguments, grid, memory_bytes] = *static_cast<Context*>(pointer);
@@ -184,11 +213,11 @@ cl_int CpuExecutor::call(KernelFunction function, const void* data, size_t bytes
 // Errors of the arguments are kept for the queue here, with a text of their own.
 cl_int CpuExecutor::set_and_run(Queue& queue, Kernel& kernel, const void* data, size_t bytes, const Launch& launch,
                                 std::atomic<float>& group_time) {
-  if (const KernelFunction function = kernel.function()) [[likely]]
+  if (const KernelFunction function = state_of(kernel).function) [[likely]]
     return call(function, data, bytes, launch, group_time);
   std::unique_lock lock(kernel.mutex());
   try {
-    if (const KernelFunction function = function_of(kernel)) {
+    if (const KernelFunction function = find_function(kernel)) {
       lock.unlock();
       return call(function, data, bytes, launch, group_time);
     }
@@ -213,9 +242,9 @@ cl_int CpuExecutor::run(Kernel& kernel, const Launch& launch, std::atomic<float>
     cl_kernel kernel;
     const Launch* launch;
   } context{this, kernel.handle(), &launch};
-  const ThreadPool::Piece piece = [](void* pointer, unsigned member, uint32_t begin, uint32_t end) -> int32_t {
+  const ThreadPool::Piece piece = [](void* pointer, unsigned worker, uint32_t begin, uint32_t end) -> int32_t {
     const auto& [self, kernel, launch] = *static_cast<Context*>(pointer);
-    const cl_command_queue queue = self->queue_of(member);
+    const cl_command_queue queue = self->queue_of(worker);
     return queue ? launch->enqueue(queue, kernel, begin, end) : CL_OUT_OF_HOST_MEMORY;
   };
   if (!loaded || !launch.grid.divisible()) {
@@ -223,7 +252,7 @@ cl_int CpuExecutor::run(Kernel& kernel, const Launch& launch, std::atomic<float>
     if (!loaded) os::touch_constants(kernel.name() + ".so");  // what PoCL's loaded code is called
     return code;
   }
-  return team_.run(static_cast<uint32_t>(launch.grid.units()), group_time, piece, &context);
+  return pool_.run(static_cast<uint32_t>(launch.grid.units()), group_time, piece, &context);
 }
 
 namespace {
@@ -238,7 +267,7 @@ void fill_range(char* to, const char* pattern, size_t pattern_bytes, size_t byte
   }
   size_t done = std::min(pattern_bytes, bytes);
   std::memcpy(to, pattern, done);
-  // From what is filled already, as long as it stays in the cache.
+  // Copies what is filled already, in parts that stay in the cache.
   for (size_t next; done < bytes; done += next) {
     next = std::min({done, bytes - done, size_t{8} << 10});
     std::memcpy(to + done, to, next);
@@ -247,14 +276,14 @@ void fill_range(char* to, const char* pattern, size_t pattern_bytes, size_t byte
 
 // Calls part(begin, end) for parts of [0, bytes), at the same time on several threads.
 template <class Part>
-void each_block(ThreadPool& team, std::atomic<float>& block_time, size_t bytes, Part part) {
+void each_block(ThreadPool& pool, std::atomic<float>& block_time, size_t bytes, Part part) {
   if (bytes < 2 * block_bytes) return part(size_t{0}, bytes);
   struct Context {
     Part* part;
     size_t bytes;
   } context{&part, bytes};
   const size_t blocks = (bytes + block_bytes - 1) / block_bytes;
-  team.run(
+  pool.run(
       static_cast<uint32_t>(blocks), block_time,
       [](void* pointer, unsigned, uint32_t begin, uint32_t end) -> int32_t {
         const Context& c = *static_cast<Context*>(pointer);
@@ -272,7 +301,7 @@ void CpuExecutor::copy(void* destination, const void* source, size_t bytes) {
   if (to < from + bytes && from < to + bytes)
     std::memmove(to, from, bytes);
   else
-    each_block(team_, copy_time_, bytes,
+    each_block(pool_, copy_time_, bytes,
                [=](size_t begin, size_t end) { std::memcpy(to + begin, from + begin, end - begin); });
 }
 
@@ -281,7 +310,7 @@ float CpuExecutor::copy_time(size_t bytes) const { return copy_time_.load() * st
 void CpuExecutor::fill(void* destination, const void* pattern, size_t pattern_bytes, size_t bytes) {
   char* to = static_cast<char*>(destination);
   const char* from = static_cast<const char*>(pattern);
-  each_block(team_, fill_time_, bytes,
+  each_block(pool_, fill_time_, bytes,
              [=](size_t begin, size_t end) { fill_range(to + begin, from, pattern_bytes, end - begin); });
 }
 

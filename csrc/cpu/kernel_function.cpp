@@ -89,8 +89,9 @@ typedef struct { ulong begin[3], end[3], count[3], memory; } HostBox;
   }
 )";
 
-// No driver enqueues the kernel itself, so it does not exist. PoCL makes one function of a kernel and all that it
-// calls, where the rest of a program is left out: the call that never happens keeps the function with it.
+// NAME itself is no kernel here, because no driver enqueues it. PoCL compiles each kernel alone, with the functions
+// that it calls, and eliminates the rest of the program as dead code: NAME_address contains a call of NAME_box that is
+// never made, which keeps NAME_box in its code.
 constexpr const char* by_instruction = R"(
 #define HOST_GROUP_FUNCTION(name, list) static inline void name##_group(HostGroup host_group, HOST_PARAMETERS(list))
 #define CALLABLE_KERNEL(name, list)                                                                        \

@@ -1,13 +1,13 @@
-// Kernels that are called as functions, on devices whose launches run on threads of this process (cpu_executor.h). What
-// a driver does before a kernel begins takes as long as a small kernel, and happens on every thread of the team; the
-// compiled code is in this process and can be called without the driver.
+// Kernels that are called as functions by the CPU executor. What a driver does before a kernel begins takes as long as
+// a small kernel, and every worker would wait for it; the compiled code is in this process and can be called without
+// the driver.
 //
 // OpenCL C has no addresses of functions. A kernel written as CPU_CALLABLE or TASK_CALLABLE
 // (kernels_cl/common/memory.clh) comes with a second one, NAME_address, which tells where the function is: by an
 // instruction of the processor (PoCL), or from a block, whose literal holds it (Intel's runtime).
 #pragma once
 
-#include "cpu/launch_grid.h"
+#include "opencl/executor.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -27,26 +27,22 @@ struct KernelBox {
   uint64_t begin[3], end[3], count[3];
   void* memory;
 };
-// `arguments`: values one behind the other, each at the next multiple of argument_slot bytes, pointers as a buffer's
-// address and an offset.
+// `arguments`: as Arguments::pack leaves them, pointers as a buffer's address and an offset.
 using KernelFunction = void (*)(const void* unused, const void* arguments, const KernelBox* box);
 
 namespace kernel_function {
 
-constexpr size_t argument_slot = 16;
-
 // What programs begin with where kernels are called.
 const char* source(HostDriver driver);
 
-// Whether the code of this device's compiler can be called: tried by a compiler process first (compiler_process.h),
-// from the construction of this object on, whose answer is kept in the disk cache, then here, where a fault of the
-// processor is an answer. TORCH_OCL_CALL_KERNELS=0: no; 1: tried here alone.
-class Test {
+// Whether the code of this device's compiler can be called: tried by a compiler process first
+// (opencl/program/compiler_process.h), from the construction of this object on, whose answer is kept in the disk cache,
+// then here, where a fault of the processor is an answer. TORCH_OCL_CALL_KERNELS=0: no; 1: tried here alone.
+class Test final : public Executor::FunctionTest {
  public:
   Test(const Device& device, HostDriver driver);
-  ~Test();
-  // The device says meanwhile that it calls kernels.
-  bool passed(Device& device);
+  ~Test() override;
+  bool passed(Device& device) override;
 
  private:
   std::string key_;
@@ -65,8 +61,7 @@ class PackedArguments {
   std::vector<std::max_align_t> more_;
 };
 
-// At least so many bytes, at a page's beginning, that kernels may use which the calling thread runs; it has them until
-// it ends. nullptr on failure.
+// Per-thread scratch of at least `bytes`, page-aligned, freed at thread exit. nullptr on failure.
 void* thread_memory(size_t bytes);
 
 // The function of a kernel, which stays loaded, by running NAME_address on this queue; null when the kernel has none.

@@ -1,6 +1,8 @@
-// The groups of a launch, shared out: launches on threads of this process (cpu_executor.h) are cut into pieces, each
-// enqueued as a launch of its own whose global offset tells the kernel where in the whole it is.
+// Cuts a launch into pieces for the workers of the CPU executor. Each piece is enqueued as a launch of its own, whose
+// global offset tells the kernel where in the whole launch it is.
 #pragma once
+
+#include "opencl/executor.h"
 
 #include <CL/cl.h>
 
@@ -9,21 +11,14 @@
 
 namespace ocl {
 
-// Drivers that execute a command on the thread that enqueues it.
-enum class HostDriver {
-  none,          // the device has threads of its own
-  basic,         // PoCL's drivers "basic" and "cpu-minimal"
-  local_thread,  // queues with CL_QUEUE_THREAD_LOCAL_EXEC_ENABLE_INTEL (cl_intel_exec_by_local_thread)
-};
-
 class LaunchGrid {
  public:
-  LaunchGrid(HostDriver driver, const std::array<size_t, 3>& groups, unsigned members);
+  LaunchGrid(HostDriver driver, const std::array<size_t, 3>& groups, unsigned workers);
 
-  // What the team shares out: the groups along one dimension, or along two where one has too few to be shared evenly.
+  // What is divided among the workers: the groups along one dimension, or along two where one has too few.
   size_t units() const { return units_; }
   const std::array<size_t, 3>& groups() const { return groups_; }
-  // Whether pieces can be told where they are; if not, there is only one.
+  // Whether the offset has room to say where a piece is; if not, there is only one piece.
   bool divisible() const { return units_ < most_units_; }
 
   struct Box {
@@ -65,8 +60,8 @@ class LaunchGrid {
  private:
   HostDriver driver_;
   std::array<size_t, 3> groups_;
-  unsigned outer_ = 0,
-           inner_ = 0;  // dimensions: units of one group of the outer follow each other; the same where only one is cut
+  // Dimensions that are cut, the same where it is only one. Units of one group of the outer follow each other.
+  unsigned outer_ = 0, inner_ = 0;
   size_t units_, most_units_;
 };
 

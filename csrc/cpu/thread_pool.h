@@ -1,11 +1,9 @@
-// A team of threads for OpenCL devices that execute every command on the thread that enqueues it (HostDriver in
-// launch_grid.h).
+// The thread pool of the CPU executor, with work stealing.
 //
-// A driver with threads of its own has to wake them for every kernel and the host when they have ended: tens of
-// microseconds, longer than most kernels of a small network run. Here the thread that runs a launch is one of the team:
-// it takes groups of the launch like the others and returns when all are done, as a parallel loop of a CPU library
-// does. The others wait spinning for a moment after each launch and then asleep. Launches that nobody waits for yet are
-// run by the first of those (command_queue.h).
+// Why not the driver's own threads: it has to wake them for every kernel, and the host when they have ended. That takes
+// tens of microseconds, longer than most kernels of a small network run. Here the thread that runs a launch works on it
+// like every other worker and returns when all units are done, as a parallel loop of a CPU library does. Workers
+// busy-wait for a moment after each launch before they sleep. Worker 1 also runs the command queue (command_queue.h).
 #pragma once
 
 #include <atomic>
@@ -13,69 +11,59 @@
 
 namespace ocl {
 
-// A short rest of a thread that waits spinning.
+// The processor's pause instruction, for busy-waits.
 void pause_thread();
 
 class ThreadPool {
  public:
-  // Executes units [begin, end) of a launch; called at the same time by several members. Returns an OpenCL error code.
-  using Piece = int32_t (*)(void* context, unsigned member, uint32_t begin, uint32_t end);
+  // Executes units [begin, end) of a launch; called at the same time by several workers. Returns an OpenCL error code.
+  using Piece = int32_t (*)(void* context, unsigned worker, uint32_t begin, uint32_t end);
 
-  // The team of this process, TORCH_OCL_HOST_THREADS members (default: the processors it may run on); lives until the
+  // The pool of this process, TORCH_OCL_HOST_THREADS workers (default: the processors it may run on). Lives until the
   // process ends.
   static ThreadPool& instance();
-  // The number of members that instance() has; 0 when such devices are not to be used.
+  // The number of workers that instance() has; 0 when such devices are not to be used.
   static unsigned wanted();
 
-  // Member 0 is whichever thread of the program takes part, the others are threads of the team.
-  unsigned members() const { return members_; }
+  // Worker 0 is the user thread that leads or assists a launch, the others are threads of the pool.
+  unsigned workers() const { return workers_; }
 
-  // Executes all of [0, units) and returns the first error. Every member has a share of its own, the same in every
-  // launch of as many units (its data may still be in that processor's cache), takes it in pieces of falling size, then
-  // takes what others have left. `unit_time`: nanoseconds that one unit took last time (0: unknown), for the size of
-  // pieces; updated. While another thread has the team, the caller does everything itself as member `members()`.
+  // Executes all of [0, units) and returns the first error. Every worker has a share of its own, which is the same in
+  // every launch of as many units, because its data may still be in that processor's cache. It takes its share in
+  // pieces of falling size, then steals from the others' shares. `unit_time`: nanoseconds that one unit took last time
+  // (0: unknown), for the size of pieces; updated. While another thread leads a launch, the caller does everything
+  // itself, as worker `workers()`.
   int32_t run(uint32_t units, std::atomic<float>& unit_time, Piece piece, void* context);
 
-  // A thread of the program takes part in the launch that a thread of the team runs at this moment, as member 0.
-  // Returns whether there was anything to do.
+  // The calling user thread works on the launch that a pool thread leads at this moment, as worker 0. Returns whether
+  // there was anything to do.
   bool assist();
-  bool assisted() const;  // whether a thread does at this moment
+  bool assisted() const;  // whether a user thread does so at this moment
   static bool in_main_thread();
   // Whether the calling thread is inside of a piece.
   static bool executing();
 
-  // Threads of an OpenMP library spin for milliseconds after a parallel region, and those of the team do not get their
-  // processors then. Launches of the main thread are run by these threads instead as long as they do: by `parallel`,
-  // which calls body(context) on `members` threads at the same time, one of them the caller, and returns when all have
-  // ended. It may return false and do nothing. `spinning`: whether these threads kept processors busy since the last
-  // call; null: they are asked for whenever those of the team do not come.
-  struct Lender {
-    bool (*parallel)(void (*body)(void*), void* context, unsigned members) = nullptr;
-    bool (*spinning)() = nullptr;
-  };
-  static void set_lender(const Lender& lender);
-  // Whether that may be done, which keeps the other threads awake. Threads of the program say so that wait for nearly
-  // every command: others gain more by preparing commands while the team's first thread runs those before. For the main
+  // Whether launches of the main thread may run on OpenMP threads (openmp_sharing.h), which keeps those awake. Allowed
+  // for a synchronous main thread; others gain more by preparing commands while worker 1 runs them. For the main
   // thread.
-  void allow_borrowing(bool allowed);
-  // Whether that is so for the calling thread: its commands are then best run at once, by itself.
-  bool borrows() const;
+  void allow_openmp_threads(bool allowed);
+  // Whether launches of the calling thread do: it should then run its commands itself.
+  bool uses_openmp_threads() const;
 
-  // `work` is called on the first of the team's threads, soon after every call_first(), never twice at the same time.
-  // Needs two members.
-  void set_first_work(void (*work)());
-  void call_first();
-  // Sends that thread, where there is one, to another processor when it was last seen on the caller's.
-  void make_room_for_first();
+  // `task` runs on worker 1, soon after every wake_worker_1(), never twice at the same time. Needs two workers.
+  void set_worker_1_task(void (*task)());
+  void wake_worker_1();
+  // Moves worker 1, where there is one, to another processor if it last ran on the caller's.
+  void make_room_for_worker_1();
 
   ThreadPool(const ThreadPool&) = delete;
 
  private:
-  explicit ThreadPool(unsigned members);
+  explicit ThreadPool(unsigned workers);
   struct State;
-  bool run_borrowed();
+  bool run_on_openmp_threads();
 
-  unsigned members_;
+  unsigned workers_;
   State* state_;
 };
 

@@ -2,8 +2,6 @@
 
 #include "opencl/memory/caching_allocator.h"
 #include "base/environment.h"
-#include "cpu/cpu_executor.h"
-#include "cpu/kernel_function.h"
 #include "opencl/launch.h"
 #include "base/os.h"
 #include "opencl/queue.h"
@@ -11,7 +9,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <optional>
 #include <sstream>
 
 namespace ocl {
@@ -137,7 +134,7 @@ struct Found {
   HostDriver host_driver;
 };
 
-bool host_threads_wanted() { return ThreadPool::wanted() > 0 && environment::flag("TORCH_OCL_UNIFIED_MEMORY", true); }
+bool host_threads_wanted() { return executor_workers() > 0 && environment::flag("TORCH_OCL_UNIFIED_MEMORY", true); }
 
 // An environment variable for drivers, which read it once, when their devices are first asked for. Not where the user
 // has set it; child processes do not see it.
@@ -291,15 +288,13 @@ const std::vector<std::string>& Device::problems() { return registry().problems;
 Device& Device::get(int index) {
   Registry& r = registry();
   if (os::in_forked_child()) [[unlikely]]
-    throw std::runtime_error(
-        "Cannot re-initialize OCL in forked subprocess. To use OCL with multiprocessing, you must use the 'spawn' "
-        "start method");
+    throw std::runtime_error(error_words().forked);
   if (index < 0 || static_cast<size_t>(index) >= r.found.size()) [[unlikely]] {
     if (r.found.empty())
       throw std::out_of_range(
-          "No OpenCL device is available. Install an OpenCL driver: your GPU vendor's, or for the CPU `apt install "
-          "pocl-opencl-icd` "
-          "or `pip install intel-opencl-rt`; then `python -m torch_ocl` shows what is found.");
+          std::string("No OpenCL device is available. Install an OpenCL driver: your GPU vendor's, or for the CPU `apt "
+                      "install pocl-opencl-icd` or `pip install intel-opencl-rt`; then `") +
+          error_words().list_devices + "` shows what is found.");
     throw std::out_of_range("invalid device ordinal: ocl:" + std::to_string(index) + " was asked for, " +
                             std::to_string(r.found.size()) + " device(s) are visible");
   }
@@ -321,14 +316,14 @@ Device::Device(int index, cl_platform_id platform, cl_device_id id, HostDriver h
   context_ = clCreateContext(properties, 1, &id_, nullptr, nullptr, &code);
   check(code, "clCreateContext");
   if (host_driver != HostDriver::none) {
-    executor_ = std::make_unique<CpuExecutor>(host_driver, context_, id_);
-    capabilities_.compute_units = ThreadPool::instance().members();
+    executor_ = make_executor(host_driver, context_, id_);
+    capabilities_.compute_units = executor_->workers();
   }
   style_ = capabilities_.is_cpu ? KernelStyle::cpu : KernelStyle::gpu;
   if (auto forced = environment::get("TORCH_OCL_KERNEL_STYLE"))
     style_ = *forced == "gpu" ? KernelStyle::gpu : KernelStyle::cpu;
-  std::optional<kernel_function::Test> functions;
-  if (executor_ && cpu_style()) functions.emplace(*this, executor_->driver());
+  std::unique_ptr<Executor::FunctionTest> functions;
+  if (executor_ && cpu_style()) functions = executor_->start_function_test(*this);
   // Another process has tested the memory, and waits for the answer about functions.
   const bool only_functions = environment::get("TORCH_OCL_CALL_KERNELS") == "only";
   capabilities_.unified_memory =

@@ -4,7 +4,7 @@
 
 #include "opencl/capabilities/capabilities.h"
 #include "opencl/error.h"
-#include "cpu/launch_grid.h"
+#include "opencl/executor.h"
 
 #include <memory>
 #include <mutex>
@@ -14,7 +14,6 @@
 namespace ocl {
 
 class CachingAllocator;
-class CpuExecutor;
 class Queue;
 
 class Device {
@@ -31,19 +30,19 @@ class Device {
   cl_device_id id() const { return id_; }
   cl_context context() const { return context_; }
   const Capabilities& capabilities() const { return capabilities_; }
-  // Style chosen from the device's type, or forced by TORCH_OCL_KERNEL_STYLE=cpu|gpu (read once).
-  KernelStyle style() const { return style_; }
+  // Whether kernels of the CPU style run: by the type of the device, or forced by TORCH_OCL_KERNEL_STYLE=cpu|gpu (read
+  // once).
   bool cpu_style() const { return style_ == KernelStyle::cpu; }
 
-  // For drivers that execute commands on the enqueuing thread: launches then run on a team of threads of this process,
-  // in the order of issue (command_queue.h). Null for all others.
-  CpuExecutor* executor() const { return executor_.get(); }
+  // Runs the commands on threads of this process, for drivers that execute them on the enqueuing thread. Null for all
+  // others.
+  Executor* executor() const { return executor_.get(); }
 
   // Kernels of devices with executor() are given the addresses of segments instead of their cl_mem (start-up
   // self-test): a driver shared by several threads keeps a record of who uses a cl_mem, under locks.
   bool takes_addresses() const { return takes_addresses_; }
 
-  // Kernels that are written for it are called as functions (kernel_function.h; start-up self-test).
+  // Whether kernels may be called as functions, without the driver (start-up self-test).
   bool calls_kernels() const { return calls_kernels_; }
 
   CachingAllocator& allocator() const { return *allocator_; }
@@ -70,7 +69,7 @@ class Device {
   Capabilities capabilities_;
   KernelStyle style_ = KernelStyle::cpu;
   bool takes_addresses_ = false, calls_kernels_ = false;
-  std::unique_ptr<CpuExecutor> executor_;
+  std::unique_ptr<Executor> executor_;
   std::unique_ptr<CachingAllocator> allocator_;
   Queue* default_queue_ = nullptr;
   std::mutex queues_mutex_;

@@ -29,6 +29,18 @@ class BuildError : public Error {
   using Error::Error;
 };
 
+// Words of error texts that depend on the program around this library. The defaults are for C++ users; the PyTorch
+// layer has its own.
+struct ErrorWords {
+  const char* allocated = "is allocated";
+  const char* empty_cache = "CachingAllocator::empty_cache()";
+  const char* list_devices = "clinfo";  // a command
+  const char* forked =
+      "OpenCL was used before this process was forked, and drivers do not work in the child process; use OpenCL in "
+      "processes that are started anew";
+};
+ErrorWords& error_words();
+
 // "CL_OUT_OF_RESOURCES" for -5, and so on.
 const char* error_name(cl_int code);
 

@@ -1,8 +1,6 @@
 #include "opencl/launch.h"
 
 #include "base/environment.h"
-#include "cpu/cpu_executor.h"
-#include "cpu/kernel_function.h"
 
 #include <algorithm>
 #include <cstring>
@@ -11,7 +9,7 @@
 namespace ocl {
 
 // Of a thread's objects, which are few at a time: a launch may have to issue another one first
-// (Queue::issue_held_back).
+// (Queue::flush_deferred).
 struct Arguments::Records {
   std::deque<Record> all;
   size_t taken = 0;
@@ -110,8 +108,7 @@ size_t Arguments::pack(const void* data, size_t bytes, void* to, size_t room) {
     const void* from = head.kind >= Kind::nothing ? static_cast<const void*>(&local_bytes) : record + at;
     const size_t length = head.kind >= Kind::nothing ? sizeof local_bytes : head.bytes;
     if (used + length <= room) std::memcpy(static_cast<char*>(to) + used, from, length);
-    used +=
-        (length + kernel_function::argument_slot - 1) / kernel_function::argument_slot * kernel_function::argument_slot;
+    used += (length + slot - 1) / slot * slot;
     if (head.kind < Kind::nothing) at += length;
   }
   return used;
@@ -121,13 +118,12 @@ std::string argument_text(const Kernel& kernel, unsigned index) {
   return "clSetKernelArg(" + kernel.name() + ", " + std::to_string(index) + ")";
 }
 
-void enqueue(Queue& queue, const Arguments& arguments, const Range& global, const Range& local,
-             const CommandQueue::Joint& joint) {
+void enqueue(Queue& queue, const Arguments& arguments, const Range& global, const Range& local, const Fusion& fusion) {
   static const bool synchronous = environment::flag("TORCH_OCL_SYNC");
-  queue.issue_held_back();
+  queue.flush_deferred();
   Kernel& kernel = arguments.kernel();
-  if (CpuExecutor* host = queue.device().executor()) {
-    host->issue(queue, arguments, global, local, joint);
+  if (Executor* executor = queue.device().executor()) {
+    executor->issue(queue, arguments, global, local, fusion);
   } else {
     queue.command({Command::Kind::kernel, kernel.name().c_str()}, "clEnqueueNDRangeKernel", [&](cl_event* event) {
       std::lock_guard lock(kernel.mutex());

@@ -25,7 +25,7 @@ struct LocalMemory {
   size_t bytes;
 };
 
-// The arguments of one launch, recorded in order. Objects of a thread end in the opposite order of their beginning.
+// The arguments of one launch, recorded in order. Must be destroyed in LIFO order per thread.
 class Arguments {
  public:
   explicit Arguments(Kernel& kernel);
@@ -59,8 +59,9 @@ class Arguments {
   // error code and the argument's index. The caller has the kernel for itself.
   static cl_int set(Kernel& kernel, const void* data, size_t bytes, unsigned& index);
 
-  // The same as a kernel that is called takes it (kernel_function.h), as far as there is room; returns the bytes of
-  // all.
+  // The same for a kernel that is called as a function: values one behind the other, each at the next multiple of
+  // `slot` bytes, as far as there is room. Returns the bytes of all.
+  static constexpr size_t slot = 16;
   static size_t pack(const void* data, size_t bytes, void* to, size_t room);
 
  private:
@@ -93,10 +94,9 @@ class Arguments {
 // What an error of an argument's is reported as.
 std::string argument_text(const Kernel& kernel, unsigned index);
 
-// `joint`: how this launch is run together with others that wait behind it, on devices whose kernels run on threads of
-// this process.
+// `fusion`: how this launch is fused with others behind it, on devices with executor().
 void enqueue(Queue& queue, const Arguments& arguments, const Range& global, const Range& local,
-             const CommandQueue::Joint& joint = {});
+             const Fusion& fusion = {});
 
 // Enqueues the kernel with these arguments (Arguments::add): numbers must have exactly the width of the kernel's
 // parameter (int32_t for int, int64_t for long). A range with a zero size does nothing. `global` must be a multiple of

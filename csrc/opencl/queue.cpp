@@ -1,6 +1,5 @@
 #include "opencl/queue.h"
 
-#include "cpu/cpu_executor.h"
 #include "opencl/memory/segment.h"
 #include "opencl/memory/out_of_memory.h"
 
@@ -15,7 +14,7 @@ Event::~Event() {
 }
 
 bool Event::complete() const {
-  if (times_) return CommandQueue::instance().complete(ticket_);
+  if (times_) return executor_->complete(ticket_);
   cl_int status = CL_QUEUED;
   check(clGetEventInfo(event_, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status, nullptr), "clGetEventInfo");
   if (status < 0) throw_error(status, "an asynchronous command");
@@ -23,7 +22,7 @@ bool Event::complete() const {
 }
 
 void Event::wait() const {
-  if (times_) return CommandQueue::instance().wait(ticket_);
+  if (times_) return executor_->wait(ticket_);
   check(clWaitForEvents(1, &event_), "clWaitForEvents");
 }
 
@@ -41,7 +40,7 @@ Event::Times Event::times() const {
 }
 
 std::atomic<CommandObserver> Queue::observer_{nullptr};
-thread_local int Queue::Undisturbed::depth_ = 0;
+thread_local int Queue::NoFlush::depth_ = 0;
 
 void set_command_observer(CommandObserver observer) { Queue::observer_.store(observer); }
 
@@ -64,7 +63,7 @@ static void raise_to(std::atomic<uint64_t>& counter, uint64_t value) {
 }
 
 void Queue::finish() {
-  issue_held_back();
+  flush_deferred();
   const uint64_t issued = issued_.load(std::memory_order_relaxed);
   const uint64_t finished = finished_.load(std::memory_order_relaxed);
   if (finished >= issued) return;  // nothing since the last time
@@ -74,14 +73,14 @@ void Queue::finish() {
   raise_to(finished_, issued);
 }
 
-void Queue::issued_on_host(CommandQueue::Ticket ticket) {
+void Queue::issued_on_host(Executor::Ticket ticket) {
   raise_to(ticket_, ticket);
   issued_.fetch_add(1, std::memory_order_relaxed);
-  if (shared_.load(std::memory_order_relaxed)) CommandQueue::instance().wait(ticket);
+  if (shared_.load(std::memory_order_relaxed)) device_.executor()->wait(ticket);
 }
 
 void Queue::finish_on_host() {
-  CommandQueue::instance().wait(ticket_.load(std::memory_order_relaxed));
+  device_.executor()->wait(ticket_.load(std::memory_order_relaxed));
   if (!failed_.exchange(false)) return;
   std::optional<Failure> failure;
   {
@@ -98,13 +97,13 @@ void Queue::fail_later(cl_int code, const std::string& what) {
 }
 
 cl_command_queue Queue::share_handle() {
-  issue_held_back();
-  if (!shared_.exchange(true) && device_.executor()) CommandQueue::instance().wait(ticket_.load());
+  flush_deferred();
+  if (!shared_.exchange(true) && device_.executor()) device_.executor()->wait(ticket_.load());
   return handle_;
 }
 
 void Queue::flush() {
-  if (device_.executor()) CommandQueue::instance().start();
+  if (device_.executor()) device_.executor()->start();
   raise_to(flushed_, issued_.load(std::memory_order_relaxed));
   check(clFlush(handle_), "clFlush");
 }
@@ -129,16 +128,16 @@ void Queue::failed(cl_int code, const std::string& what) {
 }
 
 Event Queue::record() {
-  issue_held_back();
-  if (device_.executor()) {
+  flush_deferred();
+  if (Executor* executor = device_.executor()) {
     auto* times = new HostTimes;
-    const CommandQueue::Ticket ticket = CommandQueue::instance().issue(1, [times](const void*) {
+    const Executor::Ticket ticket = executor->submit(1, [times](const void*) {
       times->begin();
       times->end();
       times->release();
     });
     raise_to(ticket_, ticket);
-    return Event(ticket, times);
+    return Event(*executor, ticket, times);
   }
   cl_event event = nullptr;
   check(clEnqueueMarkerWithWaitList(handle_, 0, nullptr, &event), "clEnqueueMarkerWithWaitList");
@@ -147,10 +146,10 @@ Event Queue::record() {
 }
 
 bool Queue::idle() {
-  issue_held_back();
+  flush_deferred();
   const uint64_t issued = issued_.load(std::memory_order_relaxed);
   if (finished_.load(std::memory_order_relaxed) >= issued) return true;
-  if (device_.executor()) return CommandQueue::instance().complete(ticket_.load(std::memory_order_relaxed));
+  if (device_.executor()) return device_.executor()->complete(ticket_.load(std::memory_order_relaxed));
   std::lock_guard lock(probe_mutex_);
   if (!probe_ || probed_ < issued) {
     probe_ = record();
@@ -162,14 +161,14 @@ bool Queue::idle() {
 }
 
 void Queue::wait(const Event& event) {
-  issue_held_back();
+  flush_deferred();
   if (!event) return;
   cl_event handle = event.handle();
   if (!device_.executor() && handle) {
     check(clEnqueueBarrierWithWaitList(handle_, 1, &handle, nullptr), "clEnqueueBarrierWithWaitList");
     issued_.fetch_add(1, std::memory_order_relaxed);
   } else if (device_.executor() && !handle) {
-    issued_on_host(event.ticket());  // the backlog keeps commands of all queues in order
+    issued_on_host(event.ticket());  // executors keep the commands of all queues in order
   } else {
     event.wait();
   }
@@ -180,14 +179,16 @@ void Queue::wait(const Event& event) {
 template <class Direct, class Enqueue>
 void Queue::transfer(const Command& what, const char* call, const Direct& direct, const Enqueue& enqueue,
                      const void* data, size_t bytes) {
-  issue_held_back();
-  CpuExecutor* host = device_.executor();
-  if (!host) return command(what, call, enqueue);
-  const float expected = host->copy_time(what.bytes);
+  flush_deferred();
+  Executor* executor = device_.executor();
+  if (!executor) return command(what, call, enqueue);
+  const float expected = executor->copy_time(what.bytes);
   if (device_.takes_addresses())
-    host_command(what, call, expected, [=](const void* kept) { return direct(*host, kept), CL_SUCCESS; }, data, bytes);
+    host_command(
+        *executor, what, call, expected, [=](const void* kept) { return direct(*executor, kept), CL_SUCCESS; }, data,
+        bytes);
   else
-    host_command(what, call, expected, [=](const void*) -> cl_int { return enqueue(nullptr); });
+    host_command(*executor, what, call, expected, [=](const void*) -> cl_int { return enqueue(nullptr); });
 }
 
 void Queue::copy(void* destination, const void* source, size_t bytes) {
@@ -195,7 +196,7 @@ void Queue::copy(void* destination, const void* source, size_t bytes) {
   const Location to = locate(destination), from = locate(source);
   transfer(
       {Command::Kind::copy, "Memcpy DtoD", bytes}, "clEnqueueCopyBuffer",
-      [=](CpuExecutor& host, const void*) { host.copy(destination, source, bytes); },
+      [=](Executor& executor, const void*) { executor.copy(destination, source, bytes); },
       [=, queue = handle_](cl_event* event) {
         return clEnqueueCopyBuffer(queue, from.buffer, to.buffer, from.offset, to.offset, bytes, 0, nullptr, event);
       });
@@ -211,7 +212,7 @@ void Queue::read(void* host, const void* source, size_t bytes, bool blocking) {
   }
   transfer(
       {Command::Kind::read, "Memcpy DtoH", bytes}, "clEnqueueReadBuffer",
-      [=](CpuExecutor& launch, const void*) { launch.copy(host, source, bytes); },
+      [=](Executor& executor, const void*) { executor.copy(host, source, bytes); },
       [=, queue = handle_](cl_event* event) {
         return clEnqueueReadBuffer(queue, from.buffer, blocking ? CL_TRUE : CL_FALSE, from.offset, bytes, host, 0,
                                    nullptr, event);
@@ -234,7 +235,7 @@ void Queue::write(void* destination, const void* host, size_t bytes, bool blocki
   }
   transfer(
       {Command::Kind::write, "Memcpy HtoD", bytes}, "clEnqueueWriteBuffer",
-      [=](CpuExecutor& launch, const void* kept) { launch.copy(destination, keep ? kept : host, bytes); },
+      [=](Executor& executor, const void* kept) { executor.copy(destination, keep ? kept : host, bytes); },
       [=, queue = handle_](cl_event* event) {
         return clEnqueueWriteBuffer(queue, to.buffer, blocking ? CL_TRUE : CL_FALSE, to.offset, bytes, host, 0, nullptr,
                                     event);
@@ -253,7 +254,7 @@ void Queue::fill(void* destination, const void* pattern, size_t pattern_bytes, s
   std::memcpy(kept.data(), pattern, pattern_bytes);
   transfer(
       {Command::Kind::fill, "Memset", bytes}, "clEnqueueFillBuffer",
-      [=](CpuExecutor& host, const void*) { host.fill(destination, kept.data(), pattern_bytes, bytes); },
+      [=](Executor& executor, const void*) { executor.fill(destination, kept.data(), pattern_bytes, bytes); },
       [=, queue = handle_](cl_event* event) {
         return clEnqueueFillBuffer(queue, to.buffer, kept.data(), pattern_bytes, to.offset, bytes, 0, nullptr, event);
       });

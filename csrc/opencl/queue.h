@@ -2,7 +2,7 @@
 #pragma once
 
 #include "opencl/device.h"
-#include "cpu/command_queue.h"
+#include "opencl/executor.h"
 
 #include <atomic>
 #include <cstdint>
@@ -33,20 +33,23 @@ class HostTimes {
   std::atomic<int> owners_{2};
 };
 
-// Reference-counted cl_event, or a command of the backlog (Device::host_launch).
+// Reference-counted cl_event, or a command of an executor (Device::executor).
 class Event {
  public:
   using Times = std::pair<uint64_t, uint64_t>;
 
   Event() = default;
   explicit Event(cl_event event) : event_(event) {}
-  Event(CommandQueue::Ticket ticket, HostTimes* times) : ticket_(ticket), times_(times) {}
+  Event(Executor& executor, Executor::Ticket ticket, HostTimes* times)
+      : executor_(&executor), ticket_(ticket), times_(times) {}
   Event(Event&& other) noexcept
       : event_(std::exchange(other.event_, nullptr)),
+        executor_(other.executor_),
         ticket_(other.ticket_),
         times_(std::exchange(other.times_, nullptr)) {}
   Event& operator=(Event&& other) noexcept {
     std::swap(event_, other.event_);
+    std::swap(executor_, other.executor_);
     std::swap(ticket_, other.ticket_);
     std::swap(times_, other.times_);
     return *this;
@@ -55,8 +58,8 @@ class Event {
   ~Event();
 
   explicit operator bool() const { return event_ || times_; }
-  cl_event handle() const { return event_; }  // null for a command of the backlog
-  CommandQueue::Ticket ticket() const { return ticket_; }
+  cl_event handle() const { return event_; }  // null for a command of an executor
+  Executor::Ticket ticket() const { return ticket_; }
   bool complete() const;
   void wait() const;
   // Time at which the command ended, in nanoseconds of the device's clock.
@@ -66,7 +69,8 @@ class Event {
 
  private:
   cl_event event_ = nullptr;
-  CommandQueue::Ticket ticket_ = 0;
+  Executor* executor_ = nullptr;
+  Executor::Ticket ticket_ = 0;
   HostTimes* times_ = nullptr;
 };
 
@@ -113,26 +117,26 @@ class Queue {
   static constexpr size_t counter_count = 1024;
   void* counters();
 
-  // Somebody holds back work of this queue, because what follows may be joined with it: `issue` is called before
-  // anything else is issued to the queue or asked of it (but not by those who enqueue on handle()), until it is null.
-  void before_next(void (*issue)(Queue&)) { held_back_.store(issue, std::memory_order_release); }
-  void issue_held_back() {
-    if (auto* issue = held_back_.load(std::memory_order_acquire); issue && !Undisturbed::here()) [[unlikely]]
-      issue(*this);
+  // Deferred work, which may be fused with the work behind it: `flush` runs before the next command or query of this
+  // queue (commands that others enqueue on handle() excepted). Null: there is none.
+  void defer(void (*flush)(Queue&)) { deferred_.store(flush, std::memory_order_release); }
+  void flush_deferred() {
+    if (auto* flush = deferred_.load(std::memory_order_acquire); flush && !NoFlush::here()) [[unlikely]]
+      flush(*this);
   }
-  // While there is one, the thread's own commands do not call `issue`: it is doing so, or has done so and holds locks
-  // since.
-  class Undisturbed {
+  // While one exists, commands of this thread do not flush deferred work: the thread is flushing it, or has flushed it
+  // and taken locks since.
+  class NoFlush {
    public:
-    Undisturbed() { ++depth_; }
-    ~Undisturbed() { --depth_; }
-    Undisturbed(const Undisturbed&) = delete;
+    NoFlush() { ++depth_; }
+    ~NoFlush() { --depth_; }
+    NoFlush(const NoFlush&) = delete;
     static bool here() { return depth_ > 0; }
 
    private:
     static thread_local int depth_;
   };
-  // Whether commands are to be issued when they are called for: somebody watches them, or shares the queue.
+  // Whether work must not be deferred: an observer watches commands, or others enqueue on handle().
   bool watched() const { return observer_.load(std::memory_order_relaxed) || shared_.load(std::memory_order_relaxed); }
 
   // Enqueues one command: `enqueue(cl_event*)` makes the OpenCL call, whose name is for errors. Flushes every few
@@ -149,16 +153,16 @@ class Queue {
     if (observer) observer(*this, command, before, Event(event));
   }
 
-  // The same for devices with executor(): `run(data)`, a trivially copyable function object, is called later on another
-  // thread with a copy of `data` and returns an error code, which finish() raises. `expected`, `joint`: see
-  // CommandQueue; watched commands are not joined.
-  template <class Run>
-  void host_command(const Command& command, const char* call, float expected, const Run& run,
-                    const void* data = nullptr, size_t bytes = 0, const CommandQueue::Joint& joint = {}) {
+  // The same for devices with executor(), of its own type where that is known (no virtual call): `run(data)`, a
+  // trivially copyable function object, is called later on another thread with a copy of `data` and returns an error
+  // code, which finish() raises. `expected`, `fusion`: see Executor::submit; watched commands are not fused.
+  template <class E, class Run>
+  void host_command(E& executor, const Command& command, const char* call, float expected, const Run& run,
+                    const void* data = nullptr, size_t bytes = 0, const Fusion& fusion = {}) {
     const CommandObserver observer = observer_.load(std::memory_order_relaxed);
     const int64_t before = observer ? epoch_time() : 0;
     HostTimes* const times = observer ? new HostTimes : nullptr;
-    const CommandQueue::Ticket ticket = CommandQueue::instance().issue(
+    const Executor::Ticket ticket = executor.submit(
         expected,
         [this, command, call, times, run](const void* data) {
           if (times) times->begin();
@@ -166,9 +170,9 @@ class Queue {
             fail_later(code, command_text(call, command));
           if (times) times->end(), times->release();
         },
-        data, bytes, observer ? CommandQueue::Joint{} : joint);
+        data, bytes, observer ? Fusion{} : fusion);
     issued_on_host(ticket);
-    if (observer) observer(*this, command, before, Event(ticket, times));
+    if (observer) observer(*this, command, before, Event(executor, ticket, times));
   }
 
   // Keeps the error of an asynchronous command for the next finish().
@@ -187,7 +191,7 @@ class Queue {
   template <class Direct, class Enqueue>
   void transfer(const Command& what, const char* call, const Direct& direct, const Enqueue& enqueue,
                 const void* data = nullptr, size_t bytes = 0);
-  void issued_on_host(CommandQueue::Ticket ticket);
+  void issued_on_host(Executor::Ticket ticket);
   void finish_on_host();
 
   struct Failure {
@@ -200,9 +204,9 @@ class Queue {
   cl_command_queue handle_ = nullptr;
   // Commands issued, flushed to the driver and known to have ended.
   std::atomic<uint64_t> issued_{0}, flushed_{0}, finished_{0};
-  std::atomic<CommandQueue::Ticket> ticket_{0};  // the last in the backlog
+  std::atomic<Executor::Ticket> ticket_{0};  // the last command of the executor
   std::atomic<bool> shared_{false}, failed_{false};
-  std::atomic<void (*)(Queue&)> held_back_{nullptr};
+  std::atomic<void (*)(Queue&)> deferred_{nullptr};
   std::mutex counters_mutex_;
   std::atomic<void*> counters_{nullptr};
   std::mutex failure_mutex_;

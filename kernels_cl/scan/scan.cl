@@ -84,7 +84,6 @@ DEFINE_LOG_ADD_EXP(16)
   OPEN(long, carry_index)
 
 #define TO_CARRY(v) CONVERT(CARRY, ACC, v)
-#define TO_ACC(v) CONVERT(ACC, CARRY, v)
 
 // Totals of the chunks of row o become the states before them; carry[chunk][row].
 __kernel void scan_carries(TENSOR(STORAGE(CARRY), carry), TENSOR(long, carry_index), long rows, long chunks) {

@@ -1,10 +1,14 @@
-// Softmax, GPU kernels; formulas in softmax/softmax.cpu.cl.
+// Softmax and logsumexp, GPU kernels; formulas in softmax/softmax.cpu.cl.
 //   rows_*     one work-group of ITEMS per row (inner = 1). With KEPT > 0 a row has at most ITEMS * KEPT elements and
 //   stays in registers, loaded by
 //              VECTOR (1, or 4 where rows are aligned and of whole vectors); with KEPT = 0 it is read twice.
 //   columns_*  one work-item per (outer, inner) position
+//   *_logsumexp  y[outer, inner] = log(sum exp(x - top)) + top; top: the maximum, 0 where that is infinite. Rows are read
+//   twice.
+// Programs: rows_forward rows_backward columns_forward columns_backward | rows_logsumexp columns_logsumexp
 #include "common/four.clh"
 #include "common/lanes.clh"
+#include "common/programs.clh"
 
 #ifndef ITEMS
 #define ITEMS 256
@@ -37,6 +41,7 @@ static inline acc reduced(acc v, __local acc* shared, int maximum) {
   return v;
 }
 
+#if HOLDS(0)
 #if KEPT
 #define CHUNKS (KEPT / VECTOR)
 #define CHUNK_AT(c) (((c) * ITEMS + (int)get_local_id(0)) * VECTOR)
@@ -146,10 +151,12 @@ ROWS_KERNEL void rows_backward(TENSOR(const Y, g), TENSOR(const Y, y), TENSOR(X,
   }
 }
 #endif
+#endif
 
 #define EACH_COLUMN for (long i = get_global_id(0); i < s.outer * s.inner; i += get_global_size(0))
 #define COLUMN_BASE (i / s.inner * s.n * s.inner + i % s.inner)
 
+#if HOLDS(0)
 __kernel void columns_forward(TENSOR(const X, x), TENSOR(Y, y), SoftmaxShape s) {
   OPEN(const X, x);
   OPEN(Y, y);
@@ -183,3 +190,34 @@ __kernel void columns_backward(TENSOR(const Y, g), TENSOR(const Y, y), TENSOR(X,
     }
   }
 }
+#endif
+
+#if HOLDS(1)
+static inline acc finite_or_0(acc m) { return fabs(m) == INFINITY ? (acc)0 : m; }
+
+ROWS_KERNEL void rows_logsumexp(TENSOR(const X, x), TENSOR(Y, y), SoftmaxShape s) {
+  OPEN(const X, x);
+  OPEN(Y, y);
+  __local acc shared[ITEMS];
+  x += get_group_id(0) * s.n;
+  acc m = -INFINITY, sum = 0;
+  for (long i = get_local_id(0); i < s.n; i += ITEMS) m = fmax(LOADX(X_DTYPE, x, i), m);
+  const acc top = finite_or_0(reduced(m, shared, 1));
+  for (long i = get_local_id(0); i < s.n; i += ITEMS) sum += exp(LOADX(X_DTYPE, x, i) - top);
+  sum = reduced(sum, shared, 0);
+  if (get_local_id(0) == 0) STOREX(Y_DTYPE, y, get_group_id(0), log(sum) + top);
+}
+
+__kernel void columns_logsumexp(TENSOR(const X, x), TENSOR(Y, y), SoftmaxShape s) {
+  OPEN(const X, x);
+  OPEN(Y, y);
+  EACH_COLUMN {
+    const long base = COLUMN_BASE;
+    acc m = -INFINITY, sum = 0;
+    for (long k = 0; k < s.n; ++k) m = fmax(LOADX(X_DTYPE, x, base + k * s.inner), m);
+    const acc top = finite_or_0(m);
+    for (long k = 0; k < s.n; ++k) sum += exp(LOADX(X_DTYPE, x, base + k * s.inner) - top);
+    STOREX(Y_DTYPE, y, i, log(sum) + top);
+  }
+}
+#endif

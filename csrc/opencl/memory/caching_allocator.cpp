@@ -352,9 +352,10 @@ std::string CachingAllocator::report(size_t bytes) const {
                      std::to_string(device_.index()) + " (" + device_.capabilities().name +
                      ") has a total capacity of " + human(device_.capabilities().global_memory);
   if (limit_) text += ", of which this process may reserve " + human(limit_);
-  text += ". Of the reserved " + human(reserved) + ", " + human(allocated) + " is allocated by PyTorch and " +
-          human(reserved - allocated) +
-          " is cached. If the cached part is large, torch.ocl.empty_cache() or smaller batches may help.";
+  const ErrorWords& words = error_words();
+  text += ". Of the reserved " + human(reserved) + ", " + human(allocated) + " " + words.allocated + " and " +
+          human(reserved - allocated) + " is cached. If the cached part is large, " + words.empty_cache +
+          " or smaller batches may help.";
   return text;
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/os.h"
 
+#include <atomic>
 #include <map>
 #include <shared_mutex>
 #include <stdexcept>
@@ -36,9 +37,15 @@ const Segment* find(const AddressMap& map, const char* address) {
   return address < segment.mapping + segment.mapping_bytes ? &segment : nullptr;
 }
 
+std::atomic<int> refusals{0};
+
 }  // namespace
 
+void refuse_segments(int count) { refusals.store(count); }
+
 void* allocate_segment(Device& device, size_t bytes) {
+  if (refusals.load(std::memory_order_relaxed) > 0 && refusals.fetch_sub(1) > 0) [[unlikely]]
+    throw OutOfMemory(CL_MEM_OBJECT_ALLOCATION_FAILURE, "a test refused " + std::to_string(bytes) + " bytes");
   const size_t page = os::page_size();
   const size_t lead = page;  // at least slack_bytes, keeps the base page-aligned
   const size_t total = (lead + bytes + slack_bytes + page - 1) / page * page;

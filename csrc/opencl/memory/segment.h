@@ -27,6 +27,8 @@ struct SegmentInfo {
 
 // A new segment of `bytes` usable bytes. Errors: OutOfMemory.
 void* allocate_segment(Device& device, size_t bytes);
+// For tests: the next `count` calls of allocate_segment() throw OutOfMemory.
+void refuse_segments(int count);
 // The segment must not be in use by queued work.
 void free_segment(void* base);
 

@@ -2,8 +2,8 @@
 
 #include "opencl/program/compiler_process.h"
 #include "base/environment.h"
-#include "cpu/cpu_executor.h"
 #include "base/os.h"
+#include "opencl/device.h"
 #include "opencl/program/program_cache.h"
 
 #include <algorithm>

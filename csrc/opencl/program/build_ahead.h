@@ -1,7 +1,7 @@
 // Programs that are compiled while their caller goes on: at the first training step it issues every launch of the step
 // within a fraction of the time that the compiler takes for one program.
 //
-// For devices whose commands run on threads of this process (Device::host_launch), where a kernel is first needed when
+// For devices whose commands run on threads of this process (Device::executor), where a kernel is first needed when
 // its launch is run. A program that is not in the disk cache waits in a list. Whoever needs one compiles it, or, where
 // it is being compiled elsewhere, those that wait until it is done. Meanwhile processes of our own (csrc/compiler) take
 // programs from the list and put them into the disk cache: PoCL's compiler works on one program at a time in a process.

@@ -3,7 +3,6 @@
 #include "opencl/capabilities/bfloat16_pairs.h"
 #include "opencl/program/build_ahead.h"
 #include "base/environment.h"
-#include "cpu/cpu_executor.h"
 #include "opencl/program/kernel_sources.h"
 #include "base/os.h"
 #include "opencl/program/program_build.h"
@@ -70,8 +69,8 @@ void expand(const std::string& text, std::set<std::string>& seen, std::string& o
 std::string build_options(const Device& device, const std::string& source) {
   // the extension's functions, and blocks, belong to a later language
   const bool extension = source.find("#define FLOAT_ATOMICS 1\n") != std::string::npos;
-  const CpuExecutor* host = device.executor();
-  const bool blocks = host && host->driver() == HostDriver::local_thread &&
+  const Executor* executor = device.executor();
+  const bool blocks = executor && executor->driver() == HostDriver::local_thread &&
                       source.find("\n#define CALLABLE_KERNEL") != std::string::npos;
   std::string options = extension || blocks ? "-cl-std=CL3.0" : "-cl-std=CL1.2";
   options += " -w";  // some drivers print the number of warnings on stderr, those of their optimizer included
@@ -102,9 +101,9 @@ std::string preamble(const Device& device, const std::string& source) {
   text += "#define NARROW_REGISTERS " + std::to_string(c.vector_floats < 16) + "\n";
   if (bfloat16_pairs_emulated()) text += "#define BFLOAT16_PAIRS_EMULATED\n";
   if (c.fp64) text += "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n";
-  if (const CpuExecutor* host = device.executor()) {
-    text += host->source();
-    if (device.calls_kernels() && has_callable(source)) text += kernel_function::source(host->driver());
+  if (const Executor* executor = device.executor()) {
+    text += executor->source();
+    if (device.calls_kernels() && has_callable(source)) text += executor->function_source();
   }
   return text;
 }
@@ -273,12 +272,15 @@ Kernel& find_or_build(Device& device, const char* file, const char* name, const 
 
 }  // namespace
 
-Kernel::Kernel(Device& device, cl_program program, std::string name) : device_(device), name_(std::move(name)) {
+Kernel::Kernel(Device& device, cl_program program, std::string name)
+    : Kernel(device, std::shared_ptr<BuildAhead>(), std::move(name)) {
   create(program);
 }
 
 Kernel::Kernel(Device& device, std::shared_ptr<BuildAhead> program, std::string name)
-    : device_(device), program_(std::move(program)), name_(std::move(name)) {}
+    : device_(device), program_(std::move(program)), name_(std::move(name)) {
+  if (const Executor* executor = device.executor()) executor_state_ = executor->new_kernel_state();
+}
 
 void Kernel::create(cl_program program) {
   if (device_.calls_kernels()) address_kernel_ = clCreateKernel(program, (name_ + "_address").c_str(), nullptr);

@@ -3,7 +3,7 @@
 // (program_cache.h).
 #pragma once
 
-#include "cpu/kernel_function.h"
+#include "opencl/executor.h"
 #include "opencl/queue.h"
 
 #include <atomic>
@@ -33,11 +33,11 @@ class Defines {
   std::string text_;
 };
 
-struct LoadedKernel;
 class BuildAhead;
 
 // A cl_kernel with the lock that setting its arguments needs.
-// On devices whose kernels are called as functions (kernel_function.h) there may be a second one, or only that.
+// Where kernels are called as functions (Device::calls_kernels) there may be a second one, which tells the function's
+// address, or only that.
 class Kernel {
  public:
   Kernel(Device& device, cl_program program, std::string name);
@@ -50,13 +50,10 @@ class Kernel {
   // Whether nobody would wait long: its program has been compiled. Stays false when another process failed to compile
   // it.
   bool ready();
-  // Kept by CpuExecutor. Once it has been found the kernel is not enqueued, and needs no mutex.
-  std::atomic<KernelFunction>& function() { return function_; }
   const std::string& name() const { return name_; }
   std::mutex& mutex() { return mutex_; }
-  // Kept by CpuExecutor: nanoseconds that a group of the last launch took; what the driver has loaded, by local range.
-  std::atomic<float>& group_time() { return group_time_; }
-  LoadedKernel*& loaded() { return loaded_; }
+  // Of the device's executor; null where it has none.
+  Executor::KernelState* executor_state() const { return executor_state_.get(); }
   std::vector<char>& last_arguments() { return last_arguments_; }  // kept by Arguments::set
 
  private:
@@ -65,13 +62,11 @@ class Kernel {
 
   Device& device_;
   cl_kernel handle_ = nullptr, address_kernel_ = nullptr;
-  std::atomic<KernelFunction> function_{nullptr};
   std::shared_ptr<BuildAhead> program_;
   std::string name_;
+  std::unique_ptr<Executor::KernelState> executor_state_;
   std::mutex mutex_;
   std::atomic<bool> ready_{false};
-  std::atomic<float> group_time_{0};
-  LoadedKernel* loaded_ = nullptr;
   std::vector<char> last_arguments_;
 };
 

@@ -3,7 +3,7 @@
 #include "base/atomic_file.h"
 #include "opencl/device.h"
 #include "base/environment.h"
-#include "cpu/cpu_executor.h"
+#include "base/os.h"
 
 #include <chrono>
 #include <cstdlib>

@@ -7,7 +7,7 @@
 
 namespace ocl::ops {
 
-// kernels_cl/conv/gather.clh has the same struct.
+// kernels_cl/conv/pieces.clh has the same struct, with `kernel_size` for `kernel`.
 struct GatherShape {
   int64_t x_image, x_plane;
   int32_t batch, in_channels, out_channels;  // channels of one group

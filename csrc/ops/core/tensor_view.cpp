@@ -64,17 +64,6 @@ bool TensorView::is_contiguous() const {
   return true;
 }
 
-bool TensorView::is_channels_last() const {
-  if (dims != 4 && dims != 5) return false;
-  int64_t expected = 1;
-  for (int i = 0; i < dims; ++i) {
-    const int d = i == 0 ? 1 : (i == dims - 1 ? 0 : dims - i);  // channels, then width outwards, then batch
-    if (sizes[d] != 1 && strides[d] != expected) return false;
-    expected *= sizes[d];
-  }
-  return true;
-}
-
 std::string TensorView::shape_string() const {
   std::string text = "[";
   for (int d = 0; d < dims; ++d) text += (d ? ", " : "") + std::to_string(sizes[d]);

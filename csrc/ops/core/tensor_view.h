@@ -33,8 +33,6 @@ struct TensorView {
   int64_t stride(int dim) const { return strides[dim < 0 ? dim + dims : dim]; }
   int64_t numel() const;
   bool is_contiguous() const;
-  // NHWC / NDHWC strides for 4 and 5 dimensions.
-  bool is_channels_last() const;
   std::string shape_string() const;  // "[2, 3, 4]"
 };
 

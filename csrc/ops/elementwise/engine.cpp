@@ -151,7 +151,7 @@ void launch_flat(Queue& queue, const ElementwiseRow& row, const ElementwiseCall&
   if (device.cpu_style()) {
     const int64_t tasks = cpu_tasks(device, n);
     arguments.add(round_up(ceil_div(n, tasks), 64));
-    enqueue(queue, arguments, Range(static_cast<size_t>(tasks)), Range(1), ElementwiseStep(queue, row, call).joint());
+    enqueue(queue, arguments, Range(static_cast<size_t>(tasks)), Range(1), ElementwiseStep(queue, row, call).fusion());
   } else {
     arguments.add(int64_t{0});
     const int64_t groups = std::min<int64_t>(ceil_div(n, 256 * width), 65536);

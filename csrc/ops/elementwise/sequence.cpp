@@ -1,7 +1,7 @@
 #include "ops/elementwise/sequence.h"
 
 #include "base/environment.h"
-#include "cpu/cpu_executor.h"
+#include "opencl/launch.h"
 
 #include <algorithm>
 #include <array>
@@ -16,13 +16,13 @@ namespace ocl::ops {
 
 namespace {
 
-constexpr size_t most_steps = CommandQueue::most_joined;
+constexpr size_t most_steps = Fusion::most;
 
-// So many sequences are run step by step before the program for joined ones is built.
+// This many sequences are run step by step before the program for fused ones is built.
 constexpr int sequences_before_program = 32;
 
 // What scripts write out in sequences; the program would take long to build with all rows.
-constexpr std::string_view joined_rows[] = {
+constexpr std::string_view fusable_rows[] = {
     "copy",
     "fill",
     "add",
@@ -60,15 +60,15 @@ int operator_of(const ElementwiseRow& row) {
   static const auto operators = [] {
     std::vector<int> found;
     for (const ElementwiseRow& each : elementwise_table()) {
-      const auto* at = std::find(std::begin(joined_rows), std::end(joined_rows), each.name);
-      found.push_back(at == std::end(joined_rows) ? -1 : static_cast<int>(at - std::begin(joined_rows)));
+      const auto* at = std::find(std::begin(fusable_rows), std::end(fusable_rows), each.name);
+      found.push_back(at == std::end(fusable_rows) ? -1 : static_cast<int>(at - std::begin(fusable_rows)));
     }
     return found;
   }();
   return operators[static_cast<size_t>(&row - elementwise_table().data())];
 }
 
-bool joins(DType dtype) { return dtype == DType::float32 || dtype == DType::bfloat16 || dtype == DType::float16; }
+bool can_fuse(DType dtype) { return dtype == DType::float32 || dtype == DType::bfloat16 || dtype == DType::float16; }
 
 // The program for a device and type, built by a thread that issues calls once sequences have been seen.
 class Program {
@@ -103,8 +103,8 @@ class Program {
  private:
   static std::string operators() {
     std::string all;
-    for (size_t i = 0; i < std::size(joined_rows); ++i) {
-      const ElementwiseRow& row = elementwise_row(joined_rows[i].data());
+    for (size_t i = 0; i < std::size(fusable_rows); ++i) {
+      const ElementwiseRow& row = elementwise_row(fusable_rows[i].data());
       const std::string_view expression = row.real;
       int scalars = 0;
       for (const char* name : {"s0", "s1", "s2"}) scalars += expression.find(name) != std::string_view::npos;
@@ -122,7 +122,7 @@ class Program {
   std::atomic<bool> asked_{false};
 };
 
-bool device_joins(const Device& device) {
+bool device_fuses(const Device& device) {
   static const bool wanted = environment::flag("TORCH_OCL_JOIN", true) && !environment::flag("TORCH_OCL_SYNC");
   return wanted && static_cast<size_t>(device.index()) < Program::most_devices && device.cpu_style() &&
          device.executor() && device.capabilities().unified_memory;
@@ -139,11 +139,11 @@ struct Touched {
   }
 };
 
-std::atomic<uint64_t> calls_joined{0};
+std::atomic<uint64_t> calls_fused{0};
 
-size_t run_joined(const void* const* data, size_t count) {
+size_t run_fused(const void* const* data, size_t count) {
   const auto* steps = reinterpret_cast<const ElementwiseStep::Data* const*>(data);
-  count = ElementwiseStep::joinable(steps, count);
+  count = ElementwiseStep::fusable(steps, count);
   if (count < 2) return 0;
   Queue& queue = *steps[0]->queue;
   Device& device = queue.device();
@@ -157,8 +157,8 @@ size_t run_joined(const void* const* data, size_t count) {
   arguments.add(static_cast<int32_t>(count));
   arguments.add(n);
   arguments.add(round_up(ceil_div(n, tasks), 64));
-  device.executor()->run_joined(queue, arguments, Range(static_cast<size_t>(tasks)), Range(1), count);
-  calls_joined.fetch_add(count, std::memory_order_relaxed);
+  device.executor()->run_fused(queue, arguments, Range(static_cast<size_t>(tasks)), Range(1), count);
+  calls_fused.fetch_add(count, std::memory_order_relaxed);
   return count;
 }
 
@@ -167,7 +167,7 @@ size_t run_joined(const void* const* data, size_t count) {
 ElementwiseStep::ElementwiseStep(Queue& queue, const ElementwiseRow& row, const ElementwiseCall& call) {
   const int op = operator_of(row);
   const DType dtype = call.output.dtype;
-  if (op < 0 || call.compute != DType::float32 || !joins(dtype) || !device_joins(queue.device())) return;
+  if (op < 0 || call.compute != DType::float32 || !can_fuse(dtype) || !device_fuses(queue.device())) return;
   data_ = {&queue, call.sizes[0], dtype, {}};
   Step& step = data_.step;
   step.op = op;
@@ -184,16 +184,14 @@ ElementwiseStep::ElementwiseStep(Queue& queue, const ElementwiseRow& row, const 
   }
   for (int i = 0; i < call.scalars; ++i) step.scalar[i] = static_cast<float>(call.scalar[i].floating.real());
   Program::of(queue.device(), dtype).build_when_worthwhile(queue.device(), dtype);
-  joins_ = true;
+  fuses_ = true;
 }
 
-CommandQueue::Joint ElementwiseStep::joint() const {
-  return joins_ ? CommandQueue::Joint{run_joined, &data_, sizeof data_} : CommandQueue::Joint{};
-}
+Fusion ElementwiseStep::fusion() const { return fuses_ ? Fusion{run_fused, &data_, sizeof data_} : Fusion{}; }
 
-uint64_t ElementwiseStep::joined_calls() { return calls_joined.load(std::memory_order_relaxed); }
+uint64_t ElementwiseStep::fused_calls() { return calls_fused.load(std::memory_order_relaxed); }
 
-size_t ElementwiseStep::joinable(const Data* const* steps, size_t count) {
+size_t ElementwiseStep::fusable(const Data* const* steps, size_t count) {
   const int64_t n = steps[0]->n;
   const DType dtype = steps[0]->dtype;
   std::array<Touched, most_steps * 4> touched;

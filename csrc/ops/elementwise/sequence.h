@@ -1,22 +1,22 @@
-// Elementwise operators that wait one behind another are run together: each part of the elements goes through all of
-// them while it is in the cache, and one launch does the work of several. For contiguous operands of one size and one
-// type (float32, or a half type), on devices whose kernels run on threads of this process (command_queue.h), where the
-// backlog knows what waits. The results are those of single launches, bit by bit.
+// Fusion of elementwise operators that wait one behind another in the command queue: each part of the elements goes
+// through all of them while it is in the cache, and one launch does the work of several. For contiguous operands of one
+// size and one type (float32, or a half type), on devices with an executor (opencl/executor.h), whose command queue
+// knows what waits. The results are those of single launches, bit by bit.
 #pragma once
 
 #include "ops/elementwise/elementwise.h"
 
 namespace ocl::ops {
 
-// What a flat call leaves with its launch for being joined with others.
+// What a flat call leaves with its launch, so that it can be fused with others.
 class ElementwiseStep {
  public:
   // `call`: coalesced to one dimension of neighbouring or single elements.
   ElementwiseStep(Queue& queue, const ElementwiseRow& row, const ElementwiseCall& call);
   ElementwiseStep(const ElementwiseStep&) = delete;
 
-  // Without a function where the call cannot be joined. Valid as long as the step.
-  CommandQueue::Joint joint() const;
+  // Without a function where the call cannot be fused. Valid as long as the step.
+  Fusion fusion() const;
 
   // As the kernel has it.
   struct Step {
@@ -31,15 +31,15 @@ class ElementwiseStep {
     Step step;
   };
 
-  // Calls of this process that were run together with others; tests use it.
-  static uint64_t joined_calls();
+  // Calls of this process that were fused with others, for tests.
+  static uint64_t fused_calls();
 
-  // How many of `steps` can be run together, from the first on: what one of them writes, others read and write at the
-  // same elements or not at all.
-  static size_t joinable(const Data* const* steps, size_t count);
+  // How many of `steps` can be fused, from the first on: what one of them writes, others read and write at the same
+  // elements or not at all.
+  static size_t fusable(const Data* const* steps, size_t count);
 
  private:
-  bool joins_ = false;
+  bool fuses_ = false;
   Data data_;
 };
 

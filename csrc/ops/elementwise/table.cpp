@@ -190,7 +190,7 @@ static constexpr ElementwiseRow rows[] = {
     {"threshold", 1, "(a <= s0) ? s1 : a"},
     {"threshold_backward", 2, "(a <= s0) ? (T)0 : b"},  // self, grad
 
-    // ---- activations; backward rows take (grad, self or output)
+    // ---- activations; backward rows take (grad, self or output) unless they say otherwise
     {"hardtanh_backward", 2, "(b <= s0 || b >= s1) ? (T)0 : a"},
     {"gelu", 1, "gelu_erf(a)", "-"},
     {"gelu_tanh", 1, "gelu_tanh(a)", "-"},
@@ -208,7 +208,7 @@ static constexpr ElementwiseRow rows[] = {
     {"elu_backward", 2, "(b <= ZERO) ? a * s2 * s0 * exp_fast(b * s2) : a * s1", "-"},
     {"elu_backward_result", 2, "(b <= ZERO) ? a * s2 * (b + s0) : a * s1", "-"},
     {"leaky_relu", 1, "(a > ZERO) ? a : a * s0", "-"},
-    {"leaky_relu_backward", 2, "(a > ZERO) ? b : b * s0", "-"},
+    {"leaky_relu_backward", 2, "(a > ZERO) ? b : b * s0", "-"},  // self, grad
     {"hardsigmoid", 1, "IS_NAN(a) ? a : ((a + (S)3 < 0) ? (T)0 : (a + (S)3 > (S)6) ? (T)6 : a + (S)3) / (S)6", "-"},
     {"hardsigmoid_backward", 2, "(b > (S)-3 && b < (S)3) ? a / (S)6 : (T)0", "-"},
     {"hardswish", 1, "a * ((a + (S)3 < 0) ? (T)0 : (a + (S)3 > (S)6) ? (T)6 : a + (S)3) / (S)6", "-"},

@@ -1,7 +1,11 @@
 #include "ops/foreach/foreach.h"
 
 #include "base/environment.h"
+#include "opencl/memory/caching_allocator.h"
+#include "opencl/memory/out_of_memory.h"
+#include "opencl/program/build_ahead.h"
 #include "ops/foreach/chain.h"
+#include "ops/foreach/table_ring.h"
 
 #include <stdexcept>
 #include <string>
@@ -75,8 +79,8 @@ Defines types(DType dtype_) {
 
 namespace {
 
-// Those of optimizers; the program of chains would take long to build with all.
-bool joins(Foreach op) {
+// Whether chains have the operator: those of optimizers, because their program would take long to build with all.
+bool can_fuse(Foreach op) {
   switch (op) {
     case Foreach::pow_scalar:
     case Foreach::scalar_pow:
@@ -89,30 +93,53 @@ bool joins(Foreach op) {
   }
 }
 
-void run_single(Queue& queue, const ForeachChain::Stage& stage) {
+Kernel& single_kernel(Device& device, const ForeachChain::Stage& stage) {
   static KernelSite site("foreach/foreach.cl", "foreach");
-  Kernel& kernel = site.get(queue.device(), Variant().add(static_cast<uint64_t>(stage.op), 8).add(stage.dtype), [&] {
+  return site.get(device, Variant().add(static_cast<uint64_t>(stage.op), 8).add(stage.dtype), [&] {
     return types(stage.dtype).add("INPUTS", stage.inputs).add("EXPRESSION(a, b, c, s)", row_of(stage.op).expression);
   });
+}
+
+// What a stage needs to be issued later without an error.
+void prepare(Queue& queue, const ForeachChain::Stage& stage) {
+  Device& device = queue.device();
+  // Compiled ahead, errors of a program come with the queue's next finish().
+  if (!BuildAhead::available(device)) single_kernel(device, stage);
+  const size_t bytes = multi_tensor_table_bytes(device, stage.rows, ForeachChain::most_stages);
+  TableRing& ring = TableRing::of(queue);
+  try {
+    ring.reserve(bytes);
+  } catch (const OutOfMemory&) {
+    device.allocator().empty_cache();
+    try {
+      ring.reserve(bytes);
+    } catch (const OutOfMemory& error) {
+      raise_out_of_memory(std::string("_foreach_") + row_of(stage.op).name +
+                          ": no memory for its table: " + error.what());
+    }
+  }
+}
+
+void run_single(Queue& queue, const ForeachChain::Stage& stage, size_t& issued) {
   MultiTensor work;
   work.compute = compute_type(stage.dtype);
   work.extras[0] = stage.scalar_address;
   work.rows = stage.rows;
-  launch_multi_tensor(queue, work, kernel);
+  launch_multi_tensor(queue, work, single_kernel(queue.device(), stage), nullptr, &issued);
 }
 
-bool run_joined(Queue& queue, DType dtype, const MultiTensor& work) {
+bool run_fused(Queue& queue, DType dtype, const MultiTensor& work, size_t& issued) {
   static KernelSite site("foreach/foreach.cl", "foreach_chain", BuildTime::beside);
   Kernel& kernel = site.get(queue.device(), Variant().add(dtype), [&] {
     std::string operators;
     for (const Row& row : rows_table)
-      if (joins(row.op))
+      if (can_fuse(row.op))
         operators += "EACH(" + std::to_string(static_cast<int>(row.op)) + ", " + std::to_string(row.inputs) + ", " +
                      row.expression + ") ";
     return types(dtype).add("OPERATORS", operators);
   });
   if (!kernel.ready()) return false;
-  launch_multi_tensor(queue, work, kernel);
+  launch_multi_tensor(queue, work, kernel, nullptr, &issued);
   return true;
 }
 
@@ -123,8 +150,12 @@ void foreach (Queue& queue, Foreach op, DType dtype, std::span<const MultiTensor
   const Row& row = row_of(op);
   require(queue.device(), dtype, row.name);
   ForeachChain::Stage stage{op, row.inputs, dtype, {rows.begin(), rows.end()}, scalar_address};
-  if (!joins(op) || synchronous || queue.watched()) return run_single(queue, stage);
-  ForeachChain::of(queue, run_single, run_joined).add(std::move(stage));
+  if (!can_fuse(op) || synchronous || queue.watched()) {
+    size_t issued = 0;
+    return run_single(queue, stage, issued);
+  }
+  prepare(queue, stage);
+  ForeachChain::of(queue, run_single, run_fused).add(std::move(stage));
 }
 
 void foreach_norm(Queue& queue, int order, DType dtype, DType y_dtype, std::span<const MultiTensorRow> rows) {

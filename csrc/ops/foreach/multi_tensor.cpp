@@ -46,10 +46,12 @@ uint64_t word(DType compute, double value) {
                                    : std::bit_cast<uint32_t>(static_cast<float>(value));
 }
 
+int64_t elements_of_chunk(const Device& device) { return device.cpu_style() ? 16384 : 4096; }
+
 class Batch {
  public:
   Batch(Queue& queue, const MultiTensor& work)
-      : queue_(queue), work_(work), chunk_elements_(queue.device().cpu_style() ? 16384 : 4096) {
+      : queue_(queue), work_(work), chunk_elements_(elements_of_chunk(queue.device())) {
     start();
   }
 
@@ -75,7 +77,8 @@ class Batch {
     return true;
   }
 
-  void run(Kernel& chunk_kernel, Kernel* row_kernel) {
+  // `next`: the row behind this batch.
+  void run(Kernel& chunk_kernel, Kernel* row_kernel, const MultiTensorRow* next, size_t* issued) {
     if (rows_ == 0) return;
     std::optional<Workspace> partials;
     if (work_.partials) {
@@ -89,6 +92,7 @@ class Batch {
       const size_t local = queue_.device().cpu_style() ? 1 : 256;
       launch_one(chunk_kernel, Range(chunks_.size() * local), Range(local), table);
       if (row_kernel) launch_one(*row_kernel, Range(static_cast<size_t>(rows_)), Range(), table);
+      if (issued) *issued = static_cast<size_t>(next - work_.rows.data());
     });
     start();
   }
@@ -122,15 +126,22 @@ class Batch {
 
 }  // namespace
 
-void launch_multi_tensor(Queue& queue, const MultiTensor& work, Kernel& chunk_kernel, Kernel* row_kernel) {
+void launch_multi_tensor(Queue& queue, const MultiTensor& work, Kernel& chunk_kernel, Kernel* row_kernel,
+                         size_t* issued) {
   Batch batch(queue, work);
   for (const MultiTensorRow& row : work.rows) {
     if (row.numel == 0) continue;
     if (batch.add(row)) continue;
-    batch.run(chunk_kernel, row_kernel);
+    batch.run(chunk_kernel, row_kernel, &row, issued);
     batch.add(row);
   }
-  batch.run(chunk_kernel, row_kernel);
+  batch.run(chunk_kernel, row_kernel, work.rows.data() + work.rows.size(), issued);
+}
+
+size_t multi_tensor_table_bytes(const Device& device, std::span<const MultiTensorRow> rows, size_t stages) {
+  size_t words = table_header + rows.size() * (row_words + stages);
+  for (const MultiTensorRow& row : rows) words += static_cast<size_t>(ceil_div(row.numel, elements_of_chunk(device)));
+  return words * sizeof(uint64_t);
 }
 
 }  // namespace ocl::ops

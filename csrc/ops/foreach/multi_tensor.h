@@ -35,7 +35,12 @@ struct MultiTensor {
   bool partials = false;
 };
 
-// Runs `chunk_kernel` on every chunk, then `row_kernel` (may be null) on every row. Asynchronous.
-void launch_multi_tensor(Queue& queue, const MultiTensor& work, Kernel& chunk_kernel, Kernel* row_kernel = nullptr);
+// Runs `chunk_kernel` on every chunk, then `row_kernel` (may be null) on every row. Asynchronous. `issued`: the number
+// of rows, from the first on, whose work has been issued; on errors it is less than all.
+void launch_multi_tensor(Queue& queue, const MultiTensor& work, Kernel& chunk_kernel, Kernel* row_kernel = nullptr,
+                         size_t* issued = nullptr);
+
+// The largest table (TableRing) of a launch over these rows in `stages` stages, in bytes.
+size_t multi_tensor_table_bytes(const Device& device, std::span<const MultiTensorRow> rows, size_t stages);
 
 }  // namespace ocl::ops

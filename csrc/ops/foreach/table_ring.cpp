@@ -18,24 +18,38 @@ TableRing& TableRing::of(Queue& queue) {
   return *ring;
 }
 
-TableRing::Slot& TableRing::take(size_t bytes) {
-  Slot& slot = slots_[next_++ % slots_.size()];
+// For callers that hold the mutex. On failure the slot is as before. Own segments: tables do not show up in the
+// allocator's statistics.
+void TableRing::grow(Slot& slot, size_t bytes) {
+  if (slot.bytes >= bytes) return;
+  const size_t size = std::bit_ceil(std::max<size_t>(bytes, 4096));
+  void* memory = allocate_segment(queue_.device(), size);
   if (slot.used && !slot.used.complete()) slot.used.wait();
-  if (slot.bytes < bytes) {
-    // Own segments: tables do not show up in the allocator's statistics.
-    if (slot.memory) free_segment(slot.memory);
-    slot.memory = nullptr;
-    slot.bytes = 0;
-    const size_t size = std::bit_ceil(std::max<size_t>(bytes, 4096));
-    slot.memory = allocate_segment(queue_.device(), size);
-    slot.bytes = size;
-  }
+  if (slot.memory) free_segment(slot.memory);
+  slot.memory = memory;
+  slot.bytes = size;
+}
+
+TableRing::Slot& TableRing::take(size_t bytes) {
+  Slot& slot = slots_[next_ % slots_.size()];
+  if (slot.used && !slot.used.complete()) slot.used.wait();
+  grow(slot, bytes);
+  ++next_;
   return slot;
 }
 
+void TableRing::reserve(size_t bytes) {
+  if (reserved_.load(std::memory_order_relaxed) >= bytes) [[likely]]
+    return;
+  const Queue::NoFlush no_flush;  // deferred work needs this mutex
+  std::lock_guard lock(mutex_);
+  for (Slot& slot : slots_) grow(slot, bytes);
+  reserved_.store(std::max(reserved_.load(), bytes));
+}
+
 void TableRing::with(const std::vector<uint64_t>& table, const std::function<void(const void*)>& use) {
-  queue_.issue_held_back();
-  const Queue::Undisturbed undisturbed;
+  queue_.flush_deferred();
+  const Queue::NoFlush no_flush;
   std::lock_guard lock(mutex_);
   const size_t bytes = table.size() * sizeof(uint64_t);
   Slot& slot = take(bytes);

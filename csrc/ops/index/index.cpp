@@ -93,22 +93,29 @@ void put(Queue& queue, const TensorView& self, const TensorView& index, const Te
 
 void index_copy(Queue& queue, const TensorView& self_, int dim, const TensorView& index, const TensorView& source_,
                 bool deterministic) {
-  static const ErrorSite site("index_copy");
   const TensorView self = at_least_1d(self_), source = at_least_1d(source_);
   dim = wrap_dim(dim, self.dims);
-  IndexedOperands operands{fixed_in(self, dim, source), source,          along(index, dim, source),
-                           IndexSide::destination,      self.sizes[dim], self.strides[dim]};
-  indexed(queue, operands, Combine::assign, deterministic, site);
+  index_copy(queue, {fixed_in(self, dim, source), self.sizes[dim], self.strides[dim]}, along(index, dim, source),
+             source, deterministic);
+}
+
+void index_copy(Queue& queue, const IndexedDimension& self, const TensorView& index, const TensorView& source,
+                bool deterministic) {
+  static const ErrorSite site("index_copy");
+  indexed(queue, {self.self, source, index, IndexSide::destination, self.size, self.stride}, Combine::assign,
+          deterministic, site);
 }
 
 void index_fill(Queue& queue, const TensorView& self_, int dim, const TensorView& index, const ElementBits& value) {
-  static const ErrorSite site("index_fill_");
   const TensorView self = at_least_1d(self_);
   dim = wrap_dim(dim, self.dims);
   const TensorView shape = resized(self, dim, index.numel());
-  IndexedOperands operands{
-      fixed_in(self, dim, shape), {}, along(index, dim, shape), IndexSide::destination, self.sizes[dim],
-      self.strides[dim]};
+  index_fill(queue, {fixed_in(self, dim, shape), self.sizes[dim], self.strides[dim]}, along(index, dim, shape), value);
+}
+
+void index_fill(Queue& queue, const IndexedDimension& self, const TensorView& index, const ElementBits& value) {
+  static const ErrorSite site("index_fill_");
+  IndexedOperands operands{self.self, {}, index, IndexSide::destination, self.size, self.stride};
   operands.wraps = true;
   operands.from_value = true;
   operands.value = value;

@@ -17,11 +17,20 @@ void take(Queue& queue, const TensorView& out, const TensorView& self, const Ten
 // self[index[i]] = source[i] (or +=) over the elements of a contiguous self; index and source have one shape.
 void put(Queue& queue, const TensorView& self, const TensorView& index, const TensorView& source, bool accumulate,
          bool deterministic);
-// self[..., index[i], ...] = source[..., i, ...]
+// A tensor seen over the shape of an iteration: with stride 0 in the dimension that an index selects from, which has
+// `size` elements, `stride` elements apart.
+struct IndexedDimension {
+  TensorView self;
+  int64_t size, stride;
+};
+// self[..., index[i], ...] = source[..., i, ...]; index has one dimension, or is a view over the iteration.
 void index_copy(Queue& queue, const TensorView& self, int dim, const TensorView& index, const TensorView& source,
                 bool deterministic);
-// self[..., index[i], ...] = value
+void index_copy(Queue& queue, const IndexedDimension& self, const TensorView& index, const TensorView& source,
+                bool deterministic);
+// self[..., index[i], ...] = value; index as above.
 void index_fill(Queue& queue, const TensorView& self, int dim, const TensorView& index, const ElementBits& value);
+void index_fill(Queue& queue, const IndexedDimension& self, const TensorView& index, const ElementBits& value);
 
 // Advanced indexing over one iteration shape. `self` has stride 0 where indices select; indices[t] selects from a
 // dimension of sizes[t] elements with stride strides[t] (elements of self). Every view has the iteration shape.

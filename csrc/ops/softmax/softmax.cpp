@@ -20,6 +20,7 @@ Sites cpu_forward{{"softmax/softmax.cpu.cl", "rows_forward"}, {"softmax/softmax.
 Sites cpu_backward{{"softmax/softmax.cpu.cl", "rows_backward"}, {"softmax/softmax.cpu.cl", "columns_backward"}};
 Sites cpu_logsumexp{{"softmax/softmax.cpu.cl", "rows_logsumexp"}, {"softmax/softmax.cpu.cl", "columns_logsumexp"}};
 Sites gpu_forward{{"softmax/softmax.gpu.cl", "rows_forward"}, {"softmax/softmax.gpu.cl", "columns_forward"}};
+Sites gpu_logsumexp{{"softmax/softmax.gpu.cl", "rows_logsumexp"}, {"softmax/softmax.gpu.cl", "columns_logsumexp"}};
 Sites gpu_backward{{"softmax/softmax.gpu.cl", "rows_backward"}, {"softmax/softmax.gpu.cl", "columns_backward"}};
 
 // How GPU kernels share out a row (softmax/softmax.gpu.cl): work-items, elements of each in registers (0: none),
@@ -109,7 +110,13 @@ void softmax_backward(Queue& queue, const SoftmaxProblem& p, const void* grad, c
 }
 
 void logsumexp(Queue& queue, const SoftmaxProblem& p, const void* x, void* y) {
-  run(queue, p, cpu_logsumexp, cpu_logsumexp, x, y);
+  run(queue, p, cpu_logsumexp, gpu_logsumexp, x, y);
+}
+
+bool prefers_logsumexp(const Device& device, const SoftmaxProblem& p) {
+  const int64_t results = p.outer * p.inner;
+  if (!device.cpu_style() && p.inner > 1) return p.n <= 1024 || results >= 16384;  // one work-item for each
+  return p.n <= 16384 || results >= 16;
 }
 
 }  // namespace ocl::ops

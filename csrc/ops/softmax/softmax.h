@@ -20,7 +20,9 @@ void softmax_forward(Queue& queue, const SoftmaxProblem& problem, const void* x,
 // dx from the gradient of y and y itself.
 void softmax_backward(Queue& queue, const SoftmaxProblem& problem, const void* grad, const void* y, void* dx);
 
-// y[outer, inner] = log(sum exp(x)) over n; CPU devices, float32 or float64 in and out. `log` has no meaning here.
+// y[outer, inner] = log(sum exp(x)) over n; float32 or float64 in and out. `log` has no meaning here.
 void logsumexp(Queue& queue, const SoftmaxProblem& problem, const void* x, void* y);
+// Whether that uses the device well. A few long sums do not: several launches that share out each sum are faster.
+bool prefers_logsumexp(const Device& device, const SoftmaxProblem& problem);
 
 }  // namespace ocl::ops

@@ -44,11 +44,7 @@ void copy_on_device(const at::Tensor& self, const at::Tensor& source) {
   static const auto& conj = ops::elementwise_row("conj_copy");
   static const auto& conj_neg = ops::elementwise_row("conj_neg_copy");
   const auto& row = conjugate ? (negative ? conj_neg : conj) : (negative ? neg : copy);
-  // Work in the wider of the two kinds, so that no cast loses more than the destination's type does.
-  const at::ScalarType from = source.scalar_type(), to = self.scalar_type();
-  at::ScalarType compute = from;
-  if (c10::isComplexType(to) && !c10::isComplexType(from)) compute = from;  // the store widens
-  run(row, iterator, {}, compute, "copy_");
+  run(row, iterator, {}, source.scalar_type(), "copy_");  // the store converts
 }
 
 // The pinned block is given to others only after the copy that was just issued.

@@ -70,20 +70,14 @@ void index_put_kernel(at::TensorIterator& iterator, at::IntArrayRef sizes, at::I
 void index_copy_kernel(at::TensorIterator& iterator, int64_t dim, int64_t size, int64_t stride) {
   if (iterator.numel() == 0) return;
   const ops::TensorView self = view(iterator, 0), index = view(iterator, 1), source = view(iterator, 2);
-  static const ops::ErrorSite site("index_copy");
-  ops::indexed(queue_for(iterator), {self, source, index, ops::IndexSide::destination, size, stride},
-               ops::Combine::assign, deterministic(), site);
+  ops::index_copy(queue_for(iterator), {self, size, stride}, index, source, deterministic());
 }
 
 void index_fill_kernel(at::TensorIterator& iterator, int64_t dim, int64_t size, int64_t stride,
                        const at::Scalar& value) {
   if (iterator.numel() == 0) return;
-  static const ops::ErrorSite site("index_fill_");
-  ops::IndexedOperands operands{view(iterator, 0), {}, view(iterator, 1), ops::IndexSide::destination, size, stride};
-  operands.wraps = true;
-  operands.from_value = true;
-  operands.value = element_bits(value, iterator.dtype(0));
-  ops::indexed(queue_for(iterator), operands, ops::Combine::assign, deterministic(), site);
+  ops::index_fill(queue_for(iterator), {view(iterator, 0), size, stride}, view(iterator, 1),
+                  element_bits(value, iterator.dtype(0)));
 }
 
 void take_kernel(at::TensorIterator& iterator, const at::TensorBase& input) {

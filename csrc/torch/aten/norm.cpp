@@ -45,11 +45,12 @@ class RunningStatistic {
   Tensor given_, used_;
 };
 
-// The input in a layout that the kernels take and an output of the same layout.
-std::pair<Tensor, Tensor> kernel_layout(const Tensor& input) {
-  if (ops::batch_norm_takes(view(input)) && input.is_non_overlapping_and_dense()) return {input, at::empty_like(input)};
+// The input in a layout that the kernels take and, where it is wanted, an output of the same layout.
+std::pair<Tensor, Tensor> kernel_layout(const Tensor& input, bool output = true) {
+  if (ops::batch_norm_takes(view(input)) && input.is_non_overlapping_and_dense())
+    return {input, output ? at::empty_like(input) : Tensor()};
   const Tensor x = input.contiguous(input.suggest_memory_format());
-  return {x, at::empty_like(x, x.suggest_memory_format())};
+  return {x, output ? at::empty_like(x, x.suggest_memory_format()) : Tensor()};
 }
 
 Triple forward(const Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
@@ -135,7 +136,7 @@ Triple native_batch_norm_backward(const Tensor& grad_out, const Tensor& input, c
                var = parameter_as(running_var, running);
   const Tensor saved_mean = parameter_as(save_mean, statistics), saved_invstd = parameter_as(save_invstd, statistics);
 
-  auto [x, grad_input] = kernel_layout(input);
+  auto [x, grad_input] = kernel_layout(input, mask[0]);
   Tensor grad = grad_out.scalar_type() == x.scalar_type() ? grad_out : grad_out.to(x.scalar_type());
   if (grad.strides() != x.strides()) {
     const Tensor copy = at::empty_like(x);  // in x's layout

@@ -50,13 +50,13 @@ Tensor& backward(const Tensor& grad, const Tensor& output, int64_t dim, at::Scal
 }
 
 // One kernel for one dimension of floating tensors; ATen's composition of maximum, exponential, sum and logarithm
-// otherwise: for a few long rows, which it spreads over more tasks, and for half types, because it rounds between its
-// steps.
+// otherwise: where the kernel would be slow, and for half types, because the composition rounds between its steps.
 bool one_kernel(const Tensor& self, at::IntArrayRef dim) {
-  if (dim.size() != 1 || self.dim() == 0 || self.numel() == 0 || !queue_for(self).device().cpu_style()) return false;
+  if (dim.size() != 1 || self.dim() == 0 || self.numel() == 0) return false;
   if (self.scalar_type() != at::kFloat && self.scalar_type() != at::kDouble) return false;
-  const int64_t axis = at::maybe_wrap_dim(dim[0], self.dim()), n = self.size(axis);
-  return n <= 16384 || self.numel() / n >= 16;
+  const int64_t axis = at::maybe_wrap_dim(dim[0], self.dim());
+  const ops::DType dtype = dtype_of(self.scalar_type());
+  return ops::prefers_logsumexp(queue_for(self).device(), ops::softmax_problem(view(self), axis, dtype, false));
 }
 
 Tensor logsumexp_of(const Tensor& self, at::IntArrayRef dim, bool keepdim) {

@@ -1,6 +1,5 @@
 #include "torch/python/exports.h"
 
-#include "torch/aten/fallback.h"
 #include "opencl/capabilities/bfloat16_pairs.h"
 #include "opencl/capabilities/float_atomics.h"
 #include "opencl/launch.h"
@@ -8,21 +7,26 @@
 #include "ops/conv/winograd.h"
 #include "ops/core/precision.h"
 #include "ops/core/tuning.h"
+#include "torch/aten/fallback.h"
 #include "torch/runtime/device.h"
 #include "torch/runtime/generator.h"
 
 #include <algorithm>
 
-namespace ocl::aten {
+namespace ocl::python {
 
 namespace {
 
 c10::DeviceIndex index(int i) { return static_cast<c10::DeviceIndex>(i); }
 
+using aten::FallbackPolicy;
+
 constexpr std::pair<const char*, FallbackPolicy> policies[] = {
     {"warn", FallbackPolicy::warn}, {"silent", FallbackPolicy::silent}, {"error", FallbackPolicy::error}};
 constexpr std::pair<const char*, ops::WinogradMode> winograd_modes[] = {
     {"auto", ops::WinogradMode::automatic}, {"precise", ops::WinogradMode::precise}, {"off", ops::WinogradMode::off}};
+
+CachingAllocator& allocator(int device) { return runtime::device(index(device)).allocator(); }
 
 template <class Table, class Value>
 std::string name_in(const Table& table, Value value) {
@@ -38,7 +42,69 @@ bool set_by_name(const Table& table, const std::string& wanted, Setter set) {
   return false;
 }
 
-// Builds and runs one kernel and checks its result.
+}  // namespace
+
+int device_count() { return static_cast<int>(runtime::device_count()); }
+std::vector<std::string> device_problems() { return Device::problems(); }
+const Capabilities& capabilities(int device) { return runtime::device(index(device)).capabilities(); }
+bool cpu_style(int device) { return Device::get(device).cpu_style(); }
+bool bfloat16_pairs(int device) { return has_bfloat16_pairs(Device::get(device)); }
+bool quick_bfloat16_pairs(int device) { return prefers_bfloat16_pairs(Device::get(device)); }
+bool tensor_cores(int device) { return has_tensor_cores(Device::get(device)); }
+const char* float_atomics(int device) { return name_of(ocl::float_atomics(Device::get(device))); }
+
+int current_device() { return static_cast<int>(runtime::current_device()); }
+void set_device(int device) { runtime::set_device(index(device)); }
+int exchange_device(int device) { return static_cast<int>(runtime::exchange_device(index(device))); }
+void synchronize(int device) { runtime::synchronize_device(device < 0 ? runtime::current_device() : index(device)); }
+
+AllocatorStatistics memory_statistics(int device) { return allocator(device).statistics(); }
+std::vector<SegmentSnapshot> memory_snapshot(int device) { return allocator(device).snapshot(); }
+std::pair<size_t, size_t> memory_info(int device) { return allocator(device).memory_info(); }
+void empty_cache() {
+  for (int i = 0; i < Device::count(); ++i) Device::get(i).allocator().empty_cache();
+}
+uintptr_t allocate(int device, size_t bytes, int stream) {
+  Device& d = runtime::device(index(device));
+  return reinterpret_cast<uintptr_t>(d.allocator().allocate(bytes, d.queue(stream)));
+}
+void release(uintptr_t address) {
+  const SegmentInfo segment = find_segment(reinterpret_cast<const void*>(address));
+  TORCH_CHECK_VALUE(segment.device, "the address ", address, " is not device memory");
+  segment.device->allocator().free(reinterpret_cast<void*>(address));
+}
+void reset_peak(int device) { allocator(device).reset_peak(); }
+void reset_accumulated(int device) { allocator(device).reset_accumulated(); }
+void set_memory_limit(int device, uint64_t bytes) { allocator(device).set_limit(bytes); }
+
+at::Generator default_generator(int device) { return runtime::default_generator(index(device)); }
+
+std::map<std::string, uint64_t> fallbacks() { return aten::fallback_counts(); }
+void reset_fallbacks() { aten::reset_fallback_counts(); }
+std::string fallback_policy() { return name_in(policies, aten::fallback_policy()); }
+bool set_fallback_policy(const std::string& name) { return set_by_name(policies, name, aten::set_fallback_policy); }
+
+std::string winograd_mode() { return name_in(winograd_modes, ops::winograd_mode()); }
+bool set_winograd_mode(const std::string& name) { return set_by_name(winograd_modes, name, ops::set_winograd_mode); }
+bool tf32_allowed() { return ops::tf32_allowed(); }
+void allow_tf32(bool on) { ops::allow_tf32(on); }
+bool tuning() { return ops::tuning::measuring(); }
+void set_tuning(bool on) { ops::tuning::set_measuring(on); }
+std::string tuning_table(int device) { return ops::tuning::table(Device::get(device)); }
+void clear_tuning(int device) { ops::tuning::clear(Device::get(device)); }
+
+BuildCounts build_counts() { return ocl::build_counts(); }
+std::string cache_folder() { return program_cache::folder(); }
+program_cache::State cache_state() { return program_cache::state(); }
+bool cache_enabled() { return program_cache::enabled(); }
+void clear_cache() { program_cache::clear(); }
+size_t write_postponed_programs(double seconds) { return program_cache::write_postponed(seconds); }
+
+std::vector<environment::Variable> environment_table() {
+  const auto table = environment::table();
+  return {table.begin(), table.end()};
+}
+
 std::pair<bool, std::string> self_test(int device_index) {
   try {
     Device& device = Device::get(device_index);
@@ -57,70 +123,4 @@ std::pair<bool, std::string> self_test(int device_index) {
   }
 }
 
-const Exports exports = {
-    .device_count = [] { return static_cast<int>(runtime::device_count()); },
-    .device_problems = [] { return Device::problems(); },
-    .capabilities = [](int i) -> const Capabilities& { return runtime::device(index(i)).capabilities(); },
-    .cpu_style = [](int i) { return Device::get(i).cpu_style(); },
-    .bfloat16_pairs = [](int i) { return has_bfloat16_pairs(Device::get(i)); },
-    .quick_bfloat16_pairs = [](int i) { return prefers_bfloat16_pairs(Device::get(i)); },
-    .tensor_cores = [](int i) { return has_tensor_cores(Device::get(i)); },
-    .float_atomics = [](int i) { return name_of(float_atomics(Device::get(i))); },
-    .current_device = [] { return static_cast<int>(runtime::current_device()); },
-    .set_device = [](int i) { runtime::set_device(index(i)); },
-    .exchange_device = [](int i) { return static_cast<int>(runtime::exchange_device(index(i))); },
-    .synchronize = [](int i) { runtime::synchronize_device(i < 0 ? runtime::current_device() : index(i)); },
-    .memory_statistics = [](int i) { return runtime::device(index(i)).allocator().statistics(); },
-    .memory_snapshot = [](int i) { return runtime::device(index(i)).allocator().snapshot(); },
-    .memory_info = [](int i) { return runtime::device(index(i)).allocator().memory_info(); },
-    .empty_cache =
-        [] {
-          for (int i = 0; i < Device::count(); ++i) Device::get(i).allocator().empty_cache();
-        },
-    .allocate =
-        [](int i, size_t bytes, int stream) {
-          Device& device = runtime::device(index(i));
-          return reinterpret_cast<uintptr_t>(device.allocator().allocate(bytes, device.queue(stream)));
-        },
-    .release =
-        [](uintptr_t address) {
-          const SegmentInfo segment = find_segment(reinterpret_cast<const void*>(address));
-          TORCH_CHECK_VALUE(segment.device, "the address ", address, " is not device memory");
-          segment.device->allocator().free(reinterpret_cast<void*>(address));
-        },
-    .reset_peak = [](int i) { runtime::device(index(i)).allocator().reset_peak(); },
-    .reset_accumulated = [](int i) { runtime::device(index(i)).allocator().reset_accumulated(); },
-    .set_memory_limit = [](int i, uint64_t bytes) { runtime::device(index(i)).allocator().set_limit(bytes); },
-    .default_generator = [](int i) { return runtime::default_generator(index(i)); },
-    .fallbacks = fallback_counts,
-    .reset_fallbacks = reset_fallback_counts,
-    .fallback_policy = [] { return name_in(policies, fallback_policy()); },
-    .set_fallback_policy = [](const std::string& name) { return set_by_name(policies, name, set_fallback_policy); },
-    .winograd_mode = [] { return name_in(winograd_modes, ops::winograd_mode()); },
-    .set_winograd_mode =
-        [](const std::string& name) { return set_by_name(winograd_modes, name, ops::set_winograd_mode); },
-    .tf32_allowed = ops::tf32_allowed,
-    .allow_tf32 = ops::allow_tf32,
-    .tuning = ops::tuning::measuring,
-    .set_tuning = ops::tuning::set_measuring,
-    .tuning_table = [](int i) { return ops::tuning::table(Device::get(i)); },
-    .clear_tuning = [](int i) { ops::tuning::clear(Device::get(i)); },
-    .build_counts = build_counts,
-    .cache_folder = program_cache::folder,
-    .cache_state = program_cache::state,
-    .cache_enabled = program_cache::enabled,
-    .clear_cache = program_cache::clear,
-    .write_postponed_programs = program_cache::write_postponed,
-    .environment_table =
-        [] {
-          const auto table = environment::table();
-          return std::vector<environment::Variable>(table.begin(), table.end());
-        },
-    .self_test = self_test,
-};
-
-}  // namespace
-
-}  // namespace ocl::aten
-
-const ocl::aten::Exports* torch_ocl_exports() { return &ocl::aten::exports; }
+}  // namespace ocl::python

@@ -11,14 +11,13 @@
 #include <algorithm>
 
 namespace py = pybind11;
+namespace core = ocl::python;
 using namespace ocl;
 
 namespace {
 
-const aten::Exports& core = *torch_ocl_exports();
-
 py::dict properties(int index) {
-  const Capabilities& c = core.capabilities(index);
+  const Capabilities& c = core::capabilities(index);
   py::dict d;
   d["name"] = c.name;
   d["vendor"] = c.vendor;
@@ -36,10 +35,10 @@ py::dict properties(int index) {
   d["correctly_rounded_divide_sqrt"] = c.correctly_rounded_divide_sqrt;
   d["denormals"] = c.denormals;
   d["unified_memory"] = c.unified_memory;
-  d["bfloat16_pairs"] = core.bfloat16_pairs(index);
-  d["quick_bfloat16_pairs"] = core.quick_bfloat16_pairs(index);
-  d["tensor_cores"] = core.tensor_cores(index);
-  d["float_atomics"] = core.float_atomics(index);
+  d["bfloat16_pairs"] = core::bfloat16_pairs(index);
+  d["quick_bfloat16_pairs"] = core::quick_bfloat16_pairs(index);
+  d["tensor_cores"] = core::tensor_cores(index);
+  d["float_atomics"] = core::float_atomics(index);
   d["global_memory"] = c.global_memory;
   d["max_allocation"] = c.max_allocation;
   d["local_memory"] = c.local_memory;
@@ -47,7 +46,7 @@ py::dict properties(int index) {
   d["vector_floats"] = c.vector_floats;
   d["base_alignment"] = c.base_alignment;
   d["max_work_group"] = c.max_work_group;
-  d["style"] = core.cpu_style(index) ? "cpu" : "gpu";
+  d["style"] = core::cpu_style(index) ? "cpu" : "gpu";
   return d;
 }
 
@@ -63,7 +62,7 @@ void add_stats(py::dict& d, const char* name, const MemoryStats& stats) {
 }
 
 py::dict memory_stats(int index) {
-  const AllocatorStatistics s = core.memory_statistics(index);
+  const AllocatorStatistics s = core::memory_statistics(index);
   py::dict d;
   add_stats(d, "allocation", s.allocation);
   add_stats(d, "segment", s.segment);
@@ -97,7 +96,7 @@ py::dict host_memory_stats() {
 
 py::list memory_snapshot(int index) {
   py::list segments;
-  for (const SegmentSnapshot& s : core.memory_snapshot(index)) {
+  for (const SegmentSnapshot& s : core::memory_snapshot(index)) {
     py::list blocks;
     uint64_t allocated = 0, requested = 0;
     for (const BlockSnapshot& b : s.blocks) {
@@ -125,18 +124,18 @@ py::list memory_snapshot(int index) {
 }
 
 py::dict cache_state() {
-  const program_cache::State state = core.cache_state();
+  const program_cache::State state = core::cache_state();
   py::dict d;
-  d["folder"] = core.cache_folder();
+  d["folder"] = core::cache_folder();
   d["files"] = state.files;
   d["bytes"] = state.bytes;
   d["writable"] = state.writable;
-  d["enabled"] = core.cache_enabled();
+  d["enabled"] = core::cache_enabled();
   return d;
 }
 
 py::dict self_test(int index) {
-  const auto [ok, message] = core.self_test(index);
+  const auto [ok, message] = core::self_test(index);
   py::dict d;
   d["ok"] = ok;
   d["message"] = message;
@@ -185,52 +184,53 @@ PYBIND11_MODULE(_C, m) {
     }
   });
   using release = py::call_guard<py::gil_scoped_release>;
-  m.def("device_count", core.device_count, release());
-  m.def("device_problems", core.device_problems, release());
+  m.def("device_count", core::device_count, release());
+  m.def("device_problems", core::device_problems, release());
   m.def("device_properties", properties);
-  m.def("current_device", core.current_device);
-  m.def("set_device", core.set_device);
-  m.def("exchange_device", core.exchange_device);
-  m.def("synchronize", core.synchronize, release());
+  m.def("current_device", core::current_device);
+  m.def("set_device", core::set_device);
+  m.def("exchange_device", core::exchange_device);
+  m.def("synchronize", core::synchronize, release());
   m.def("memory_stats", memory_stats);
   m.def("memory_snapshot", memory_snapshot);
-  m.def("memory_info", core.memory_info);
-  m.def("empty_cache", core.empty_cache, release());
-  m.def("allocate", core.allocate);
-  m.def("release", core.release);
+  m.def("memory_info", core::memory_info);
+  m.def("empty_cache", core::empty_cache, release());
+  m.def("allocate", core::allocate);
+  m.def("release", core::release);
   m.def("host_memory_stats", host_memory_stats);
-  m.def("reset_peak_memory_stats", core.reset_peak);
-  m.def("reset_accumulated_memory_stats", core.reset_accumulated);
-  m.def("set_memory_limit", core.set_memory_limit);
-  m.def("default_generator", core.default_generator);
-  m.def("fallbacks", core.fallbacks);
-  m.def("reset_fallbacks", core.reset_fallbacks);
-  m.def("fallback_policy", core.fallback_policy);
+  m.def("reset_peak_memory_stats", core::reset_peak);
+  m.def("reset_accumulated_memory_stats", core::reset_accumulated);
+  m.def("set_memory_limit", core::set_memory_limit);
+  m.def("default_generator", core::default_generator);
+  m.def("fallbacks", core::fallbacks);
+  m.def("reset_fallbacks", core::reset_fallbacks);
+  m.def("fallback_policy", core::fallback_policy);
   // torch.Event.elapsed_time takes no subclass of torch.Event as its argument.
   m.def("elapsed_time", [](int64_t start, int64_t end, int i) {
     const c10::impl::VirtualGuardImpl guard(c10::DeviceType::PrivateUse1);
     return guard.elapsedTime(reinterpret_cast<void*>(start), reinterpret_cast<void*>(end),
                              static_cast<c10::DeviceIndex>(i));
   });
-  m.def("set_fallback_policy",
-        [](const std::string& name) { check_name(core.set_fallback_policy(name), name, "'warn', 'silent', 'error'"); });
-  m.def("winograd_mode", core.winograd_mode);
+  m.def("set_fallback_policy", [](const std::string& name) {
+    check_name(core::set_fallback_policy(name), name, "'warn', 'silent', 'error'");
+  });
+  m.def("winograd_mode", core::winograd_mode);
   m.def("set_winograd_mode",
-        [](const std::string& name) { check_name(core.set_winograd_mode(name), name, "'auto', 'precise', 'off'"); });
-  m.def("tf32_allowed", core.tf32_allowed);
-  m.def("allow_tf32", core.allow_tf32);
-  m.def("tuning", core.tuning);
-  m.def("set_tuning", core.set_tuning);
-  m.def("tuning_table", core.tuning_table);
-  m.def("clear_tuning", core.clear_tuning);
-  m.def("build_counts", [] { return std::make_pair(core.build_counts().built, core.build_counts().loaded); });
-  m.def("cache_folder", core.cache_folder);
+        [](const std::string& name) { check_name(core::set_winograd_mode(name), name, "'auto', 'precise', 'off'"); });
+  m.def("tf32_allowed", core::tf32_allowed);
+  m.def("allow_tf32", core::allow_tf32);
+  m.def("tuning", core::tuning);
+  m.def("set_tuning", core::set_tuning);
+  m.def("tuning_table", core::tuning_table);
+  m.def("clear_tuning", core::clear_tuning);
+  m.def("build_counts", [] { return std::make_pair(core::build_counts().built, core::build_counts().loaded); });
+  m.def("cache_folder", core::cache_folder);
   m.def("cache_state", cache_state);
-  m.def("clear_cache", core.clear_cache);
-  m.def("write_postponed_programs", core.write_postponed_programs, release());
+  m.def("clear_cache", core::clear_cache);
+  m.def("write_postponed_programs", core::write_postponed_programs, release());
   m.def("environment_table", [] {
     std::vector<std::tuple<std::string, std::string, std::string>> rows;
-    for (const auto& v : core.environment_table()) rows.emplace_back(v.name, v.default_value, v.meaning);
+    for (const auto& v : core::environment_table()) rows.emplace_back(v.name, v.default_value, v.meaning);
     return rows;
   });
   m.def("self_test", self_test);

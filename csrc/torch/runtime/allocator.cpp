@@ -38,6 +38,14 @@ void copy_stat(const MemoryStats& from, c10::CachingAllocator::StatArray& to) {
 
 struct Allocator final : c10::DeviceAllocator {
   Allocator() {
+    error_words() = {
+        .allocated = "is allocated by PyTorch",
+        .empty_cache = "torch.ocl.empty_cache()",
+        .list_devices = "python -m torch_ocl",
+        .forked =
+            "Cannot re-initialize OCL in forked subprocess. To use OCL with multiprocessing, you must use the "
+            "'spawn' start method",
+    };
     set_out_of_memory_handler(
         [](const std::string& report) { throw c10::OutOfMemoryError({__func__, __FILE__, __LINE__}, report); });
   }

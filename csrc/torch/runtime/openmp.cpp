@@ -1,7 +1,7 @@
-// PyTorch's OpenMP threads for launches of the main thread (ThreadPool::set_lender), where PyTorch was built with GCC's
+// PyTorch's OpenMP threads for launches of the main thread (opencl/executor.h), where PyTorch was built with GCC's
 // libgomp.
-#include "cpu/thread_pool.h"
 #include "base/os.h"
+#include "opencl/executor.h"
 
 #include <ATen/Parallel.h>
 
@@ -18,9 +18,9 @@ using Region = void (*)(void (*body)(void*), void* context, unsigned threads, un
 
 const Region region = reinterpret_cast<Region>(os::function_of("libtorch_cpu", "GOMP_parallel"));
 
-bool run(void (*body)(void*), void* context, unsigned members) {
-  if (at::in_parallel_region() || at::get_num_threads() < static_cast<int>(members)) return false;
-  region(body, context, members, 0);
+bool run(void (*body)(void*), void* context, unsigned threads) {
+  if (at::in_parallel_region() || at::get_num_threads() < static_cast<int>(threads)) return false;
+  region(body, context, threads, 0);
   return true;
 }
 
@@ -50,7 +50,7 @@ bool spinning() {
 }
 
 const bool registered = [] {
-  if (region) ThreadPool::set_lender({&run, &spinning});
+  if (region) share_openmp_threads({&run, &spinning});
   return true;
 }();
 

@@ -14,8 +14,8 @@ namespace ocl::testing {
 namespace {
 
 TEST(CommandQueue, RunsInTheOrderOfIssueForAllCallers) {
-  CommandQueue& backlog = CommandQueue::instance();
-  constexpr int callers = 4, commands = 2000;
+  CommandQueue& commands = CommandQueue::instance();
+  constexpr int callers = 4, each = 2000;
   struct Seen {
     int last[callers] = {}, wrong = 0, inside = 0;
   } seen;
@@ -23,8 +23,8 @@ TEST(CommandQueue, RunsInTheOrderOfIssueForAllCallers) {
   for (int caller = 0; caller < callers; ++caller)
     threads.emplace_back([&, caller] {
       CommandQueue::Ticket last = 0;
-      for (int i = 1; i <= commands; ++i) {
-        last = backlog.issue(
+      for (int i = 1; i <= each; ++i) {
+        last = commands.issue(
             i % 3 ? 100.0f : 1e6f,
             [&seen = seen, caller](const void* data) {
               seen.wrong += seen.inside++ != 0;  // no lock: commands never run at the same time
@@ -36,46 +36,45 @@ TEST(CommandQueue, RunsInTheOrderOfIssueForAllCallers) {
             },
             &i, sizeof i);
         if (i % 97 == 0) {
-          backlog.wait(last);
-          EXPECT_TRUE(backlog.done(last));
+          commands.wait(last);
+          EXPECT_TRUE(commands.done(last));
         }
       }
-      backlog.wait(last);
+      commands.wait(last);
     });
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(seen.wrong, 0);
-  for (const int last : seen.last) EXPECT_EQ(last, commands);
+  for (const int last : seen.last) EXPECT_EQ(last, each);
 }
 
-TEST(CommandQueue, RunsWithoutAnybodyWaiting) {
-  CommandQueue& backlog = CommandQueue::instance();
+TEST(CommandQueue, RunsWithoutAWaitingCaller) {
+  CommandQueue& commands = CommandQueue::instance();
   for (int round = 0; round < 5; ++round) {
     std::atomic<int> ran{0};
     CommandQueue::Ticket last = 0;
     for (int i = 0; i < 600; ++i)
-      last = backlog.issue(0, [&ran = ran](const void*) { ++ran; });  // more than it holds at once
+      last = commands.issue(0, [&ran = ran](const void*) { ++ran; });  // more than it holds at once
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-    while (!backlog.done(last) && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
-    EXPECT_TRUE(backlog.done(last));
+    while (!commands.done(last) && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
+    EXPECT_TRUE(commands.done(last));
     EXPECT_EQ(ran, 600);
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // the team falls asleep
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // the workers fall asleep
   }
 }
 
-// Commands that wait behind one that takes long are offered to their joint run, which takes as many as it likes, in
+// Commands that wait behind one that takes long are offered to their fusion, which takes as many as it likes, in
 // order.
-TEST(CommandQueue, RunsWaitingCommandsTogether) {
-  CommandQueue& backlog = CommandQueue::instance();
-  if (ThreadPool::instance().members() == 1) GTEST_SKIP() << "commands never wait";
+TEST(CommandQueue, FusesWaitingCommands) {
+  CommandQueue& commands = CommandQueue::instance();
+  if (ThreadPool::instance().workers() == 1) GTEST_SKIP() << "commands never wait";
   static std::vector<int> singly, together;
   static std::vector<size_t> offered;
   static size_t taken;
   struct Number {
     static CommandQueue::Ticket issue(int number, bool joins, float expected) {
-      const CommandQueue::Joint joint =
-          joins ? CommandQueue::Joint{&Number::run, &number, sizeof number} : CommandQueue::Joint{};
+      const Fusion fusion = joins ? Fusion{&Number::run, &number, sizeof number} : Fusion{};
       return CommandQueue::instance().issue(
-          expected, [number](const void*) { singly.push_back(number); }, nullptr, 0, joint);
+          expected, [number](const void*) { singly.push_back(number); }, nullptr, 0, fusion);
     }
     static size_t run(const void* const* data, size_t count) {
       offered.push_back(count);
@@ -89,13 +88,13 @@ TEST(CommandQueue, RunsWaitingCommandsTogether) {
       singly.clear(), together.clear(), offered.clear();
       taken = wanted;
       std::atomic<bool> go{false};
-      backlog.issue(0, [&go = go](const void*) {
+      commands.issue(0, [&go = go](const void*) {
         while (!go) std::this_thread::yield();
       });
       CommandQueue::Ticket last = 0;
       for (int i = 0; i < 20; ++i) last = Number::issue(i, i != 15, expected);
       go = true;
-      backlog.wait(last);
+      commands.wait(last);
       EXPECT_EQ(singly.size() + together.size(), 20u);
       EXPECT_TRUE(std::is_sorted(singly.begin(), singly.end()));
       EXPECT_TRUE(std::is_sorted(together.begin(), together.end()));
@@ -109,7 +108,7 @@ TEST(CommandQueue, RunsWaitingCommandsTogether) {
 }
 
 TEST(CommandQueue, ForksInsideOfCommandsAndBesideThem) {
-  CommandQueue& backlog = CommandQueue::instance();
+  CommandQueue& commands = CommandQueue::instance();
   const auto fork_once = [] {
     const pid_t child = fork();
     if (child == 0) _exit(0);
@@ -119,9 +118,9 @@ TEST(CommandQueue, ForksInsideOfCommandsAndBesideThem) {
   std::atomic<int> good{0};
   for (int i = 0; i < 20; ++i) {
     const CommandQueue::Ticket ticket =
-        backlog.issue(0, [&good = good, fork_once](const void*) { good += fork_once(); });
+        commands.issue(0, [&good = good, fork_once](const void*) { good += fork_once(); });
     good += fork_once();
-    EXPECT_TRUE(backlog.done(ticket));  // a fork waits for what was issued
+    EXPECT_TRUE(commands.done(ticket));  // a fork waits for what was issued
   }
   EXPECT_EQ(good, 40);
 }

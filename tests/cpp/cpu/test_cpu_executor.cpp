@@ -2,6 +2,8 @@
 // must hold without pieces.
 #include "support.h"
 
+#include "cpu/cpu_executor.h"
+
 #include <algorithm>
 
 namespace ocl::testing {
@@ -56,7 +58,7 @@ TEST(CpuExecutor, KernelsSeeTheWholeLaunch) {
     Array<int> seen(x * y * z);
     queue().fill(seen.data(), "\0\0\0", 4, x * y * z * 4);
     for (int i = 0; i < 4; ++i) {
-      kernel.group_time() = 1e5f;  // long enough to be cut however few groups there are
+      CpuExecutor::set_group_time(kernel, 1e5f);  // long enough to be cut however few groups there are
       launch(queue(), kernel, global, local, seen.data(), static_cast<int64_t>(x), static_cast<int64_t>(y),
              static_cast<int64_t>(z));
     }
@@ -84,7 +86,7 @@ TEST(CpuExecutor, MoreKernelsThanStayLoaded) {
     for (int i = 0; i < last; ++i) {
       Kernel& kernel = get_kernel_from_source(device(), ("mix" + std::to_string(i)).c_str(), source);
       for (const int n : {longest, 90}) {
-        kernel.group_time() = 1e5f;  // long enough to be cut
+        CpuExecutor::set_group_time(kernel, 1e5f);  // long enough to be cut
         launch(queue(), kernel, Range(n), Range(1), y.data());
         for (int k = 0; k < n * 500; ++k) expected[k / 500] = expected[k / 500] * 1664525u + static_cast<uint32_t>(i);
       }

@@ -1,4 +1,5 @@
 // Kernels that are called as functions instead of enqueued.
+#include "cpu/cpu_executor.h"
 #include "cpu/kernel_function.h"
 
 #include "opencl/memory/caching_allocator.h"
@@ -70,7 +71,7 @@ TEST(KernelFunction, IsFoundWhereTheDeviceCallsKernels) {
   Workspace memory(device.default_queue(), 64);
   issue(memory.data(), 0, 1, 1);
   device.default_queue().finish();
-  EXPECT_NE(add_groups().function().load(), nullptr);
+  EXPECT_NE(CpuExecutor::function_of(add_groups()), nullptr);
 }
 
 TEST(KernelFunction, GroupsAreOfOneWorkItem) {

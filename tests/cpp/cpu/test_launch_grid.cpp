@@ -29,8 +29,8 @@ TEST(LaunchGrid, PiecesVisitEveryGroupOnce) {
                                          {3, 4, 5}, {2, 3, 100}, {300, 3, 1}, {1024, 2, 1}, {5, 1, 1}};
   for (const HostDriver driver : {HostDriver::basic, HostDriver::local_thread})
     for (const auto& groups : cases)
-      for (const unsigned members : {1u, 2u, 16u}) {
-        const LaunchGrid grid(driver, groups, members);
+      for (const unsigned workers : {1u, 2u, 16u}) {
+        const LaunchGrid grid(driver, groups, workers);
         const size_t units = grid.units(), all = groups[0] * groups[1] * groups[2];
         ASSERT_EQ(all % units, 0u);
         for (size_t begin = 0; begin < units; begin += 1 + begin / 3)

@@ -1,4 +1,4 @@
-// The team of threads that launches are shared out to (cpu/thread_pool.h).
+// The thread pool that launches are divided among (cpu/thread_pool.h).
 #include "support.h"
 
 #include "cpu/command_queue.h"
@@ -52,8 +52,8 @@ TEST(ThreadPool, SeveralCallersAtOnce) {
 TEST(ThreadPool, AnErrorIsReturnedAndTheRestStillRuns) {
   struct Failing {
     Counted counted{100};
-    static int32_t piece(void* self, unsigned member, uint32_t begin, uint32_t end) {
-      Counted::piece(&static_cast<Failing*>(self)->counted, member, begin, end);
+    static int32_t piece(void* self, unsigned worker, uint32_t begin, uint32_t end) {
+      Counted::piece(&static_cast<Failing*>(self)->counted, worker, begin, end);
       return begin <= 50 && 50 < end ? -5 : 0;
     }
   } failing;
@@ -63,22 +63,22 @@ TEST(ThreadPool, AnErrorIsReturnedAndTheRestStillRuns) {
 }
 
 TEST(ThreadPool, AThreadOfTheProgramAssists) {
-  ThreadPool& team = ThreadPool::instance();
-  if (team.members() < 2) GTEST_SKIP() << "needs two members";
-  EXPECT_FALSE(team.assist());  // nothing is being run
+  ThreadPool& pool = ThreadPool::instance();
+  if (pool.workers() < 2) GTEST_SKIP() << "needs two workers";
+  EXPECT_FALSE(pool.assist());  // nothing is being run
   struct Shared {
     Counted counted{4000};
     std::atomic<int> assisted{0}, led{0};
     std::thread::id caller = std::this_thread::get_id();
     std::chrono::steady_clock::time_point limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    static int32_t piece(void* self, unsigned member, uint32_t begin, uint32_t end) {
+    static int32_t piece(void* self, unsigned worker, uint32_t begin, uint32_t end) {
       auto& shared = *static_cast<Shared*>(self);
       const bool by_caller = std::this_thread::get_id() == shared.caller;
-      EXPECT_EQ(by_caller, member == 0);
+      EXPECT_EQ(by_caller, worker == 0);
       ++(by_caller ? shared.assisted : shared.led);
-      // the team's threads take no second piece before the caller has its first, however late the system lets it run
+      // the pool's threads take no second piece before the caller has its first, however late the system lets it run
       while (shared.assisted == 0 && std::chrono::steady_clock::now() < shared.limit) std::this_thread::yield();
-      return Counted::piece(&shared.counted, member, begin, end);
+      return Counted::piece(&shared.counted, worker, begin, end);
     }
   } shared;
   const CommandQueue::Ticket ticket = CommandQueue::instance().issue(0, [&shared = shared](const void*) {
@@ -86,25 +86,25 @@ TEST(ThreadPool, AThreadOfTheProgramAssists) {
     ThreadPool::instance().run(4000, unit_time, &Shared::piece, &shared);
   });
   while (shared.led == 0) std::this_thread::yield();
-  while (team.assist()) {}
+  while (pool.assist()) {}
   CommandQueue::instance().wait(ticket);
   EXPECT_TRUE(shared.counted.each_once());
   EXPECT_GT(shared.assisted, 0);
 }
 
-// A team's thread that expects the program's thread later than a short launch lasts leaves it nothing, but not for
+// A pool thread that expects the user thread later than a short launch lasts leaves it nothing, but not for
 // ever.
 TEST(ThreadPool, AThreadThatWasLateGetsShortLaunchesAgain) {
-  ThreadPool& team = ThreadPool::instance();
-  if (team.members() != 2) GTEST_SKIP() << "needs two members";
+  ThreadPool& pool = ThreadPool::instance();
+  if (pool.workers() != 2) GTEST_SKIP() << "needs two workers";
   struct Work {
     std::chrono::nanoseconds of_unit, of_caller;
     std::atomic<int> by_caller{0};
-    static int32_t piece(void* self, unsigned member, uint32_t begin, uint32_t end) {
+    static int32_t piece(void* self, unsigned worker, uint32_t begin, uint32_t end) {
       auto& work = *static_cast<Work*>(self);
       const auto until =
-          std::chrono::steady_clock::now() + (end - begin) * (member == 0 ? work.of_caller : work.of_unit);
-      if (member == 0) ++work.by_caller;
+          std::chrono::steady_clock::now() + (end - begin) * (worker == 0 ? work.of_caller : work.of_unit);
+      if (worker == 0) ++work.by_caller;
       while (std::chrono::steady_clock::now() < until) pause_thread();
       return 0;
     }
@@ -115,7 +115,7 @@ TEST(ThreadPool, AThreadThatWasLateGetsShortLaunchesAgain) {
         std::atomic<float> unit_time{static_cast<float>(work.of_unit.count())};
         ThreadPool::instance().run(units, unit_time, &Work::piece, &work);
       });
-      while (!CommandQueue::instance().done(ticket)) team.assist();
+      while (!CommandQueue::instance().done(ticket)) pool.assist();
     }
   };
   using namespace std::chrono_literals;
@@ -126,7 +126,7 @@ TEST(ThreadPool, AThreadThatWasLateGetsShortLaunchesAgain) {
   EXPECT_GT(brief.by_caller, 0);
 }
 
-// Keeps the team's first thread from launches until end().
+// Keeps worker 1 from launches until end().
 class Busy {
  public:
   Busy() {
@@ -146,42 +146,42 @@ class Busy {
   CommandQueue::Ticket ticket_;
 };
 
-// Launches of the main thread by another library's threads: when the team's first thread was awake and did not come,
+// Launches of the main thread by OpenMP threads: when worker 1 was awake and did not come,
 // until the caller no longer waits soon for its commands.
-TEST(ThreadPool, BorrowsThreadsWhileItsOwnAreKeptAway) {
-  ThreadPool& team = ThreadPool::instance();
-  CommandQueue& backlog = CommandQueue::instance();
-  if (team.members() < 2) GTEST_SKIP() << "needs two members";
+TEST(ThreadPool, UsesOpenMpThreadsWhileItsOwnAreKeptAway) {
+  ThreadPool& pool = ThreadPool::instance();
+  CommandQueue& commands = CommandQueue::instance();
+  if (pool.workers() < 2) GTEST_SKIP() << "needs two workers";
   static std::atomic<int> regions;
   static std::atomic<bool> spinning;
   regions = 0;
   spinning = false;
-  const auto parallel = [](void (*body)(void*), void* context, unsigned members) {
+  const auto parallel = [](void (*body)(void*), void* context, unsigned workers) {
     ++regions;
     std::vector<std::thread> others;
-    for (unsigned i = 1; i < members; ++i) others.emplace_back(body, context);
+    for (unsigned i = 1; i < workers; ++i) others.emplace_back(body, context);
     body(context);
     for (auto& other : others) other.join();
     return true;
   };
-  ThreadPool::set_lender({parallel, [] { return spinning.load(); }});
+  share_openmp_threads({parallel, [] { return spinning.load(); }});
   struct Work {
     Counted counted{64};
     std::atomic<int> by_caller{0}, by_others{0};
     std::thread::id caller = std::this_thread::get_id();
     int regions_before = regions;
     int32_t code = 0;
-    static int32_t piece(void* self, unsigned member, uint32_t begin, uint32_t end) {
+    static int32_t piece(void* self, unsigned worker, uint32_t begin, uint32_t end) {
       auto& work = *static_cast<Work*>(self);
-      EXPECT_EQ(std::this_thread::get_id() == work.caller, member == 0);
-      ++(member ? work.by_others : work.by_caller);
-      // longer than it takes to notice a launch; in a borrowed one until both have come
+      EXPECT_EQ(std::this_thread::get_id() == work.caller, worker == 0);
+      ++(worker ? work.by_others : work.by_caller);
+      // longer than it takes to notice a launch; on OpenMP threads until both have come
       const auto start = std::chrono::steady_clock::now();
       while (std::chrono::steady_clock::now() - start < std::chrono::microseconds(100)) pause_thread();
       while (work.by_others == 0 && regions > work.regions_before &&
              std::chrono::steady_clock::now() - start < std::chrono::seconds(60))
         std::this_thread::yield();
-      Counted::piece(&work.counted, member, begin, end);
+      Counted::piece(&work.counted, worker, begin, end);
       return work.code;
     }
     int32_t run() {
@@ -189,94 +189,95 @@ TEST(ThreadPool, BorrowsThreadsWhileItsOwnAreKeptAway) {
       return ThreadPool::instance().run(64, unit_time, &Work::piece, this);
     }
   };
-  const auto issue = [&] { return backlog.issue(0, [](const void*) {}); };
-  for (int i = 0; i < 4; ++i) backlog.wait(issue());  // as threads do that wait for nearly every command
-  // The first thread is busy and does not notice any launch. On a machine that is busy with something else, borrowing
+  const auto issue = [&] { return commands.issue(0, [](const void*) {}); };
+  for (int i = 0; i < 4; ++i) commands.wait(issue());  // as threads do that wait for nearly every command
+  // Worker 1 is busy and does not notice any launch. On a machine that is busy with something else, sharing
   // may have ended again before the next launch: then from the beginning.
   Busy busy;
   for (int i = 0; i < 20; ++i) EXPECT_EQ(Work().run(), 0);
-  EXPECT_FALSE(team.borrows()) << "something else keeps the first thread away";
+  EXPECT_FALSE(pool.uses_openmp_threads()) << "something else keeps worker 1 away";
   spinning = true;
-  const auto run_borrowed = [&](int32_t code) {
+  const auto run_on_openmp = [&](int32_t code) {
     for (int attempt = 0; attempt < 1000; ++attempt) {
       const int before = regions;
-      for (int i = 0; i < 100 && !team.borrows(); ++i) {
+      for (int i = 0; i < 100 && !pool.uses_openmp_threads(); ++i) {
         Work work;
         EXPECT_EQ(work.run(), 0);
         EXPECT_TRUE(work.counted.each_once());
       }
-      EXPECT_EQ(regions, before) << "borrowed too early";
-      Work borrowed;
-      borrowed.code = code;
-      EXPECT_EQ(borrowed.run(), code);
-      EXPECT_TRUE(borrowed.counted.each_once());
+      EXPECT_EQ(regions, before) << "too early";
+      Work work;
+      work.code = code;
+      EXPECT_EQ(work.run(), code);
+      EXPECT_TRUE(work.counted.each_once());
       if (regions == before) continue;
-      EXPECT_GT(borrowed.by_others, 0);
-      if (team.borrows()) return true;
+      EXPECT_GT(work.by_others, 0);
+      if (pool.uses_openmp_threads()) return true;
     }
     return false;
   };
-  ASSERT_TRUE(run_borrowed(0));
-  std::thread([&] { EXPECT_FALSE(team.borrows()) << "only the main thread's launches"; }).join();
-  ASSERT_TRUE(run_borrowed(-5));
+  ASSERT_TRUE(run_on_openmp(0));
+  std::thread([&] { EXPECT_FALSE(pool.uses_openmp_threads()) << "only the main thread's launches"; }).join();
+  ASSERT_TRUE(run_on_openmp(-5));
   // A pause ends it.
   std::this_thread::sleep_for(std::chrono::milliseconds(5));
   const int regions_at_pause = regions;
   EXPECT_EQ(Work().run(), 0);
   EXPECT_EQ(regions, regions_at_pause);
-  EXPECT_FALSE(team.borrows());
+  EXPECT_FALSE(pool.uses_openmp_threads());
   // Launches that follow each other for long give the other threads a rest, which ends when they are asleep.
   bool rested = false;
   for (const auto start = std::chrono::steady_clock::now();
        !rested && std::chrono::steady_clock::now() - start < std::chrono::seconds(60);) {
-    if (!team.borrows()) ASSERT_TRUE(run_borrowed(0));
+    if (!pool.uses_openmp_threads()) ASSERT_TRUE(run_on_openmp(0));
     const int before = regions;
     Work work;
     EXPECT_EQ(work.run(), 0);
     EXPECT_TRUE(work.counted.each_once());
-    rested = team.borrows() && regions == before;
+    rested = pool.uses_openmp_threads() && regions == before;
   }
   EXPECT_TRUE(rested);
   spinning = false;
-  for (int i = 0; i < 1000 && team.borrows(); ++i) EXPECT_EQ(Work().run(), 0);
-  EXPECT_FALSE(team.borrows());
+  for (int i = 0; i < 1000 && pool.uses_openmp_threads(); ++i) EXPECT_EQ(Work().run(), 0);
+  EXPECT_FALSE(pool.uses_openmp_threads());
   spinning = true;
-  ASSERT_TRUE(run_borrowed(0));
+  ASSERT_TRUE(run_on_openmp(0));
   // Commands are run when one is waited for or asked about, or some have come together.
   busy.end();
   for (int i = 0; i < 8; ++i) {
     const CommandQueue::Ticket ticket = issue();
-    backlog.wait(ticket);
-    EXPECT_TRUE(backlog.done(ticket)) << i;
+    commands.wait(ticket);
+    EXPECT_TRUE(commands.done(ticket)) << i;
   }
-  EXPECT_TRUE(team.borrows());
+  EXPECT_TRUE(pool.uses_openmp_threads());
   const CommandQueue::Ticket first = issue();
   CommandQueue::Ticket ticket = first;
   while (ticket < first + 9) ticket = issue();
-  if (team.borrows()) EXPECT_TRUE(backlog.done(first));  // otherwise this took longer than callers who wait soon may
-  backlog.wait(ticket);
+  if (pool.uses_openmp_threads())
+    EXPECT_TRUE(commands.done(first));  // otherwise this took longer than callers who wait soon may
+  commands.wait(ticket);
   ticket = issue();
-  for (int i = 0; i < 100000 && !backlog.complete(ticket); ++i)
+  for (int i = 0; i < 100000 && !commands.complete(ticket); ++i)
     std::this_thread::sleep_for(std::chrono::microseconds(100));
-  EXPECT_TRUE(backlog.done(ticket));
-  backlog.wait(ticket);
-  if (!team.borrows()) {
-    ThreadPool::set_lender({});
+  EXPECT_TRUE(commands.done(ticket));
+  commands.wait(ticket);
+  if (!pool.uses_openmp_threads()) {
+    share_openmp_threads({});
     GTEST_SKIP() << "something else keeps this thread away";
   }
   issue();
   std::this_thread::sleep_for(std::chrono::milliseconds(6));
   issue();
-  EXPECT_TRUE(team.borrows()) << "two commands, however long it takes";
-  backlog.wait(issue());
-  EXPECT_FALSE(team.borrows());
-  ThreadPool::set_lender({});
+  EXPECT_TRUE(pool.uses_openmp_threads()) << "two commands, however long it takes";
+  commands.wait(issue());
+  EXPECT_FALSE(pool.uses_openmp_threads());
+  share_openmp_threads({});
 }
 
 // Threads that do not come are not asked again for a while.
-TEST(ThreadPool, GivesUpThreadsThatDoNotCome) {
-  ThreadPool& team = ThreadPool::instance();
-  if (team.members() < 2) GTEST_SKIP() << "needs two members";
+TEST(ThreadPool, GivesUpOpenMpThreadsThatDoNotCome) {
+  ThreadPool& pool = ThreadPool::instance();
+  if (pool.workers() < 2) GTEST_SKIP() << "needs two workers";
   static std::atomic<int> regions;
   regions = 0;
   const auto parallel = [](void (*body)(void*), void* context, unsigned) {
@@ -284,28 +285,28 @@ TEST(ThreadPool, GivesUpThreadsThatDoNotCome) {
     body(context);  // alone
     return true;
   };
-  ThreadPool::set_lender({parallel, nullptr});
+  share_openmp_threads({parallel, nullptr});
   Busy busy;
   struct Slow : Counted {
     using Counted::Counted;
-    static int32_t piece(void* self, unsigned member, uint32_t begin, uint32_t end) {
+    static int32_t piece(void* self, unsigned worker, uint32_t begin, uint32_t end) {
       const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(20);
       while (std::chrono::steady_clock::now() < until) pause_thread();
-      return Counted::piece(self, member, begin, end);
+      return Counted::piece(self, worker, begin, end);
     }
   };
-  team.allow_borrowing(true);
+  pool.allow_openmp_threads(true);
   const auto begin = std::chrono::steady_clock::now();
   int launches = 0;
   for (; std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(300); ++launches) {
     Slow counted(8);
     std::atomic<float> unit_time{1e6f};
-    EXPECT_EQ(team.run(8, unit_time, &Slow::piece, &counted), 0);
+    EXPECT_EQ(pool.run(8, unit_time, &Slow::piece, &counted), 0);
     EXPECT_TRUE(counted.each_once());
   }
   busy.end();
-  team.allow_borrowing(false);
-  ThreadPool::set_lender({});
+  pool.allow_openmp_threads(false);
+  share_openmp_threads({});
   EXPECT_GT(launches, 100);
   EXPECT_GE(regions, 3);
   EXPECT_LE(regions, 3 * 8);  // after 10, 20, 40, ... ms

@@ -31,13 +31,13 @@ ElementwiseStep::Data step(int64_t n, uint64_t y, std::initializer_list<uint64_t
   return data;
 }
 
-size_t joinable(const std::vector<ElementwiseStep::Data>& steps) {
+size_t fusable(const std::vector<ElementwiseStep::Data>& steps) {
   std::vector<const ElementwiseStep::Data*> pointers;
   for (const auto& each : steps) pointers.push_back(&each);
-  return ElementwiseStep::joinable(pointers.data(), pointers.size());
+  return ElementwiseStep::fusable(pointers.data(), pointers.size());
 }
 
-// While it lives, commands that are issued to the backlog wait; not for ever, should something be enqueued on the
+// While it lives, commands that are issued to the command queue wait; not for ever, should something be enqueued on the
 // driver, which waits for them.
 class Held {
  public:
@@ -57,35 +57,35 @@ class Held {
   std::atomic<bool> go_{false}, ended_{false};
 };
 
-bool device_joins() {
+bool device_fuses() {
   return device().cpu_style() && device().executor() && device().capabilities().unified_memory &&
-         ThreadPool::instance().members() > 1;
+         ThreadPool::instance().workers() > 1;
 }
 
 }  // namespace
 
 TEST(ElementwiseSequence, JoinsWhatTouchesTheSameElements) {
   // 16 elements are 64 bytes
-  EXPECT_EQ(joinable({step(16, 0, {64}), step(16, 128, {0, 64}), step(16, 0, {0})}),
+  EXPECT_EQ(fusable({step(16, 0, {64}), step(16, 128, {0, 64}), step(16, 0, {0})}),
             3u);  // read what was written, write again
-  EXPECT_EQ(joinable({step(16, 0, {64}), step(16, 256, {68}), step(16, 320, {60 + 64})}),
-            3u);                                                             // inputs may overlap as they like
-  EXPECT_EQ(joinable({step(16, 0, {64}), step(16, 128, {4})}), 1u);          // reads the neighbours of what is written
-  EXPECT_EQ(joinable({step(16, 0, {64}), step(16, 68, {128})}), 1u);         // writes the neighbours of what is read
-  EXPECT_EQ(joinable({step(16, 0, {64}), step(16, 60, {128})}), 1u);         // writes the neighbours of what is written
-  EXPECT_EQ(joinable({step(16, 0, {64}), step(17, 128, {256})}), 1u);        // another number of elements
-  EXPECT_EQ(joinable({step(16, 0, {64}), step(16, 128, {64}, {0})}), 1u);    // every element reads one that is written
-  EXPECT_EQ(joinable({step(16, 0, {64}, {128}), step(16, 128, {64})}), 1u);  // writes what every element has to read
-  EXPECT_EQ(joinable({step(16, 0, {64}, {128}), step(16, 256, {0}, {128}), step(16, 320, {0}, {192})}), 3u);
-  EXPECT_EQ(joinable({step(1, 0, {}, {0}), step(1, 4, {}, {0}), step(1, 0, {}, {4})}),
+  EXPECT_EQ(fusable({step(16, 0, {64}), step(16, 256, {68}), step(16, 320, {60 + 64})}),
+            3u);                                                            // inputs may overlap as they like
+  EXPECT_EQ(fusable({step(16, 0, {64}), step(16, 128, {4})}), 1u);          // reads the neighbours of what is written
+  EXPECT_EQ(fusable({step(16, 0, {64}), step(16, 68, {128})}), 1u);         // writes the neighbours of what is read
+  EXPECT_EQ(fusable({step(16, 0, {64}), step(16, 60, {128})}), 1u);         // writes the neighbours of what is written
+  EXPECT_EQ(fusable({step(16, 0, {64}), step(17, 128, {256})}), 1u);        // another number of elements
+  EXPECT_EQ(fusable({step(16, 0, {64}), step(16, 128, {64}, {0})}), 1u);    // every element reads one that is written
+  EXPECT_EQ(fusable({step(16, 0, {64}, {128}), step(16, 128, {64})}), 1u);  // writes what every element has to read
+  EXPECT_EQ(fusable({step(16, 0, {64}, {128}), step(16, 256, {0}, {128}), step(16, 320, {0}, {192})}), 3u);
+  EXPECT_EQ(fusable({step(1, 0, {}, {0}), step(1, 4, {}, {0}), step(1, 0, {}, {4})}),
             3u);  // single elements are their own
-  EXPECT_EQ(joinable({step(16, 0, {64}, {}, DType::bfloat16), step(16, 32, {96}, {}, DType::bfloat16)}),
+  EXPECT_EQ(fusable({step(16, 0, {64}, {}, DType::bfloat16), step(16, 32, {96}, {}, DType::bfloat16)}),
             2u);  // 16 elements are 32 bytes
-  EXPECT_EQ(joinable({step(16, 0, {64}), step(16, 128, {192}, {}, DType::bfloat16)}), 1u);
+  EXPECT_EQ(fusable({step(16, 0, {64}), step(16, 128, {192}, {}, DType::bfloat16)}), 1u);
   auto other = step(16, 0, {64});
   const auto first = other;
   other.queue = &device().pooled_queue();
-  EXPECT_EQ(joinable({first, other}), 1u);
+  EXPECT_EQ(fusable({first, other}), 1u);
 }
 
 namespace {
@@ -199,19 +199,19 @@ double finite_share(DType dtype, const std::vector<uint16_t>& bits) {
 
 // Another process compiles the program for several operators, while they run one by one: false where it has not been
 // used after two minutes.
-bool becomes_joined(DType dtype) {
+bool becomes_fused(DType dtype) {
   Array<uint16_t> memory(random_start(dtype, arrays * RandomCalls::room(1000), 1));
   RandomCalls calls(1, memory.data(), dtype, 1000);
-  const uint64_t before = ElementwiseStep::joined_calls();
+  const uint64_t before = ElementwiseStep::fused_calls();
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(120);
-  while (ElementwiseStep::joined_calls() == before && std::chrono::steady_clock::now() < end) {
+  while (ElementwiseStep::fused_calls() == before && std::chrono::steady_clock::now() < end) {
     {
       Held held;
       for (int i = 0; i < 9; ++i) calls.issue();
     }
     queue().finish();
   }
-  return ElementwiseStep::joined_calls() != before;
+  return ElementwiseStep::fused_calls() != before;
 }
 
 }  // namespace
@@ -219,8 +219,8 @@ bool becomes_joined(DType dtype) {
 // The bits are those of running each operator by itself, NaN included, of which there are not too many.
 TEST(ElementwiseSequence, GivesTheBitsOfSingleLaunches) {
   for (const DType dtype : {DType::float32, DType::bfloat16, DType::float16}) {
-    if (device_joins()) ASSERT_TRUE(becomes_joined(dtype)) << name_of(dtype);
-    const uint64_t joined_before = ElementwiseStep::joined_calls();
+    if (device_fuses()) ASSERT_TRUE(becomes_fused(dtype)) << name_of(dtype);
+    const uint64_t fused_before = ElementwiseStep::fused_calls();
     double finite = 0;
     int cases = 0;
     for (const int64_t n : {1, 7, 16, 1000, 1024, 1031, 40000, 100003})
@@ -231,7 +231,7 @@ TEST(ElementwiseSequence, GivesTheBitsOfSingleLaunches) {
         for (int part = 0; part < 3; ++part) {
           {
             std::optional<Held> held;
-            if (device_joins()) held.emplace();
+            if (device_fuses()) held.emplace();
             for (int i = 0; i < 9; ++i) waiting.issue();
           }
           queue().finish();
@@ -241,7 +241,7 @@ TEST(ElementwiseSequence, GivesTheBitsOfSingleLaunches) {
         finite += finite_share(dtype, singly.host());
       }
     EXPECT_GT(finite / cases, 0.5) << name_of(dtype);
-    if (device_joins()) EXPECT_GT(ElementwiseStep::joined_calls() - joined_before, 300u) << name_of(dtype);
+    if (device_fuses()) EXPECT_GT(ElementwiseStep::fused_calls() - fused_before, 300u) << name_of(dtype);
   }
 }
 
@@ -249,7 +249,7 @@ TEST(ElementwiseSequence, WatchedCommandsAreSeenOneByOne) {
   Array<float> x(random_values<float>(4096));
   static std::atomic<int> seen;
   seen = 0;
-  const uint64_t before = ElementwiseStep::joined_calls();
+  const uint64_t before = ElementwiseStep::fused_calls();
   set_command_observer(
       [](Queue&, const Command& command, int64_t, Event) { seen += std::string(command.name) == "elementwise_flat"; });
   const TensorView view = TensorView::contiguous(x.data(), DType::float32, {4096});
@@ -257,5 +257,5 @@ TEST(ElementwiseSequence, WatchedCommandsAreSeenOneByOne) {
   set_command_observer(nullptr);
   queue().finish();
   EXPECT_EQ(seen, 50);
-  EXPECT_EQ(ElementwiseStep::joined_calls(), before);
+  EXPECT_EQ(ElementwiseStep::fused_calls(), before);
 }

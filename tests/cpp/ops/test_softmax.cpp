@@ -104,6 +104,38 @@ TEST(Softmax, NaNAndInfinityFollowTheRow) {
   }
 }
 
+TEST(Softmax, LogSumExp) {
+  struct Case {
+    int64_t outer, n, inner;
+  };
+  for (const auto [outer, n, inner] :
+       {Case{37, 1, 1}, Case{37, 31, 1}, Case{3, 40001, 1}, Case{20, 1000, 1}, Case{3, 21, 49}, Case{1, 19, 1031}}) {
+    SCOPED_TRACE(::testing::Message() << outer << "x" << n << "x" << inner);
+    auto x = random_values<float>(static_cast<size_t>(outer * n * inner), 1, -9, 9);
+    for (int64_t k = 0; k < n; ++k) x[static_cast<size_t>(k * inner)] = -INFINITY;  // the first sum is 0
+    x[static_cast<size_t>((outer - 1) * n * inner + inner - 1)] = outer % 2 ? NAN : INFINITY;
+    std::vector<double> expected(static_cast<size_t>(outer * inner));
+    for (int64_t o = 0; o < outer; ++o)
+      for (int64_t i = 0; i < inner; ++i) {
+        double sum = 0;
+        for (int64_t k = 0; k < n; ++k) sum += std::exp(double(x[static_cast<size_t>((o * n + k) * inner + i)]));
+        expected[static_cast<size_t>(o * inner + i)] = std::log(sum);
+      }
+    Array<float> ax(x), y(expected.size());
+    const TensorView view = TensorView::contiguous(ax.data(), DType::float32, {outer, n, inner});
+    logsumexp(queue(), softmax_problem(view, 1, DType::float32, false), ax.data(), y.data());
+    const auto host = y.host();
+    for (size_t i = 0; i < host.size(); ++i) {
+      if (std::isfinite(expected[i]))
+        ASSERT_NEAR(host[i], expected[i], 8 * 1.2e-7 * std::max(1.0, std::abs(expected[i]))) << i;
+      else if (std::isnan(expected[i]))
+        ASSERT_TRUE(std::isnan(host[i])) << i;
+      else
+        ASSERT_EQ(host[i], static_cast<float>(expected[i])) << i;
+    }
+  }
+}
+
 TEST(Softmax, EmptyDoesNothing) {
   softmax_forward(queue(),
                   softmax_problem(TensorView::contiguous(nullptr, DType::float32, {3, 0}), 1, DType::float32, true),
