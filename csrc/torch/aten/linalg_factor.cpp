@@ -18,8 +18,11 @@
 #include <ATen/ops/_linalg_solve_ex_ops.h>
 #include <ATen/ops/cholesky_inverse_native.h>
 #include <ATen/ops/cholesky_inverse_ops.h>
+#if __has_include(<ATen/ops/cholesky_native.h>)  // torch.cholesky ended with 2.13
 #include <ATen/ops/cholesky_native.h>
 #include <ATen/ops/cholesky_ops.h>
+#define OCL_CHOLESKY 1
+#endif
 #include <ATen/ops/eye.h>
 #include <ATen/ops/linalg_cholesky_ex_native.h>
 #include <ATen/ops/linalg_cholesky_ex_ops.h>
@@ -205,6 +208,7 @@ std::tuple<Tensor&, Tensor&> cholesky_ex_out(const Tensor& self, bool upper, boo
   return {l, info};
 }
 
+#ifdef OCL_CHOLESKY
 Tensor cholesky(const Tensor& self, bool upper) {
   return self.is_complex() ? on_cpu<at::_ops::cholesky>(self, upper) : at::native::cholesky(self, upper);
 }
@@ -212,6 +216,7 @@ Tensor& cholesky_out(const Tensor& self, bool upper, Tensor& out) {
   return self.is_complex() ? on_cpu<at::_ops::cholesky_out>(self, upper, out)
                            : at::native::cholesky_out(self, upper, out);
 }
+#endif
 Tensor cholesky_inverse(const Tensor& self, bool upper) {
   return self.is_complex() ? on_cpu<at::_ops::cholesky_inverse>(self, upper)
                            : at::native::cholesky_inverse(self, upper);
@@ -343,8 +348,10 @@ std::tuple<Tensor&, Tensor&, Tensor&, Tensor&> slogdet_out(const Tensor& a, Tens
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("linalg_cholesky_ex.L", cholesky_ex_out);
+#ifdef OCL_CHOLESKY
   m.impl("cholesky", cholesky);
   m.impl("cholesky.out", cholesky_out);
+#endif
   m.impl("cholesky_inverse", cholesky_inverse);
   m.impl("cholesky_inverse.out", cholesky_inverse_out);
   m.impl("_cholesky_solve_helper", cholesky_solve_helper);

@@ -143,7 +143,7 @@ template <int spatial, bool reflect>
 Tensor& plain_backward_out(const Tensor& grad, const Tensor& self, IntArrayRef padding, Tensor& grad_input) {
   const c10::OptionalDeviceGuard guard(at::device_of(self));
   const auto sizes = checked_sizes(self, padding, spatial, reflect);
-  TORCH_CHECK(grad.sizes() == IntArrayRef(sizes), "grad_output has size ", grad.sizes(), ", expected ", sizes);
+  TORCH_CHECK(grad.sizes().equals(sizes), "grad_output has size ", grad.sizes(), ", expected ", sizes);
   at::native::resize_output(grad_input, self.sizes());
   run_backward(grad, self, padding, spatial, reflect, grad_input);
   return grad_input;

@@ -185,9 +185,8 @@ Tensor& max_pool3d_with_indices_backward_out(const Tensor& grad, const Tensor& s
   const Windows windows{kernel, stride, padding, dilation};
   const auto sizes = max_pool3d_sizes(self, windows, ceil_mode);
   for (const Tensor* t : {&grad, &indices})
-    TORCH_CHECK(t->sizes() == IntArrayRef(sizes),
-                "max_pool3d_with_indices_backward: expected a gradient and indices of shape ", IntArrayRef(sizes),
-                ", but got ", t->sizes());
+    TORCH_CHECK(t->sizes().equals(sizes), "max_pool3d_with_indices_backward: expected a gradient and indices of shape ",
+                IntArrayRef(sizes), ", but got ", t->sizes());
   TORCH_CHECK(grad.scalar_type() == self.scalar_type(), "Expected dtype ", self.scalar_type(),
               " for `gradOutput` but got dtype ", grad.scalar_type());
   at::native::resize_output(grad_input, self.sizes());
