@@ -10,19 +10,11 @@ _OFF = {"0", "off", "no", "false"}
 _ON = {"1", "on", "yes", "true"}
 
 
-def _other_accelerator():
-    import torch
-
-    return next(
-        (name for name in ("cuda", "xpu") if hasattr(torch, name) and getattr(torch, name).is_available()), None
-    )
-
-
 def reason_not_to_load():
     """None when the backend should be loaded, otherwise the reason in words (policy: docs/design/architecture.md)."""
     import torch
 
-    from . import loader
+    from . import accelerators, loader
 
     setting = os.environ.get("TORCH_OCL_AUTOLOAD", "auto").strip().lower()
     if setting in _OFF:
@@ -32,7 +24,7 @@ def reason_not_to_load():
         return f"another backend took the PrivateUse1 slot under the name {name!r}"
     if setting in _ON:
         return None
-    other = _other_accelerator()
+    other = accelerators.other()
     if other:
         return f"{other} is the accelerator of this machine"
     if loader.library() is None:

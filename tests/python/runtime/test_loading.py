@@ -1,11 +1,13 @@
 """Loading: autoload policy, missing loader, taken name, drivers from pip. Each case is a process of its own."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 PACKAGE = Path(__file__).resolve().parents[3] / "python"
 
@@ -37,12 +39,81 @@ def test_autoload_declines(why):
     elif why == "no loader":
         before = NO_LOADER
     elif why == "other accelerator":
-        before = "import torch; torch.cuda.is_available = lambda: True\n"
+        before = "from _torch_ocl_boot import accelerators; accelerators.other = lambda: 'cuda'\n"
     elif why == "no device":
         before = "from _torch_ocl_boot import loader; loader.probe = lambda: 0\n"
     else:
         before = "import torch; torch.utils.rename_privateuse1_backend('other')\n"
     status, output = python(before + AUTOLOAD, **environment)
+    assert status == 0 and output.split() == ["False"], output
+
+
+# Drivers of PyTorch's own accelerators, as far as autoload asks them: `devices` of them, of version `version`.
+FAKE_DRIVERS = {
+    "cuda": (
+        "libcuda.so.1",
+        """
+        int cuInit(unsigned flags) { return 0; }
+        int cuDriverGetVersion(int* version) { *version = VERSION; return 0; }
+        int cuDeviceGetCount(int* count) { *count = DEVICES; return 0; }
+        """,
+    ),
+    "hip": ("libamdhip64.so.7", "int hipGetDeviceCount(int* count) { *count = DEVICES; return 0; }"),
+    "xpu": (
+        "libze_loader.so.1",
+        """
+        int zeInit(int flags) { return 0; }
+        int zeDriverGet(unsigned* count, void** drivers) { *count = 1; return 0; }
+        int zeDeviceGet(void* driver, unsigned* count, void** devices) { *count = DEVICES; return 0; }
+        """,
+    ),
+}
+# Which PyTorch this process pretends to have, and what must not be called in it.
+PRETEND = """
+import sys, torch
+torch.version.cuda, torch.version.hip, torch.version.xpu = {versions}
+torch.cuda.is_available = torch.xpu.is_available = lambda: print("asked in this process") or DEVICES > 0
+"""
+
+
+def with_fake_driver(tmp_path, kind, devices, version=13000):
+    """Runs autoload beside such a driver; returns (exit status, output)."""
+    compiler = shutil.which("cc") or shutil.which("g++")
+    if not compiler:
+        pytest.skip("needs a C compiler")
+    name, source = FAKE_DRIVERS[kind]
+    file = tmp_path / "driver.c"
+    file.write_text('#ifdef __cplusplus\nextern "C" {\n#endif\n' + source + "\n#ifdef __cplusplus\n}\n#endif\n")
+    defines = [f"-DDEVICES={devices}", f"-DVERSION={version}"]
+    subprocess.run([compiler, "-shared", "-fPIC", *defines, "-o", str(tmp_path / name), str(file)], check=True)
+    versions = tuple("13.0" if kind == other else None for other in ("cuda", "hip", "xpu"))
+    libraries = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("LD_LIBRARY_PATH")]))
+    return python(
+        f"DEVICES = {devices}\n" + PRETEND.format(versions=versions) + AUTOLOAD,
+        TORCH_DEVICE_BACKEND_AUTOLOAD="0",
+        LD_LIBRARY_PATH=libraries,
+    )
+
+
+@pytest.mark.parametrize("kind", FAKE_DRIVERS)
+@pytest.mark.parametrize("devices", [0, 2])
+def test_other_accelerators_are_asked_by_another_process(kind, devices, tmp_path):
+    """Asked in this one, PyTorch refuses them in every process that is forked later."""
+    status, output = with_fake_driver(tmp_path, kind, devices)
+    assert status == 0 and output.split() == [str(devices == 0)], output
+
+
+def test_a_driver_too_old_for_this_pytorch_is_no_accelerator(tmp_path):
+    status, output = with_fake_driver(tmp_path, "cuda", devices=1, version=12080)
+    assert status == 0 and output.split() == ["True"], output
+
+
+@pytest.mark.skipif(torch.version.cuda is None, reason="PyTorch was built without CUDA")
+def test_import_leaves_cuda_to_forked_processes():
+    code = (
+        "import os, torch\nif os.fork() == 0: print(torch.cuda._is_in_bad_fork(), flush=True); os._exit(0)\nos.wait()"
+    )
+    status, output = python(code)
     assert status == 0 and output.split() == ["False"], output
 
 
