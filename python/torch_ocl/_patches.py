@@ -4,7 +4,7 @@ import functools
 
 import torch
 
-from . import _data_parallel, _sharing
+from . import _data_parallel, _jagged, _sharing
 
 
 def apply():
@@ -16,6 +16,7 @@ def apply():
     _patch_dlpack_without_copy()
     _sharing.register()
     _data_parallel.apply()
+    _jagged.apply()
 
 
 def _patch_dlpack_device():

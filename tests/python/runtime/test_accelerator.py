@@ -186,11 +186,9 @@ def test_a_missing_process_group_is_a_clear_error(device, tmp_path):
         dist.destroy_process_group()
 
 
-@feature("Quantized, sparse and nested tensors")
+@feature("Quantized and sparse tensors")
 def test_layouts_without_kernels_are_not_implemented_errors(device):
     with pytest.raises(NotImplementedError, match="Sparseocl"):
         torch.eye(3).to_sparse().to(device)
     with pytest.raises(NotImplementedError, match="Quantizedocl"):
         torch.quantize_per_tensor(torch.ones(3, device=device), 0.1, 0, torch.qint8)
-    jagged = torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(4, 3)], device=device, layout=torch.jagged)
-    assert (jagged * 2).values().sum().item() == 36
