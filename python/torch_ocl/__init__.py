@@ -41,7 +41,7 @@ def _load():
     _core.load()
     torch.utils.rename_privateuse1_backend(NAME)
 
-    from . import _patches, backends, ocl
+    from . import _accelerate, _patches, backends, ocl
 
     ocl._register()
     torch.utils.generate_methods_for_privateuse1_backend(
@@ -49,6 +49,7 @@ def _load():
     )
     backends._register()
     _patches.apply()
+    _accelerate.announce()
 
 
 _load()

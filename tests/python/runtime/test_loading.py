@@ -117,6 +117,32 @@ def test_import_leaves_cuda_to_forked_processes():
     assert status == 0 and output.split() == ["False"], output
 
 
+ACCELERATE = "import os; print(os.environ.get('ACCELERATE_TORCH_DEVICE'))"
+
+
+@pytest.mark.parametrize(
+    "environment, expected",
+    [
+        ({}, "ocl"),
+        ({"ACCELERATE_TORCH_DEVICE": "cpu"}, "cpu"),
+        ({"ACCELERATE_USE_CPU": "true"}, "None"),
+        ({"ACCELERATE_USE_CPU": "true", "ACCELERATE_TORCH_DEVICE": "ocl"}, "None"),
+    ],
+)
+def test_accelerate_is_told_about_the_device(environment, expected, monkeypatch):
+    monkeypatch.delenv("ACCELERATE_TORCH_DEVICE", raising=False)
+    status, output = python("import torch, torch_ocl\n" + ACCELERATE, **environment)
+    assert status == 0 and output.split() == [expected], output
+
+
+@pytest.mark.parametrize("before", ["accelerators.other = lambda: 'cuda'", "loader.probe = lambda: 0"])
+def test_accelerate_is_left_alone_where_ocl_is_not_the_only_accelerator(before, monkeypatch):
+    monkeypatch.delenv("ACCELERATE_TORCH_DEVICE", raising=False)
+    code = f"from _torch_ocl_boot import accelerators, loader; {before}\nimport torch, torch_ocl\n" + ACCELERATE
+    status, output = python(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    assert status == 0 and output.split() == ["None"], output
+
+
 def test_autoload_never_opens_a_driver_in_this_process():
     """Otherwise `import torch` would take fork() away from its user."""
     code = AUTOLOAD + "print(any('libpocl' in line or 'libintelocl' in line for line in open('/proc/self/maps')))"

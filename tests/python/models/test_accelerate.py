@@ -1,0 +1,93 @@
+"""Hugging Face's Accelerate and transformers' Trainer train on `ocl` without being told."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parents[3] / "python"
+pytest.importorskip("accelerate")
+
+ACCELERATOR = """
+from accelerate import Accelerator
+accelerator = Accelerator(gradient_accumulation_steps=2, mixed_precision={precision!r})
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 1))
+inputs = torch.randn(32, 8)
+data = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(inputs, inputs.sum(1, keepdim=True)), batch_size=8)
+model, optimizer, data = accelerator.prepare(model, torch.optim.AdamW(model.parameters(), lr=0.02), data)
+losses = []
+for epoch in range(4):
+    for batch, wanted in data:
+        assert batch.device.type == "ocl", batch.device
+        with accelerator.accumulate(model):
+            loss = torch.nn.functional.mse_loss(model(batch), wanted)
+            accelerator.backward(loss)
+            optimizer.step()
+            optimizer.zero_grad()
+        losses.append(loss.item())
+assert sum(losses[-4:]) < 0.8 * sum(losses[:4]), losses
+accelerator.save_state(folder)
+kept = [parameter.detach().clone() for parameter in model.parameters()]
+with torch.no_grad():
+    for parameter in model.parameters(): parameter.zero_()
+accelerator.load_state(folder)
+assert all(torch.equal(*pair) for pair in zip(kept, model.parameters()))
+print(accelerator.device.type, {{parameter.device.type for parameter in model.parameters()}})
+"""
+
+TRAINER = """
+from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
+torch.manual_seed(0)
+tokens = [torch.randint(50, (16,)) for _ in range(16)]
+data = [{{"input_ids": row, "labels": row}} for row in tokens]
+model = GPT2LMHeadModel(GPT2Config(vocab_size=50, n_positions=32, n_embd=32, n_layer=2, n_head=2))
+before = [parameter.detach().clone() for parameter in model.parameters()]
+arguments = TrainingArguments(output_dir=folder, max_steps=4, per_device_train_batch_size=4, learning_rate=0.01,
+                              report_to=[], logging_steps=1, save_steps=2, disable_tqdm=True, {options})
+trainer = Trainer(model=model, args=arguments, train_dataset=data)
+trainer.train()
+losses = [row["loss"] for row in trainer.state.log_history if "loss" in row]
+assert losses[-1] < losses[0], losses
+assert not all(torch.equal(old, new.detach().cpu()) for old, new in zip(before, trainer.model.parameters()))
+trainer.train(resume_from_checkpoint=folder + "/checkpoint-2")
+print(arguments.device.type, {{parameter.device.type for parameter in trainer.model.parameters()}})
+"""
+
+
+def run(code, tmp_path, **environment):
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("ACCELERATE_")}
+    variables |= {"PYTHONPATH": str(PACKAGE), "TORCH_OCL_FALLBACK": "silent"} | environment
+    code = f"import torch, torch_ocl, warnings; warnings.simplefilter('ignore'); folder = {str(tmp_path)!r}\n" + code
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=False, env=variables, capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.strip().splitlines()[-1]
+
+
+@pytest.mark.feature("Hugging Face Accelerate and Trainer")
+@pytest.mark.parametrize("precision", ["no", "bf16"])
+def test_accelerator(precision, tmp_path):
+    assert run(ACCELERATOR.format(precision=precision), tmp_path) == "ocl {'ocl'}"
+
+
+@pytest.mark.feature("Hugging Face Accelerate and Trainer")
+def test_trainer(tmp_path):
+    pytest.importorskip("transformers")
+    assert run(TRAINER.format(options=""), tmp_path) == "ocl {'ocl'}"
+
+
+@pytest.mark.parametrize("how", ["use_cpu=True", "ACCELERATE_USE_CPU", "ACCELERATE_TORCH_DEVICE"])
+def test_trainer_on_the_cpu_where_that_is_wanted(how, tmp_path):
+    pytest.importorskip("transformers")
+    options = {"ACCELERATE_USE_CPU": "true", "ACCELERATE_TORCH_DEVICE": "cpu"}
+    environment = {how: options[how]} if how in options else {}
+    assert run(TRAINER.format(options="" if environment else how), tmp_path, **environment) == "cpu {'cpu'}"
+
+
+def test_accelerator_on_the_cpu_where_that_is_wanted(tmp_path):
+    code = "from accelerate import Accelerator\nprint(Accelerator(cpu=True).device.type)"
+    assert run(code, tmp_path) == "cpu"
