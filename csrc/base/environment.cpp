@@ -54,6 +54,9 @@ static constexpr Variable variables[] = {
      "run these kernels in plain OpenCL C on devices with gpu kernels"},
     {"TORCH_OCL_VECTOR_FLOATS", "as the driver says",
      "floats in a vector register of a CPU: 16 or more compiles register tiles for AVX-512, fewer for AVX2 and others"},
+    {"TORCH_OCL_SIMULATE", "",
+     "for tests: a device that can do less, or with other compute units, such as compute_units=64,local_memory=32768,"
+     "max_work_group=256,fp64=0,fp16=0,sub_groups=0,float_atomics=0,int64_atomics=0"},
     {"TORCH_OCL_WINOGRAD", "1", "0 forbids Winograd F(4x4) convolutions (torch.backends.ocl.winograd)"},
 };
 

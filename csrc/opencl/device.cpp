@@ -2,6 +2,7 @@
 
 #include "opencl/memory/caching_allocator.h"
 #include "base/environment.h"
+#include "opencl/capabilities/simulated.h"
 #include "opencl/launch.h"
 #include "base/os.h"
 #include "opencl/queue.h"
@@ -319,6 +320,7 @@ Device::Device(int index, cl_platform_id platform, cl_device_id id, HostDriver h
     executor_ = make_executor(host_driver, context_, id_);
     capabilities_.compute_units = executor_->workers();
   }
+  capabilities_ = simulate_by_environment(std::move(capabilities_));
   style_ = capabilities_.is_cpu ? KernelStyle::cpu : KernelStyle::gpu;
   if (auto forced = environment::get("TORCH_OCL_KERNEL_STYLE"))
     style_ = *forced == "gpu" ? KernelStyle::gpu : KernelStyle::cpu;

@@ -62,6 +62,8 @@ class Device {
   Device(const Device&) = delete;
 
  private:
+  friend class SimulatedCapabilities;  // replaces capabilities_ in tests
+
   int index_;
   cl_platform_id platform_;
   cl_device_id id_;

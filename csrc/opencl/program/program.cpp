@@ -1,6 +1,7 @@
 #include "opencl/program/program.h"
 
 #include "opencl/capabilities/bfloat16_pairs.h"
+#include "opencl/capabilities/simulated.h"
 #include "opencl/program/build_ahead.h"
 #include "base/environment.h"
 #include "opencl/program/kernel_sources.h"
@@ -96,6 +97,7 @@ bool has_callable(const std::string& source) {
 std::string preamble(const Device& device, const std::string& source) {
   const Capabilities& c = device.capabilities();
   std::string text;
+  text += simulated_source(c);
   text += "#define DEVICE_FP64 " + std::to_string(c.fp64) + "\n";
   text += "#define CPU_STYLE " + std::to_string(device.cpu_style()) + "\n";
   text += "#define NARROW_REGISTERS " + std::to_string(c.vector_floats < 16) + "\n";
@@ -282,7 +284,22 @@ Kernel::Kernel(Device& device, std::shared_ptr<BuildAhead> program, std::string 
   if (const Executor* executor = device.executor()) executor_state_ = executor->new_kernel_state();
 }
 
+// The driver takes what the simulated device does not have.
+static void refuse_more_local_memory(const Device& device, cl_program program, const std::string& name) {
+  cl_kernel kernel = clCreateKernel(program, name.c_str(), nullptr);
+  if (!kernel) return;  // reported by others
+  cl_ulong bytes = 0;
+  clGetKernelWorkGroupInfo(kernel, device.id(), CL_KERNEL_LOCAL_MEM_SIZE, sizeof bytes, &bytes, nullptr);
+  clReleaseKernel(kernel);
+  const uint64_t most = device.capabilities().local_memory;
+  if (bytes <= most) return;
+  const std::string amounts = std::to_string(bytes) + " bytes of local memory, of " + std::to_string(most);
+  throw_error(CL_OUT_OF_RESOURCES, ("clCreateKernel(" + name + "): " + amounts).c_str());
+}
+
 void Kernel::create(cl_program program) {
+  if (capabilities_simulated()) [[unlikely]]
+    refuse_more_local_memory(device_, program, name_);
   if (device_.calls_kernels()) address_kernel_ = clCreateKernel(program, (name_ + "_address").c_str(), nullptr);
   if (address_kernel_) return;  // no driver enqueues it
   cl_int code = CL_SUCCESS;
