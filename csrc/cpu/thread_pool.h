@@ -56,10 +56,11 @@ class ThreadPool {
   // Moves worker 1, where there is one, to another processor if it last ran on the caller's.
   void make_room_for_worker_1();
 
+  // A pool of its own, for tests; like instance() it is never destroyed.
+  explicit ThreadPool(unsigned workers);
   ThreadPool(const ThreadPool&) = delete;
 
  private:
-  explicit ThreadPool(unsigned workers);
   struct State;
   bool run_on_openmp_threads();
 

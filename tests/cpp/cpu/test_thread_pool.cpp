@@ -1,14 +1,24 @@
 // The thread pool that launches are divided among (cpu/thread_pool.h).
+#include "cpu/stopped_clock.h"
 #include "support.h"
 
+#include "base/os.h"
 #include "cpu/command_queue.h"
 #include "cpu/thread_pool.h"
 
 #include <algorithm>
+#include <functional>
 #include <thread>
 
 namespace ocl::testing {
 namespace {
+
+// Before anything asks for the pool: on a machine with one processor two threads take turns.
+[[maybe_unused]] const bool two_workers = [] {
+  if (os::usable_processors() < 2 && !std::getenv("TORCH_OCL_HOST_THREADS"))
+    os::set_environment("TORCH_OCL_HOST_THREADS", "2");
+  return true;
+}();
 
 struct Counted {
   std::vector<std::atomic<int>> visits;
@@ -64,7 +74,7 @@ TEST(ThreadPool, AnErrorIsReturnedAndTheRestStillRuns) {
 
 TEST(ThreadPool, AThreadOfTheProgramAssists) {
   ThreadPool& pool = ThreadPool::instance();
-  if (pool.workers() < 2) GTEST_SKIP() << "needs two workers";
+  if (pool.workers() < 2) GTEST_SKIP() << "TORCH_OCL_HOST_THREADS is 1";
   EXPECT_FALSE(pool.assist());  // nothing is being run
   struct Shared {
     Counted counted{4000};
@@ -92,11 +102,32 @@ TEST(ThreadPool, AThreadOfTheProgramAssists) {
   EXPECT_GT(shared.assisted, 0);
 }
 
+// A pool of two, whatever the machine has, and launches that its worker 1 leads while the test's thread assists.
+class PoolOfTwo {
+ public:
+  static ThreadPool& pool() {
+    static ThreadPool& two = *new ThreadPool(2);
+    return two;
+  }
+  // Calls `launch` on worker 1.
+  static void lead(std::function<void()> launch) {
+    static std::function<void()> task;
+    static std::atomic<int> asked, done;
+    task = std::move(launch);
+    pool().set_worker_1_task([] {
+      if (done == asked) return;
+      task();
+      ++done;
+    });
+    ++asked;
+    pool().wake_worker_1();
+    while (done != asked) pool().assist();
+  }
+};
+
 // A pool thread that expects the user thread later than a short launch lasts leaves it nothing, but not for
 // ever.
 TEST(ThreadPool, AThreadThatWasLateGetsShortLaunchesAgain) {
-  ThreadPool& pool = ThreadPool::instance();
-  if (pool.workers() != 2) GTEST_SKIP() << "needs two workers";
   struct Work {
     std::chrono::nanoseconds of_unit, of_caller;
     std::atomic<int> by_caller{0};
@@ -109,21 +140,26 @@ TEST(ThreadPool, AThreadThatWasLateGetsShortLaunchesAgain) {
       return 0;
     }
   };
-  const auto launches = [&](Work& work, int count, uint32_t units) {
-    for (int i = 0; i < count; ++i) {
-      const CommandQueue::Ticket ticket = CommandQueue::instance().issue(0, [&work, units](const void*) {
+  // However long the system keeps one of the threads away.
+  const auto until_the_caller_has_some = [](Work& work, int least, uint32_t units) {
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    for (int i = 0; i < least || (work.by_caller == 0 && std::chrono::steady_clock::now() < limit); ++i)
+      PoolOfTwo::lead([&] {
         std::atomic<float> unit_time{static_cast<float>(work.of_unit.count())};
-        ThreadPool::instance().run(units, unit_time, &Work::piece, &work);
+        PoolOfTwo::pool().run(units, unit_time, &Work::piece, &work);
       });
-      while (!CommandQueue::instance().done(ticket)) pool.assist();
-    }
+    EXPECT_GT(work.by_caller, 0);
   };
   using namespace std::chrono_literals;
   Work late{10us, 100us}, brief{1500ns, 1500ns};
-  launches(late, 50, 100);  // the caller is the last to end
-  EXPECT_GT(late.by_caller, 0);
-  launches(brief, 1000, 8);
-  EXPECT_GT(brief.by_caller, 0);
+  until_the_caller_has_some(late, 50, 100);  // the caller is the last to end
+  until_the_caller_has_some(brief, 1, 8);
+}
+
+// Longer than a launch may take without worker 1 having to notice it.
+void take_noticeable_time() {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(20);
+  while (std::chrono::steady_clock::now() < until) pause_thread();
 }
 
 // Keeps worker 1 from launches until end().
@@ -151,7 +187,8 @@ class Busy {
 TEST(ThreadPool, UsesOpenMpThreadsWhileItsOwnAreKeptAway) {
   ThreadPool& pool = ThreadPool::instance();
   CommandQueue& commands = CommandQueue::instance();
-  if (pool.workers() < 2) GTEST_SKIP() << "needs two workers";
+  if (pool.workers() < 2) GTEST_SKIP() << "TORCH_OCL_HOST_THREADS is 1";
+  StoppedClock clock;
   static std::atomic<int> regions;
   static std::atomic<bool> spinning;
   regions = 0;
@@ -167,19 +204,18 @@ TEST(ThreadPool, UsesOpenMpThreadsWhileItsOwnAreKeptAway) {
   share_openmp_threads({parallel, [] { return spinning.load(); }});
   struct Work {
     Counted counted{64};
-    std::atomic<int> by_caller{0}, by_others{0};
+    std::atomic<int> by_others{0};
     std::thread::id caller = std::this_thread::get_id();
     int regions_before = regions;
     int32_t code = 0;
     static int32_t piece(void* self, unsigned worker, uint32_t begin, uint32_t end) {
       auto& work = *static_cast<Work*>(self);
       EXPECT_EQ(std::this_thread::get_id() == work.caller, worker == 0);
-      ++(worker ? work.by_others : work.by_caller);
-      // longer than it takes to notice a launch; on OpenMP threads until both have come
-      const auto start = std::chrono::steady_clock::now();
-      while (std::chrono::steady_clock::now() - start < std::chrono::microseconds(100)) pause_thread();
-      while (work.by_others == 0 && regions > work.regions_before &&
-             std::chrono::steady_clock::now() - start < std::chrono::seconds(60))
+      if (worker) ++work.by_others;
+      take_noticeable_time();
+      // on OpenMP threads until both have come
+      const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+      while (work.by_others == 0 && regions > work.regions_before && std::chrono::steady_clock::now() < limit)
         std::this_thread::yield();
       Counted::piece(&work.counted, worker, begin, end);
       return work.code;
@@ -190,58 +226,40 @@ TEST(ThreadPool, UsesOpenMpThreadsWhileItsOwnAreKeptAway) {
     }
   };
   const auto issue = [&] { return commands.issue(0, [](const void*) {}); };
-  for (int i = 0; i < 4; ++i) commands.wait(issue());  // as threads do that wait for nearly every command
-  // Worker 1 is busy and does not notice any launch. On a machine that is busy with something else, sharing
-  // may have ended again before the next launch: then from the beginning.
-  Busy busy;
-  for (int i = 0; i < 20; ++i) EXPECT_EQ(Work().run(), 0);
-  EXPECT_FALSE(pool.uses_openmp_threads()) << "something else keeps worker 1 away";
-  spinning = true;
-  const auto run_on_openmp = [&](int32_t code) {
-    for (int attempt = 0; attempt < 1000; ++attempt) {
-      const int before = regions;
-      for (int i = 0; i < 100 && !pool.uses_openmp_threads(); ++i) {
-        Work work;
-        EXPECT_EQ(work.run(), 0);
-        EXPECT_TRUE(work.counted.each_once());
-      }
-      EXPECT_EQ(regions, before) << "too early";
-      Work work;
-      work.code = code;
-      EXPECT_EQ(work.run(), code);
-      EXPECT_TRUE(work.counted.each_once());
-      if (regions == before) continue;
-      EXPECT_GT(work.by_others, 0);
-      if (pool.uses_openmp_threads()) return true;
-    }
-    return false;
-  };
-  ASSERT_TRUE(run_on_openmp(0));
-  std::thread([&] { EXPECT_FALSE(pool.uses_openmp_threads()) << "only the main thread's launches"; }).join();
-  ASSERT_TRUE(run_on_openmp(-5));
-  // A pause ends it.
-  std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  const int regions_at_pause = regions;
-  EXPECT_EQ(Work().run(), 0);
-  EXPECT_EQ(regions, regions_at_pause);
-  EXPECT_FALSE(pool.uses_openmp_threads());
-  // Launches that follow each other for long give the other threads a rest, which ends when they are asleep.
-  bool rested = false;
-  for (const auto start = std::chrono::steady_clock::now();
-       !rested && std::chrono::steady_clock::now() - start < std::chrono::seconds(60);) {
-    if (!pool.uses_openmp_threads()) ASSERT_TRUE(run_on_openmp(0));
+  const auto run_on_workers = [&] {
     const int before = regions;
     Work work;
     EXPECT_EQ(work.run(), 0);
     EXPECT_TRUE(work.counted.each_once());
-    rested = pool.uses_openmp_threads() && regions == before;
-  }
-  EXPECT_TRUE(rested);
-  spinning = false;
-  for (int i = 0; i < 1000 && pool.uses_openmp_threads(); ++i) EXPECT_EQ(Work().run(), 0);
-  EXPECT_FALSE(pool.uses_openmp_threads());
+    EXPECT_EQ(regions, before);
+  };
+  const auto run_on_openmp = [&](int32_t code) {
+    const int before = regions;
+    Work work;
+    work.code = code;
+    EXPECT_EQ(work.run(), code);
+    EXPECT_TRUE(work.counted.each_once());
+    EXPECT_EQ(regions, before + 1);
+    EXPECT_GT(work.by_others, 0);
+    EXPECT_TRUE(pool.uses_openmp_threads());
+  };
+  for (int i = 0; i < 4; ++i) commands.wait(issue());  // as threads do that wait for nearly every command
+  Busy busy;                                           // worker 1 notices no launch
+  for (int i = 0; i < 20; ++i) run_on_workers();
+  EXPECT_FALSE(pool.uses_openmp_threads());  // nobody spins
   spinning = true;
-  ASSERT_TRUE(run_on_openmp(0));
+  run_on_workers();
+  run_on_workers();
+  ASSERT_TRUE(pool.uses_openmp_threads());
+  run_on_openmp(0);
+  std::thread([&] { EXPECT_FALSE(pool.uses_openmp_threads()) << "only the main thread's launches"; }).join();
+  run_on_openmp(-5);
+  // A pause ends it.
+  clock.pass(std::chrono::milliseconds(3));
+  run_on_workers();  // the first that worker 1 misses again
+  EXPECT_FALSE(pool.uses_openmp_threads());
+  run_on_workers();
+  run_on_openmp(0);
   // Commands are run when one is waited for or asked about, or some have come together.
   busy.end();
   for (int i = 0; i < 8; ++i) {
@@ -253,31 +271,29 @@ TEST(ThreadPool, UsesOpenMpThreadsWhileItsOwnAreKeptAway) {
   const CommandQueue::Ticket first = issue();
   CommandQueue::Ticket ticket = first;
   while (ticket < first + 9) ticket = issue();
-  if (pool.uses_openmp_threads())
-    EXPECT_TRUE(commands.done(first));  // otherwise this took longer than callers who wait soon may
+  EXPECT_TRUE(commands.done(first));
   commands.wait(ticket);
   ticket = issue();
-  for (int i = 0; i < 100000 && !commands.complete(ticket); ++i)
-    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  for (const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+       !commands.complete(ticket) && std::chrono::steady_clock::now() < limit;)
+    std::this_thread::yield();
   EXPECT_TRUE(commands.done(ticket));
   commands.wait(ticket);
-  if (!pool.uses_openmp_threads()) {
-    share_openmp_threads({});
-    GTEST_SKIP() << "something else keeps this thread away";
-  }
+  // Whoever waits late for many commands is no longer synchronous; for two commands it may take as long as it likes.
   issue();
-  std::this_thread::sleep_for(std::chrono::milliseconds(6));
+  clock.pass(std::chrono::milliseconds(6));
   issue();
-  EXPECT_TRUE(pool.uses_openmp_threads()) << "two commands, however long it takes";
+  EXPECT_TRUE(pool.uses_openmp_threads());
   commands.wait(issue());
   EXPECT_FALSE(pool.uses_openmp_threads());
   share_openmp_threads({});
 }
 
-// Threads that do not come are not asked again for a while.
+// Threads that do not come are not asked again for a while, which doubles each time.
 TEST(ThreadPool, GivesUpOpenMpThreadsThatDoNotCome) {
   ThreadPool& pool = ThreadPool::instance();
-  if (pool.workers() < 2) GTEST_SKIP() << "needs two workers";
+  if (pool.workers() < 2) GTEST_SKIP() << "TORCH_OCL_HOST_THREADS is 1";
+  StoppedClock clock;
   static std::atomic<int> regions;
   regions = 0;
   const auto parallel = [](void (*body)(void*), void* context, unsigned) {
@@ -286,30 +302,28 @@ TEST(ThreadPool, GivesUpOpenMpThreadsThatDoNotCome) {
     return true;
   };
   share_openmp_threads({parallel, nullptr});
-  Busy busy;
   struct Slow : Counted {
     using Counted::Counted;
     static int32_t piece(void* self, unsigned worker, uint32_t begin, uint32_t end) {
-      const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(20);
-      while (std::chrono::steady_clock::now() < until) pause_thread();
+      take_noticeable_time();
       return Counted::piece(self, worker, begin, end);
     }
   };
+  Busy busy;
   pool.allow_openmp_threads(true);
-  const auto begin = std::chrono::steady_clock::now();
-  int launches = 0;
-  for (; std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(300); ++launches) {
+  const int before_the_pause = 3 * 1, after_300_ms = 3 * 5;  // at about 0, 10, 30, 70 and 150 ms
+  for (int millisecond = 0; millisecond < 300; ++millisecond) {
     Slow counted(8);
     std::atomic<float> unit_time{1e6f};
     EXPECT_EQ(pool.run(8, unit_time, &Slow::piece, &counted), 0);
     EXPECT_TRUE(counted.each_once());
+    if (millisecond == 9) EXPECT_EQ(regions, before_the_pause);
+    clock.pass(std::chrono::milliseconds(1));
   }
   busy.end();
   pool.allow_openmp_threads(false);
   share_openmp_threads({});
-  EXPECT_GT(launches, 100);
-  EXPECT_GE(regions, 3);
-  EXPECT_LE(regions, 3 * 8);  // after 10, 20, 40, ... ms
+  EXPECT_EQ(regions, after_300_ms);
 }
 
 }  // namespace
