@@ -2,6 +2,10 @@
 
 #include "ops/conv/shape.h"
 
+#include <atomic>
+#include <cstdio>
+#include <string>
+
 namespace ocl::ops {
 namespace {
 
@@ -14,23 +18,42 @@ Kernel& specialise(KernelSite& site, Device& device, DType type) {
   });
 }
 
+// Nobody should wonder for long why a network is slow on a device that every other algorithm refuses.
+void warn_of_large(ConvPass pass, const ConvProblem& p, const Device& device) {
+  constexpr double large = 1 << 28;  // multiply-adds, about a second
+  static std::atomic<bool> warned{false};
+  const double work = static_cast<double>(p.y_numel()) * static_cast<double>(p.in_per_group() * p.taps());
+  if (work < large || !is_floating(p.dtype) || warned.exchange(true)) return;
+  std::string reasons;
+  for (const ConvAlgorithm& algorithm : conv_algorithms(pass))
+    if (const char* reason = conv_refusal(algorithm, p, device))
+      reasons += std::string(reasons.empty() ? "" : "; ") + algorithm.name + ": " + reason;
+  std::fprintf(stderr,
+               "torch_ocl: warning: a large convolution runs the slow reference kernel on %s, because others refuse it "
+               "(%s). This is said once.\n",
+               device.capabilities().name.c_str(), reasons.c_str());
+}
+
 // Grid-stride range: enough items for any GPU, work-groups of 64.
 Range items(int64_t count) { return Range(round_up(std::min<int64_t>(count, 1 << 20), 64)); }
 
 void forward(Queue& queue, const ConvProblem& p, const ConvOperands& t, void*) {
   static KernelSite site("conv/reference.cl", "conv_reference_forward");
+  warn_of_large(ConvPass::forward, p, queue.device());
   launch(queue, specialise(site, queue.device(), p.dtype), items(p.y_numel()), Range(64), t.x, t.w, t.bias, t.y,
          conv_shape(p), int32_t{t.bias != nullptr}, int32_t{p.channels_last}, p.y_numel());
 }
 
 void backward_data(Queue& queue, const ConvProblem& p, const ConvOperands& t, void*) {
   static KernelSite site("conv/reference.cl", "conv_reference_backward_data");
+  warn_of_large(ConvPass::backward_data, p, queue.device());
   launch(queue, specialise(site, queue.device(), p.dtype), items(p.x_numel()), Range(64), t.x, t.w, t.y, conv_shape(p),
          int32_t{p.channels_last}, p.x_numel());
 }
 
 void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, void*) {
   static KernelSite site("conv/reference.cl", "conv_reference_backward_weight");
+  warn_of_large(ConvPass::backward_weight, p, queue.device());
   launch(queue, specialise(site, queue.device(), p.dtype), items(p.w_numel()), Range(64), t.x, t.w, t.y, conv_shape(p),
          p.w_numel());
 }

@@ -36,11 +36,16 @@ void gather(Queue& queue, DType type, const Part& part, int64_t result_channels,
          w, bias, y, g.shape, g.weights, target, int32_t{bias != nullptr}, result_channels * target.plane());
 }
 
+// What the kernels keep in local memory with the small tile: conv_simt_weight's operands and columns.
+uint64_t least_local_bytes(DType dtype) { return 2 * 16 * 65 * size_of(accumulate_type(dtype)) + 64 * 32; }
+
 const char* refuses(const ConvProblem& p, const Device& device) {
-  if (device.cpu_style()) return "made for GPUs";
+  // The kernels of CPU devices want at least so much local memory; below it these are what there is.
+  if (device.cpu_style() && device.capabilities().local_memory >= 192 << 10) return "made for GPUs";
   if (device.capabilities().max_work_group < 256) return "needs groups of 256 work-items";
   if (p.channels_last) return "channels first only";
   if (!is_floating(p.dtype)) return "floating types only";
+  if (least_local_bytes(p.dtype) > device.capabilities().local_memory) return "too little local memory";
   if (p.taps() * std::max(p.in_per_group(), p.out_per_group()) >= 1 << 30) return "sums are too long";
   return nullptr;
 }

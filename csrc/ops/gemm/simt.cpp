@@ -30,7 +30,8 @@ const char* refuses(const GemmProblem& p, const Device& device) {
 }
 
 const char* declines(const GemmProblem&, const Device& device) {
-  return device.cpu_style() ? "CPU kernels are faster" : nullptr;
+  const bool has_panels = device.capabilities().local_memory >= 32 << 10;  // gemm/panel.cpp
+  return device.cpu_style() && has_panels ? "CPU kernels are faster" : nullptr;
 }
 
 size_t workspace(const GemmProblem& p, const Device& device) { return slices_workspace(p, plan_of(p, device)); }
