@@ -1,16 +1,20 @@
-"""How far a result may be from the exact one. Every comparison with a float64 reference goes through here.
+"""How far a result may be from the exact one. Comparisons with a float64 reference go through here.
 
 A result is the sum of `terms` products, rounded to its type at the end:
 
-    |actual - exact| <= roundings * eps(dtype) * |exact|  +  2 * eps(compute) * sqrt(terms) * rms(exact)
+    |actual - exact| <= roundings * eps(dtype) * |exact|
+                        + (2 * eps(compute) * sqrt(terms) * condition + 2 * steps * eps(dtype)) * rms(exact)
 
-The first part is what storing costs, element by element: half an eps for each time that a value is rounded to `dtype`.
-The second is the sum in the type that the device computes in (float32 for the 16-bit ones): n roundings of either sign
-add up like sqrt(n) of them. `rms(exact)` already has the size of a sum of terms that are not all of one sign.
+First: what storing costs, element by element; half an eps for each time that a value is rounded to `dtype`. A function
+of a rounded number magnifies its relative error: the gradient of logsumexp is exp(x - r), and as wrong as |r| roundings.
+Second: the sum in the type that the device computes in (float32 for the 16-bit ones); n roundings of either sign add
+up like sqrt(n) of them. `rms(exact)` already has the size of a sum of terms that are not all of one sign. `condition`
+is how much the function magnifies errors of its operands, the condition number of a matrix for example.
+Third: `steps` intermediate results of the size of the result that are stored in `dtype` on the way.
 
 Nothing is relative to the largest value. Zeros, a result 2 % too large and one wrong element fail for every type, see
-test_tolerances.py. Functions that magnify what their operands were rounded by are measured against the CPU: `own` is
-what it computed in the same type, and twice its largest error is allowed on top, up to a cap. Only NaN is close to NaN.
+test_tolerances.py. `own` is what the CPU computed in the same type: twice its largest error is allowed on top, up to a
+cap, where a function's condition is not known. Only NaN is close to NaN.
 """
 
 import torch
@@ -30,12 +34,13 @@ def real(tensor):
     return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
 
 
-def allowed(exact, dtype, terms=1, roundings=1, own=None, compute=None):
+def allowed(exact, dtype, terms=1, roundings=1, steps=0, condition=1.0, own=None):
     """The largest error of each element of a result of `dtype`, as a float64 tensor like `exact`."""
-    stored, computed = torch.finfo(dtype), torch.finfo(compute or COMPUTE.get(dtype, dtype))
+    stored, computed = torch.finfo(dtype), torch.finfo(COMPUTE.get(dtype, dtype))
     scale = rms(exact)
     bound = roundings * stored.eps * exact.double().abs().nan_to_num(posinf=0)
-    bound = bound + 2 * computed.eps * max(terms, 1) ** 0.5 * scale + stored.smallest_normal * stored.eps
+    bound = bound + (2 * computed.eps * max(terms, 1) ** 0.5 * condition + 2 * steps * stored.eps) * scale
+    bound = bound + stored.smallest_normal * stored.eps
     if own is not None:
         error = (own.double() - exact.double())[torch.isfinite(exact) & torch.isfinite(own)].abs()
         if error.numel():
@@ -47,7 +52,7 @@ def assert_close(actual, exact, dtype=None, *, terms=None, **options):
     """`actual` of `dtype` (its own) agrees with `exact`: infinities and NaN are in the same places, other errors are allowed.
 
     terms: how many products the longest sum has, the number of elements where it is not known. Integers must be equal.
-    options: roundings, own, and compute, the type that operands and intermediate results are rounded to.
+    options: those of allowed().
     """
     assert actual.shape == exact.shape, f"shape {tuple(actual.shape)} instead of {tuple(exact.shape)}"
     dtype = actual.dtype if dtype is None else dtype

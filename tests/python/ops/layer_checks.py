@@ -23,11 +23,21 @@ def gradients_of(results, inputs, cotangent):
     return torch.autograd.grad(results[0], wanted, cotangent.to(results[0]), allow_unused=True)
 
 
-def check(function, *tensors, device="ocl", dtype=None, gradients=True, strides=True, exact=torch.float64, **options):
+def check(
+    function,
+    *tensors,
+    device="ocl",
+    dtype=None,
+    gradients=True,
+    strides=True,
+    exact=torch.float64,
+    gradient=None,
+    **options,
+):
     """function(*tensors) and its gradients with respect to the floating tensors agree with float64 on the CPU.
 
     exact: another type where float64 takes another branch, rounding a coordinate to another pixel for example.
-    options: roundings and terms (tolerances.py); no sum has more terms than the largest tensor has elements.
+    options: those of tolerances.py; no sum has more terms than the largest tensor has elements. gradient: further ones, for gradients.
     """
     if dtype is not None:
         tensors = [t.to(dtype) if isinstance(t, torch.Tensor) and t.is_floating_point() else t for t in tensors]
@@ -57,4 +67,4 @@ def check(function, *tensors, device="ocl", dtype=None, gradients=True, strides=
     for a, e, o in zip(actual, truth, own, strict=True):
         assert (a is None) == (e is None)
         if e is not None:
-            close(a, e, dtype, own=o, **options)
+            close(a, e, dtype, own=o, **(options | (gradient or {})))

@@ -71,7 +71,7 @@ def test_half_types(device, dtype):
         out.backward(weights.to(place, to))
         results.append([out, *(t.grad for t in leaves)])
     for exact, actual in zip(*results, strict=True):
-        assert_close(actual, exact, compute=dtype, terms=4)
+        assert_close(actual, exact, steps=2)
 
 
 def test_dropout(device):

@@ -15,7 +15,8 @@ DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
     [((7, 10), 1), ((37, 1003), -1), ((3, 21, 5, 7), 1), ((5, 4, 33), 0), ((16,), 0), ((), 0), ((2, 0), 1)],
 )
 def test_values_and_gradients(device, dtype, function, shape, dim):
-    check(lambda x: function(x, dim), torch.randn(shape) * 4, device=device, dtype=dtype)
+    # the gradient is computed of the stored result, which is in it twice
+    check(lambda x: function(x, dim), torch.randn(shape) * 4, device=device, dtype=dtype, gradient={"steps": 2})
 
 
 @pytest.mark.parametrize("function", [torch.softmax, torch.log_softmax])
@@ -66,7 +67,10 @@ def test_logsumexp_is_as_precise_as_its_type(device, dtype, shape, dim):
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_logsumexp_rounds_half_types_as_the_cpu(device, dtype):
-    check(lambda x: torch.logsumexp(x, 1), torch.randn(33, 57) * 4, device=device, dtype=dtype)
+    # The gradient is exp(x - r) with the stored r, which is below 16 and has an error of half an eps.
+    x = torch.randn(33, 57) * 4
+    assert x.logsumexp(1).abs().max() < 16
+    check(lambda x: torch.logsumexp(x, 1), x, device=device, dtype=dtype, gradient={"roundings": 8 + 1})
 
 
 def test_logsumexp_gradient_and_out(device):
