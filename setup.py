@@ -17,7 +17,6 @@ from setuptools import Extension, setup  # noqa: E402
 from setuptools.command.build_ext import build_ext  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent
-VERSION = "0.1.0"
 
 
 def torch_version():
@@ -74,7 +73,6 @@ def requirements():
 
 
 setup(
-    version=VERSION,
     install_requires=requirements(),
     ext_modules=[Extension("torch_ocl._C", sources=[])],
     cmdclass={"build_ext": CMakeBuild},

@@ -33,10 +33,9 @@ const char* error_name(cl_int code) {
                                                               NAME(CL_INVALID_OPERATION) NAME(CL_INVALID_BUFFER_SIZE)
                                                                   NAME(CL_INVALID_GLOBAL_WORK_SIZE)
 #undef NAME
-                                                                      case -1001:
-    return "CL_PLATFORM_NOT_FOUND_KHR";
-  case -9999: return "CL_NV_ILLEGAL_MEMORY_ACCESS";
-    default : return "unknown OpenCL error";
+    case -1001: return "CL_PLATFORM_NOT_FOUND_KHR";
+    case -9999: return "CL_NV_ILLEGAL_MEMORY_ACCESS";
+    default: return "unknown OpenCL error";
   }
 }
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import torch
 
 from . import _core
+from ._version import __version__
 
-__version__ = "0.1.0"
 NAME = "ocl"
 
 
