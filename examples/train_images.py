@@ -1,11 +1,12 @@
-"""Trains an image classifier of torchvision from scratch on real images: 1,797 handwritten digits, enlarged to the model's input.
+"""Trains an image classifier of torchvision from scratch on real images: 1,797 handwritten digits, enlarged to the
+model's input.
 
     python examples/train_images.py --model resnet18 --device ocl
     python examples/train_images.py --model resnet18 --compare ocl,cpu --size 64
 
-An ordinary PyTorch script: the only line that knows the device is `.to(device)`. The images come with scikit-learn, nothing is downloaded.
-Prints accuracy, images per second, the time of the first and of later steps and the operators that ran on the CPU instead of the device;
-writes a picture of the curves, a JSON file and a checkpoint to --output.
+An ordinary PyTorch script: the only line that knows the device is `.to(device)`. The images come with scikit-learn,
+nothing is downloaded. Prints accuracy, images per second, the time of the first and of later steps and the operators
+that ran on the CPU instead of the device; writes a picture of the curves, a JSON file and a checkpoint to --output.
 """
 
 import argparse
@@ -94,11 +95,13 @@ class Run:
     def _loader(self, train):
         order = torch.Generator().manual_seed(self.args.seed)
         workers = self.args.workers
-        return DataLoader(Digits(train, self.args.size, self.args.images), self.args.batch if train else 2 * self.args.batch, shuffle=train, drop_last=train,
+        return DataLoader(Digits(train, self.args.size, self.args.images),
+                          self.args.batch if train else 2 * self.args.batch, shuffle=train, drop_last=train,
                           generator=order, num_workers=workers, persistent_workers=workers > 0)  # fmt: skip
 
     def bend(self, images):
-        """Every image under a small affine map of its own: with 1,437 images to learn from, the model would learn them by heart."""
+        """Every image under a small affine map of its own: with 1,437 images to learn from, the model would learn them
+        by heart."""
         maps = torch.eye(2, 3) + 0.1 * (2 * torch.rand(len(images), 2, 3) - 1)
         grid = nn.functional.affine_grid(maps.to(self.device), images.shape, align_corners=False)
         return nn.functional.grid_sample(images, grid, padding_mode="border", align_corners=False)

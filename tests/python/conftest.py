@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 if "PYTEST_XDIST_WORKER" in os.environ:
-    # Several processes: the CPU's side of each keeps to one thread. OpenMP's barriers spin, and with more threads than cores each one costs
-    # a time slice of the scheduler; float64 references took minutes instead of seconds.
+    # Several processes: the CPU's side of each keeps to one thread. OpenMP's barriers spin, and with more threads than
+    # cores each one costs a time slice of the scheduler; float64 references took minutes instead of seconds.
     os.environ["OMP_NUM_THREADS"] = "1"
 
-import torch  # noqa: E402
+import torch
 
-import torch_ocl  # noqa: E402
+import torch_ocl
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))  # the networks in benchmarks/models serve as test cases

@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import torch_ocl
-
 from conftest import ROOT
 
 

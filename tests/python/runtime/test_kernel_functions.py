@@ -12,7 +12,8 @@ import torch
 STEP = """
 import json, torch, torch_ocl
 x = torch.arange(60000, dtype=torch.float32, device="ocl").view(200, 300).sin()
-results = [x.sum(1), x.softmax(0), x.t().contiguous() * 2, x @ x.t()[:, :40], x.index_select(0, torch.tensor([5, 3], device="ocl"))]
+rows = torch.tensor([5, 3], device="ocl")
+results = [x.sum(1), x.softmax(0), x.t().contiguous() * 2, x @ x.t()[:, :40], x.index_select(0, rows)]
 print(json.dumps([result.cpu().view(torch.int32).flatten().tolist() for result in results]))
 """
 
