@@ -1,6 +1,7 @@
 """What `import torch` runs (entry point group torch.backends): decides whether to load torch_ocl.
 
-It is a package of its own because importing `torch_ocl` always loads the backend, and `import torch` must be able to decline.
+It is a package of its own because importing `torch_ocl` always loads the backend, and `import torch` must be able to
+decline.
 """
 
 import os
@@ -34,7 +35,7 @@ def reason_not_to_load():
     return None
 
 
-def autoload():
+def autoload() -> None:
     """Called at the end of `import torch`; must not raise, or `import torch` fails."""
     try:
         if reason_not_to_load() is None:

@@ -3,7 +3,8 @@
 python -m torch_ocl                 platforms, devices, capabilities, cache, self-test
 python -m torch_ocl warmup [MODEL]  compiles the kernels of networks ahead of their first use (--help)
 python -m torch_ocl cache clear     deletes the compiled programs on disk
-python -m torch_ocl tuning [clear]  prints or deletes the algorithms known to be quickest on the current device (torch.backends.ocl.benchmark)
+python -m torch_ocl tuning [clear]  prints or deletes the algorithms known to be quickest on the current device
+(torch.backends.ocl.benchmark)
 python -m torch_ocl environment     the environment variables as a table (docs/generated/environment.md)
 """
 
@@ -30,15 +31,15 @@ FEATURES = (
 )
 
 
-def line(name, value):
+def line(name: str, value: object) -> None:
     print(f"  {name + ':':22} {value}")
 
 
-def size(bytes):
+def size(bytes: int) -> str:
     return f"{bytes / 2**30:.1f} GiB" if bytes >= 2**30 else f"{bytes / 2**10:.0f} KiB"
 
 
-def show_versions():
+def show_versions() -> None:
     print("versions")
     line("torch_ocl", torch_ocl.__version__)
     line("torch", torch.__version__)
@@ -46,7 +47,7 @@ def show_versions():
     line("system", platform.platform())
 
 
-def show_loader():
+def show_loader() -> None:
     print("OpenCL loader")
     library = loader.library()
     line("library", loader.path_of(library) if library is not None else "none")
@@ -59,7 +60,7 @@ def show_loader():
             line(name, os.environ[name])
 
 
-def show_device(index):
+def show_device(index: int) -> None:
     facts = torch.ocl.get_device_properties(index)
     print(f"device ocl:{index}")
     line("name", facts.name)
@@ -68,11 +69,13 @@ def show_device(index):
     kind = "GPU" if facts.is_gpu else "CPU" if facts.is_cpu else "accelerator"
     line(
         "kind",
-        f"{kind}, {facts.compute_units} compute units, vectors of {facts.vector_floats} floats, kernels in {facts.style} style",
+        f"{kind}, {facts.compute_units} compute units, vectors of {facts.vector_floats} floats, kernels in "
+        f"{facts.style} style",
     )
     line(
         "memory",
-        f"{size(facts.global_memory)}, at most {size(facts.max_allocation)} in one piece, {size(facts.local_memory)} local",
+        f"{size(facts.global_memory)}, at most {size(facts.max_allocation)} in one piece, {size(facts.local_memory)} "
+        f"local",
     )
     line("work-group", f"at most {facts.max_work_group} work-items")
     line("float additions", f"atomic by {facts.float_atomics}")
@@ -80,7 +83,7 @@ def show_device(index):
     line("has not", ", ".join(name for name in FEATURES if not getattr(facts, name)) or "-")
 
 
-def self_test(index):
+def self_test(index: int) -> bool:
     """Runs the core's self-test and a small training step against the CPU. True when both agree."""
     good = True
     for name, result in dict(_core.core().self_test(index)).items():
@@ -101,7 +104,8 @@ def self_test(index):
     return good and error < 1e-5
 
 
-def doctor():
+def doctor() -> int:
+    """Prints everything and returns the exit status: 0 when all devices work."""
     show_versions()
     show_loader()
     if not _core.loaded():
@@ -133,7 +137,7 @@ def doctor():
     return 0 if good else 1
 
 
-def environment_table():
+def environment_table() -> str:
     """Markdown table of the environment variables, from the list the library itself reads."""
     rows = ["| variable | default | meaning |", "|---|---|---|"]
     for name, default, meaning in _core.core().environment_table():
@@ -141,7 +145,8 @@ def environment_table():
     return "\n".join(rows)
 
 
-def main(arguments):
+def main(arguments: list[str]) -> int:
+    """Runs the command that the arguments name; returns the exit status."""
     if not arguments:
         return doctor()
     if arguments[0] == "warmup":

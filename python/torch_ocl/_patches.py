@@ -1,17 +1,16 @@
 """The few places where PyTorch knows its own accelerators by name and has to be told about this one."""
 
 import functools
+from typing import Any
 
 import torch
 
 from . import _data_parallel, _jagged, _sharing
 
 
-def apply():
+@functools.cache
+def apply() -> None:
     """Installs every patch; a second call changes nothing."""
-    if getattr(apply, "done", False):
-        return
-    apply.done = True
     _patch_dlpack_device()
     _patch_dlpack_without_copy()
     _sharing.register()
@@ -19,14 +18,14 @@ def apply():
     _jagged.apply()
 
 
-def _patch_dlpack_device():
+def _patch_dlpack_device() -> None:
     """torch 2.13 compares the device type with the literal "privateuse1", which a renamed device never is."""
     original = torch.Tensor.__dlpack_device__
     if "privateuse1" not in original.__code__.co_consts:
         return
 
     @functools.wraps(original)
-    def __dlpack_device__(self):
+    def __dlpack_device__(self: torch.Tensor) -> tuple[Any, int]:
         if not torch.overrides.has_torch_function_unary(self) and self.device.type == "ocl":
             from torch.utils.dlpack import DLDeviceType
 
@@ -36,15 +35,18 @@ def _patch_dlpack_device():
     torch.Tensor.__dlpack_device__ = __dlpack_device__
 
 
-def _patch_dlpack_without_copy():
+def _patch_dlpack_without_copy() -> None:
     """numpy.from_dlpack(x, device="cpu", copy=False): memory that the device shares with the host is exported as it is.
 
-    Only when the consumer forbids a copy: work issued to the device later is not waited for by whoever reads such memory.
+    Only when the consumer forbids a copy: work issued to the device later is not waited for by whoever reads such
+    memory.
     """
     original = torch.Tensor.__dlpack__
 
     @functools.wraps(original)
-    def __dlpack__(self, *, dl_device=None, copy=None, **rest):
+    def __dlpack__(
+        self: torch.Tensor, *, dl_device: tuple[Any, int] | None = None, copy: bool | None = None, **rest: Any
+    ) -> Any:
         if (
             copy is not False
             or dl_device is None

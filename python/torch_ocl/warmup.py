@@ -1,7 +1,9 @@
-"""`python -m torch_ocl warmup MODEL ...`: compiles the kernels of networks ahead of their first use, into the disk cache.
+"""`python -m torch_ocl warmup MODEL ...`: compiles the kernels of networks ahead of their first use, into the disk
+cache.
 
-A MODEL is the name of a torchvision classifier (resnet18, mobilenet_v2, ...) or FILE.py:FUNCTION, a function without arguments that runs the work to warm
-up (a training step, an inference) on `ocl`. Each runs in a process of its own, as many at a time as there are cores.
+A MODEL is the name of a torchvision classifier (resnet18, mobilenet_v2, ...) or FILE.py:FUNCTION, a function without
+arguments that runs the work to warm up (a training step, an inference) on `ocl`. Each runs in a process of its own, as
+many at a time as there are cores.
 """
 
 import argparse
@@ -18,7 +20,7 @@ from . import _core
 DEFAULT = ["alexnet", "resnet18", "resnet50", "mobilenet_v2", "vgg16"]
 
 
-def parse(arguments):
+def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         "python -m torch_ocl warmup", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -41,7 +43,8 @@ def parse(arguments):
 
 
 def torchvision_models():
-    """torchvision.models, also where torchvision's C++ operators were built for another torch: what it needs of them on import is then declared here."""
+    """torchvision.models, also where torchvision's C++ operators were built for another torch: what it needs of them on
+    import is then declared here."""
     try:
         from torchvision import models
     except RuntimeError:
@@ -54,7 +57,7 @@ def torchvision_models():
     return models
 
 
-def run_file(text):
+def run_file(text: str) -> None:
     path, _, function = text.rpartition(":")
     scope = {"__name__": "warmup", "__file__": path}
     with open(path) as file:
@@ -62,7 +65,7 @@ def run_file(text):
     scope[function]()
 
 
-def run_classifier(options, name):
+def run_classifier(options: argparse.Namespace, name: str) -> None:
     model = torchvision_models().get_model(name, weights=None).to(options.device)
     images = torch.randn(options.batch, 3, options.size, options.size, device=options.device)
     classes = torch.zeros(options.batch, dtype=torch.long, device=options.device)
@@ -84,7 +87,7 @@ def run_classifier(options, name):
             optimizer.step()
 
 
-def here(options):
+def here(options: argparse.Namespace) -> int:
     """The work of one child; prints what was compiled."""
     (name,) = options.models
     begin = time.perf_counter()
@@ -97,14 +100,17 @@ def here(options):
     return 0
 
 
-def main(arguments):
+def main(arguments: list[str]) -> int:
+    """Runs one process for every model; returns the exit status: 1 when one failed."""
     options = parse(arguments)
     if options.here:
         return here(options)
-    flags = ["--here", "--batch", str(options.batch), "--size", str(options.size), "--dtype", options.dtype, "--optimizer", options.optimizer,
-             "--device", options.device, *(["--inference"] if options.inference else []), *(["--tune"] if options.tune else [])]  # fmt: skip
+    flags = ["--here", "--batch", str(options.batch), "--size", str(options.size), "--dtype", options.dtype,
+             "--optimizer", options.optimizer,
+             "--device", options.device, *(["--inference"] if options.inference else []),
+             *(["--tune"] if options.tune else [])]  # fmt: skip
 
-    def child(name):
+    def child(name: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", "torch_ocl", "warmup", name, *flags], capture_output=True, text=True
         )

@@ -5,22 +5,27 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 
 from _torch_ocl_boot import loader
 
 from .. import _core
+from .._interface import Core
 
 _lock = threading.RLock()
 _initialized = False
 _touched = False  # devices were opened in this process: a forked child inherits drivers without their threads
 _in_bad_fork = False
-_waiting = []
+_waiting: list[Callable[[], object]] = []
 _start = time.monotonic()
 
-BAD_FORK = "Cannot re-initialize ocl in forked subprocess. To use ocl with multiprocessing, you must use the 'spawn' start method"
+BAD_FORK = (
+    "Cannot re-initialize ocl in forked subprocess. "
+    "To use ocl with multiprocessing, you must use the 'spawn' start method"
+)
 
 
-def _after_fork_in_child():
+def _after_fork_in_child() -> None:
     global _in_bad_fork, _initialized
     if _touched:
         _in_bad_fork = True
@@ -31,7 +36,7 @@ def _after_fork_in_child():
 os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
-def opened():
+def opened() -> Core:
     """The core module, noting that devices are about to be opened in this process."""
     global _touched
     core = _core.core()
@@ -39,22 +44,25 @@ def opened():
     return core
 
 
-def _is_in_bad_fork():
+def _is_in_bad_fork() -> bool:
     return _in_bad_fork
 
 
-def is_initialized():
+def is_initialized() -> bool:
     """Whether a device has been opened and can be used in this process."""
     return _initialized and not _in_bad_fork
 
 
-def init():
+def init() -> None:
     """Initialises the backend. Usually not needed: the first use of the device does it."""
     _lazy_init()
 
 
-def _lazy_init():
-    """Opens the devices once. PyTorch calls it before the first tensor on the device. Raises RuntimeError that says what to do."""
+def _lazy_init() -> None:
+    """Opens the devices once.
+
+    PyTorch calls it before the first tensor on the device. Raises RuntimeError that says what to do.
+    """
     global _initialized
     if is_initialized():
         return
@@ -75,7 +83,7 @@ def _lazy_init():
         call()
 
 
-def _lazy_call(call):
+def _lazy_call(call: Callable[[], object]) -> None:
     """Runs `call` now, or when the backend is first used."""
     with _lock:
         if not is_initialized():
@@ -84,9 +92,10 @@ def _lazy_call(call):
     call()
 
 
-def _finish(process):
-    """Lets the device finish, the autograd thread drop its last Python objects and the disk cache take the programs that wait (for
-    a twentieth of the time that the process took), while the interpreter and the driver's compiler still live."""
+def _finish(process: int) -> None:
+    """Lets the device finish, the autograd thread drop its last Python objects and the disk cache take the programs
+    that wait (for a twentieth of the time that the process took), while the interpreter and the driver's compiler still
+    live."""
     if os.getpid() != process or _in_bad_fork:
         return
     try:
