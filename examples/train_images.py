@@ -12,13 +12,15 @@ that ran on the CPU instead of the device; writes a picture of the curves, a JSO
 import argparse
 import json
 import statistics
-import sys
 import time
 from pathlib import Path
 
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
+
+# `import torch` loads torch_ocl by itself where OpenCL is the only accelerator.
+from torch_ocl import import_torchvision
 
 # model -> optimizer, learning rate
 MODELS = {
@@ -28,23 +30,6 @@ MODELS = {
     "mobilenet_v2": ("sgd", 0.05),
     "vgg16": ("adam", 1e-4),
 }
-
-
-def import_torchvision():
-    """torchvision, also where its C++ operators were built for another PyTorch (its models do not need them)."""
-    try:
-        import torchvision
-    except RuntimeError:
-        for name in [name for name in sys.modules if name.split(".")[0] == "torchvision"]:
-            del sys.modules[name]
-        import_torchvision.schemas = torch.library.Library("torchvision", "DEF")
-        for schema in (
-            "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
-            "qnms(Tensor a, Tensor b, float c) -> Tensor",
-        ):
-            import_torchvision.schemas.define(schema)
-        import torchvision
-    return torchvision
 
 
 class Digits(Dataset):
@@ -74,8 +59,6 @@ class Run:
     """One training run on one device."""
 
     def __init__(self, args, device):
-        if device.startswith("ocl"):
-            import torch_ocl  # noqa: F401  (`import torch` loads it by itself where OpenCL is the only accelerator)
         self.args, self.device = args, torch.device(device)
         torch.manual_seed(args.seed)
         self.model = getattr(import_torchvision().models, args.model)(weights=None, num_classes=10).to(self.device)

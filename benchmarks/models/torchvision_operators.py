@@ -4,6 +4,7 @@ as the tests' reference.
 Derivatives come from autograd, so the backward operators need no formulas of their own.
 """
 
+import contextlib
 from unittest import mock
 
 import torch
@@ -164,9 +165,10 @@ def with_autograd():
     return torch._C._ForceDispatchKeyGuard(torch._C._dispatch_tls_local_include_set(), excluded)
 
 
-def import_torchvision_without_library():
-    """torchvision with the operators of this file instead of its library; its own Python registers their
-    derivatives."""
+@contextlib.contextmanager
+def instead_of_library():
+    """Context of the import of torchvision: it gets the operators of this file instead of its library, and its own
+    Python registers their derivatives. Gives the library that has to live as long as they do."""
     library = torch.library.Library("torchvision", "DEF")
     for schema in SCHEMAS:
         library.define(schema)
@@ -177,6 +179,4 @@ def import_torchvision_without_library():
                            "_deform_conv2d_backward": deform_conv2d_backward}.items():  # fmt: skip
         library.impl(name, function, "CPU")
     with mock.patch.object(torch.ops, "load_library"):
-        import torchvision
-    import_torchvision_without_library.library = library  # the registrations live as long as this object
-    return torchvision
+        yield library

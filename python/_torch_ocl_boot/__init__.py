@@ -11,7 +11,7 @@ _OFF = {"0", "off", "no", "false"}
 _ON = {"1", "on", "yes", "true"}
 
 
-def reason_not_to_load():
+def reason_not_to_load() -> str | None:
     """None when the backend should be loaded, otherwise the reason in words (policy: docs/design/architecture.md)."""
     import torch
 

@@ -7,11 +7,13 @@ accelerator (see TORCH_OCL_AUTOLOAD in docs/generated/environment.md).
 from pathlib import Path
 
 import torch
+from torch.utils import backend_registration
 
 from . import _core
+from ._torchvision import import_torchvision
 from ._version import __version__
 
-__all__ = ["NAME", "__version__", "include_path", "library_path", "optimize"]
+__all__ = ["NAME", "__version__", "import_torchvision", "include_path", "library_path", "optimize"]
 
 NAME = "ocl"
 
@@ -43,12 +45,12 @@ def _check_name_is_free() -> None:
 def _load() -> None:
     _check_name_is_free()
     _core.load()
-    torch.utils.rename_privateuse1_backend(NAME)
+    backend_registration.rename_privateuse1_backend(NAME)
 
     from . import _accelerate, _patches, backends, ocl
 
     ocl._register()
-    torch.utils.generate_methods_for_privateuse1_backend(
+    backend_registration.generate_methods_for_privateuse1_backend(
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
     )
     backends._register()

@@ -17,7 +17,7 @@ import torch
 import torch_ocl
 from _torch_ocl_boot import loader
 
-from . import _core
+from . import _core, ocl
 
 FEATURES = (
     "fp64",
@@ -61,7 +61,7 @@ def show_loader() -> None:
 
 
 def show_device(index: int) -> None:
-    facts = torch.ocl.get_device_properties(index)
+    facts = ocl.get_device_properties(index)
     print(f"device ocl:{index}")
     line("name", facts.name)
     line("platform", f"{facts.platform_name} ({facts.platform_version})")
@@ -96,7 +96,9 @@ def self_test(index: int) -> bool:
     torch.nn.functional.cross_entropy(
         x.to(twin.device) @ twin.t(), torch.arange(64, device=twin.device) % 32
     ).backward()
-    error = (twin.grad.cpu() - weight.grad).abs().max().item()
+    gradient, expected = twin.grad, weight.grad
+    assert gradient is not None and expected is not None
+    error = (gradient.cpu() - expected).abs().max().item()
     line(
         "a training step",
         f"{'ok' if error < 1e-5 else 'failed'} (largest difference of a gradient to the CPU's: {error:.1e})",
@@ -119,9 +121,9 @@ def doctor() -> int:
     if core.device_count() == 0:
         print(f"problem\n  No OpenCL device was found: {loader.HOW_TO_INSTALL}.")
         return 1
-    state = torch.ocl.cache_state()
+    state = ocl.cache_state()
     print("cache of compiled programs")
-    line("folder", torch.ocl.cache_folder())
+    line("folder", ocl.cache_folder())
     line(
         "content",
         f"{state['files']} programs, {size(state['bytes'])}, {'writable' if state['writable'] else 'NOT writable'}",
@@ -154,12 +156,12 @@ def main(arguments: list[str]) -> int:
 
         return warmup.main(arguments[1:])
     if arguments == ["cache", "clear"]:
-        before = torch.ocl.cache_state()
-        torch.ocl.clear_cache()
-        print(f"removed {before['files'] - torch.ocl.cache_state()['files']} programs from {torch.ocl.cache_folder()}")
+        before = ocl.cache_state()
+        ocl.clear_cache()
+        print(f"removed {before['files'] - ocl.cache_state()['files']} programs from {ocl.cache_folder()}")
         return 0
     if arguments in (["tuning"], ["tuning", "clear"]):
-        device = torch.ocl.current_device()
+        device = ocl.current_device()
         if arguments == ["tuning"]:
             print(_core.core().tuning_table(device), end="")
         else:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import torch
 
+from . import ocl
+
 
 def _device(index: int) -> torch.device:
     return torch.device("cpu") if index == -1 else torch.device("ocl", index)
@@ -52,7 +54,7 @@ def _scatter_out(tensor: torch.Tensor, out: Sequence[torch.Tensor], dim: int, st
 
 
 def _gather(tensors: Sequence[torch.Tensor], dim: int, destination: int | None) -> torch.Tensor:
-    device = _device(torch.ocl.current_device() if destination is None else destination)
+    device = _device(ocl.current_device() if destination is None else destination)
     return torch.cat([tensor.to(device, non_blocking=device.type != "cpu") for tensor in tensors], dim)
 
 

@@ -6,6 +6,7 @@ longest one and go through the ordinary attention. Sequences begin at position 0
 """
 
 import functools
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -13,11 +14,12 @@ from torch.nested._internal import ops
 from torch.nested._internal.nested_tensor import NestedTensor, nested_from_padded
 
 
-def _is_ours(query, key, value, mask):
-    if mask is not None or not all(isinstance(x, NestedTensor) for x in (query, key, value)):
+def _is_ours(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None) -> bool:
+    if mask is not None:
         return False
     return all(
-        x.device.type == "ocl"
+        isinstance(x, NestedTensor)
+        and x.device.type == "ocl"
         and x.dim() == 4
         and x._ragged_idx == 2
         and x.lengths() is None
@@ -27,23 +29,26 @@ def _is_ours(query, key, value, mask):
     )
 
 
-def _padded(nested):
+def _padded(nested: Any) -> torch.Tensor:
     """[batch, heads, sequence, size], padded with zeros to the longest sequence."""
     nested._max_seqlen  # noqa: B018  fills the cache without which all rows of the batch count as one sequence
-    return nested.transpose(1, 2).to_padded_tensor(0.0).transpose(1, 2)
+    padded: torch.Tensor = nested.transpose(1, 2).to_padded_tensor(0.0)
+    return padded.transpose(1, 2)
 
 
-def _mask(key, length, causal, queries):
+def _mask(key: Any, length: int, causal: bool, queries: int) -> torch.Tensor:
     """Which keys each query sees, [batch, 1, 1 or queries, length]."""
     lengths = key.offsets().diff()
     positions = torch.arange(length, device=lengths.device)
-    mask = (positions < lengths[:, None])[:, None, None, :]
+    mask: torch.Tensor = (positions < lengths[:, None])[:, None, None, :]
     if causal:
         mask = mask & (positions <= torch.arange(queries, device=lengths.device)[:, None])
     return mask
 
 
-def _attention(query, key, value, dropout_p, is_causal, scale, enable_gqa):
+def _attention(
+    query: Any, key: Any, value: Any, dropout_p: float, is_causal: bool, scale: float | None, enable_gqa: bool
+) -> torch.Tensor:
     q, k, v = _padded(query), _padded(key), _padded(value)
     # In causal attention of sequences of equal length no query of a sequence sees the padding behind it.
     alone = is_causal and query.shape[2] == key.shape[2]
@@ -58,25 +63,35 @@ def _attention(query, key, value, dropout_p, is_causal, scale, enable_gqa):
         enable_gqa=enable_gqa,
     )
     rows = query.transpose(1, 2)
-    return nested_from_padded(
+    result: torch.Tensor = nested_from_padded(
         out.transpose(1, 2),
         query.offsets(),
         min_seqlen=query._maybe_min_seqlen,
         max_seqlen=query._maybe_max_seqlen,
         sum_S=rows.values().shape[0],
-    ).transpose(1, 2)
+    )
+    return result.transpose(1, 2)
 
 
-def apply():
+def apply() -> None:
     """Puts the above in front of PyTorch's own choice of a kernel."""
-    original = ops.jagged_scaled_dot_product_attention
+    pytorchs: Any = ops  # the module says nothing of what it has
+    original = pytorchs.jagged_scaled_dot_product_attention
 
     @functools.wraps(original)
     def attention(
-        query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False, **rest
-    ):
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        attn_mask: torch.Tensor | None = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        scale: float | None = None,
+        enable_gqa: bool = False,
+        **rest: Any,
+    ) -> Any:
         if rest or not _is_ours(query, key, value, attn_mask):
             return original(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, **rest)
         return _attention(query, key, value, dropout_p, is_causal, scale, enable_gqa)
 
-    ops.jagged_scaled_dot_product_attention = attention
+    pytorchs.jagged_scaled_dot_product_attention = attention

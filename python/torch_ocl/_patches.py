@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from . import _data_parallel, _jagged, _sharing
+from . import _data_parallel, _jagged, _sharing, ocl
 
 
 @functools.cache
@@ -32,7 +32,7 @@ def _patch_dlpack_device() -> None:
             return DLDeviceType.kDLExtDev, self.device.index or 0
         return original(self)
 
-    torch.Tensor.__dlpack_device__ = __dlpack_device__
+    torch.Tensor.__dlpack_device__ = __dlpack_device__  # type: ignore[method-assign]
 
 
 def _patch_dlpack_without_copy() -> None:
@@ -54,11 +54,11 @@ def _patch_dlpack_without_copy() -> None:
             or self.device.type != "ocl"
         ):
             return original(self, dl_device=dl_device, copy=copy, **rest)
-        if int(dl_device[0]) != 1 or not torch.ocl.get_device_properties(self.device).unified_memory:
+        if int(dl_device[0]) != 1 or not ocl.get_device_properties(self.device).unified_memory:
             return original(self, dl_device=dl_device, copy=copy, **rest)
         if self.requires_grad or self.is_conj() or self.is_neg():
             return original(self, **rest)  # says what is wrong
         (host,) = torch.ops.aten._to_cpu([self])  # waits for the stream
         return original(host, copy=False, **{name: value for name, value in rest.items() if name != "stream"})
 
-    torch.Tensor.__dlpack__ = __dlpack__
+    torch.Tensor.__dlpack__ = __dlpack__  # type: ignore[method-assign]

@@ -10,6 +10,8 @@ import torch
 import torch.multiprocessing  # registers PyTorch's own way first
 from torch.multiprocessing.reductions import reduce_tensor
 
+Reduced = tuple[Callable[..., torch.Tensor], tuple[Any, ...]]
+
 _warned = False
 
 
@@ -20,9 +22,10 @@ def _rebuild(host: torch.Tensor, device: torch.device, requires_grad: bool, kind
     return tensor.requires_grad_(requires_grad)
 
 
-def _reduce(tensor: torch.Tensor) -> tuple[Callable[..., torch.Tensor], tuple[Any, ...]]:
+def _reduce(tensor: torch.Tensor) -> Reduced:
     if tensor.device.type != "ocl" or (tensor.requires_grad and not tensor.is_leaf):
-        return reduce_tensor(tensor)
+        theirs: Reduced = reduce_tensor(tensor)
+        return theirs
     global _warned
     if not _warned:
         _warned = True

@@ -22,7 +22,8 @@ class AddReLU(nn.Module):
     def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         """relu(a + b) of two tensors that broadcast."""
         if a.device.type == "ocl" and b.device == a.device and a.is_floating_point() and not torch.is_grad_enabled():
-            return torch.ops.aten._add_relu(a, b)
+            fused: torch.Tensor = torch.ops.aten._add_relu(a, b)
+            return fused
         return F.relu(a + b)
 
 
@@ -66,7 +67,7 @@ def _rewrite(module: nn.Module) -> nn.Module:
 
 def _shared_modules(traced: fx.GraphModule) -> set[int]:
     """Modules that are called more than once, by identity."""
-    calls = {}
+    calls: dict[int, list[fx.Node]] = {}
     modules = dict(traced.named_modules())
     for node in traced.graph.nodes:
         if node.op == "call_module":
@@ -75,7 +76,7 @@ def _shared_modules(traced: fx.GraphModule) -> set[int]:
 
 
 def _module_of(traced: fx.GraphModule, node: object) -> nn.Module | None:
-    return traced.get_submodule(node.target) if isinstance(node, fx.Node) and node.op == "call_module" else None
+    return traced.get_submodule(str(node.target)) if isinstance(node, fx.Node) and node.op == "call_module" else None
 
 
 def _replace_module(traced: fx.GraphModule, target: str, module: nn.Module) -> None:
@@ -86,13 +87,16 @@ def _replace_module(traced: fx.GraphModule, target: str, module: nn.Module) -> N
 def _fold_batch_norms(traced: fx.GraphModule, shared: set[int]) -> None:
     for node in list(traced.graph.nodes):
         norm = _module_of(traced, node)
-        if type(norm) not in _BATCH_NORMS or norm.running_mean is None or len(node.args) != 1:
+        if not isinstance(norm, _BATCH_NORMS) or type(norm) not in _BATCH_NORMS:
+            continue
+        if norm.running_mean is None or len(node.args) != 1:
             continue
         before = node.args[0]
         layer = _module_of(traced, before)
         if layer is None or len(before.users) != 1 or {id(norm), id(layer)} & shared:
             continue
-        if type(layer) in _CONVOLUTIONS:
+        fused: nn.Module
+        if isinstance(layer, _CONVOLUTIONS) and type(layer) in _CONVOLUTIONS:
             fused = fuse_conv_bn_eval(layer, norm)
         elif type(layer) is nn.Linear and type(norm) is nn.BatchNorm1d:
             fused = fuse_linear_bn_eval(layer, norm)
@@ -146,7 +150,7 @@ def _activations_in_place(traced: fx.GraphModule, shared: set[int]) -> None:
             type(module) in (nn.ReLU, nn.ReLU6, nn.Hardtanh, nn.SiLU, nn.Hardswish, nn.Hardsigmoid, nn.LeakyReLU)
             and id(module) not in shared
         ):
-            module.inplace = True
+            setattr(module, "inplace", True)  # noqa: B010  not every type of module has it
         elif node.op == "call_function" and node.target is F.relu:
             node.kwargs = {**node.kwargs, "inplace": True}
             node.args = node.args[:1]

@@ -12,10 +12,12 @@ import os
 import subprocess
 import sys
 import time
+from typing import Any
 
 import torch
 
-from . import _core
+from . import _core, ocl
+from ._torchvision import import_torchvision
 
 DEFAULT = ["alexnet", "resnet18", "resnet50", "mobilenet_v2", "vgg16"]
 
@@ -42,31 +44,16 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def torchvision_models():
-    """torchvision.models, also where torchvision's C++ operators were built for another torch: what it needs of them on
-    import is then declared here."""
-    try:
-        from torchvision import models
-    except RuntimeError:
-        for name in [name for name in sys.modules if name.split(".")[0] == "torchvision"]:
-            del sys.modules[name]
-        torchvision_models.library = torch.library.Library("torchvision", "DEF")
-        for name in ("nms", "qnms"):
-            torchvision_models.library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-        from torchvision import models
-    return models
-
-
 def run_file(text: str) -> None:
     path, _, function = text.rpartition(":")
-    scope = {"__name__": "warmup", "__file__": path}
+    scope: dict[str, Any] = {"__name__": "warmup", "__file__": path}
     with open(path) as file:
         exec(compile(file.read(), path, "exec"), scope)
     scope[function]()
 
 
 def run_classifier(options: argparse.Namespace, name: str) -> None:
-    model = torchvision_models().get_model(name, weights=None).to(options.device)
+    model = import_torchvision().models.get_model(name, weights=None).to(options.device)
     images = torch.randn(options.batch, 3, options.size, options.size, device=options.device)
     classes = torch.zeros(options.batch, dtype=torch.long, device=options.device)
     with torch.autocast(
@@ -91,11 +78,11 @@ def here(options: argparse.Namespace) -> int:
     """The work of one child; prints what was compiled."""
     (name,) = options.models
     begin = time.perf_counter()
-    torch.backends.ocl.benchmark = options.tune
+    _core.core().set_tuning(options.tune)
     run_file(name) if ":" in name else run_classifier(options, name)
-    torch.ocl.synchronize()
+    ocl.synchronize()
     _core.core().write_postponed_programs(600)
-    compiled, loaded = torch.ocl.build_counts()
+    compiled, loaded = ocl.build_counts()
     print(f"{name}: {compiled} programs compiled, {loaded} were there ({time.perf_counter() - begin:.0f} s)")
     return 0
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import torch
 
 from .. import _core
+from ..ocl import is_available
 
 _WINOGRAD = ("auto", "precise", "off")
 
@@ -62,7 +63,7 @@ class _Switches(types.ModuleType):
 
     def is_available(self) -> bool:
         """Whether there is a device to use. Never raises."""
-        return torch.ocl.is_available()
+        return is_available()
 
     @contextlib.contextmanager
     def flags(
@@ -90,4 +91,5 @@ class _Switches(types.ModuleType):
 
 def _register() -> None:
     switches = _Switches("torch.backends.ocl", _Switches.__doc__)
-    torch.backends.ocl = sys.modules["torch.backends.ocl"] = switches
+    sys.modules["torch.backends.ocl"] = switches
+    setattr(torch.backends, "ocl", switches)  # noqa: B010  PyTorch's types know no `ocl`

@@ -25,12 +25,17 @@ BAD_FORK = (
 )
 
 
+def _tell_package(initialized: bool) -> None:
+    """torch.utils.checkpoint reads `torch.ocl._initialized`."""
+    setattr(sys.modules[__package__], "_initialized", initialized)  # noqa: B010  the type of modules has no attribute
+
+
 def _after_fork_in_child() -> None:
     global _in_bad_fork, _initialized
     if _touched:
         _in_bad_fork = True
         _initialized = False
-        sys.modules[__package__]._initialized = False
+        _tell_package(False)
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)
@@ -76,7 +81,8 @@ def _lazy_init() -> None:
         if core.device_count() == 0:
             problems = "".join(f"\n  {line}" for line in core.device_problems())
             raise RuntimeError(f"No OpenCL device was found: {loader.HOW_TO_INSTALL}.{problems}")
-        _initialized = sys.modules[__package__]._initialized = True
+        _initialized = True
+        _tell_package(True)
         atexit.register(_finish, os.getpid())
         waiting, _waiting[:] = list(_waiting), []
     for call in waiting:

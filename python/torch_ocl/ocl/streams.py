@@ -1,6 +1,6 @@
 """Streams (in-order command queues) and events."""
 
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import torch
 
@@ -19,7 +19,7 @@ class Stream(torch.Stream):
     def __new__(cls, device: Device = None, priority: int = 0, **kwargs: Any) -> "Stream":
         _lifetime._lazy_init()
         if "stream_id" in kwargs:
-            kwargs.setdefault("device_type", int(torch._C._autograd.DeviceType.PrivateUse1))
+            kwargs.setdefault("device_type", int(cast(Any, torch._C._autograd.DeviceType.PrivateUse1)))
             return super().__new__(cls, **kwargs)
         return super().__new__(cls, torch.device("ocl", _get_device_index(device)), priority=priority)
 
@@ -43,6 +43,8 @@ class Stream(torch.Stream):
 
 class Event(torch.Event):
     """A mark in a stream. elapsed_time() gives milliseconds between two events made with enable_timing=True."""
+
+    enable_timing: bool
 
     def __new__(cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False) -> "Event":
         _lifetime._lazy_init()

@@ -121,7 +121,7 @@ ACCELERATE = "import os; print(os.environ.get('ACCELERATE_TORCH_DEVICE'))"
 
 
 @pytest.mark.parametrize(
-    "environment, expected",
+    ("environment", "expected"),
     [
         ({}, "ocl"),
         ({"ACCELERATE_TORCH_DEVICE": "cpu"}, "cpu"),
