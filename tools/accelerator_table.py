@@ -87,12 +87,17 @@ ROWS = (
         "power or temperature."),
     Row("Per-process memory cap", "`set_per_process_memory_fraction`, `TORCH_OCL_MEMORY_LIMIT`"),
     Row("Nested tensors", "`torch.nested`, jagged and strided layout",
-        "Jagged: what PyTorch has for any device, attention also causal. Strided: what ATen computes on their buffers; `sum` and `layer_norm` raise NotImplementedError."),
-    Row("Quantized and sparse tensors", "`to_sparse`, `torch.quantize_per_tensor`", "They raise NotImplementedError; complex tensors work.", missing=True),
+        "Jagged: what PyTorch has for any device, attention also causal. Strided: what ATen computes on their "
+        "buffers; `sum` and `layer_norm` raise NotImplementedError."),
+    Row("Quantized and sparse tensors", "`to_sparse`, `torch.quantize_per_tensor`", "They raise NotImplementedError; "
+        "complex tensors work.", missing=True),
     Row("Hugging Face Accelerate and Trainer", "`Accelerator()`, `Trainer`",
-        "They refuse float16 mixed precision, Trainer also bfloat16, on devices that they do not know by name, and do not save the state of this device's random numbers."),
-    Row("torchvision operators", "`torchvision.ops.nms`, `roi_align`, `deform_conv2d`", "The others run on the CPU.", files=(f"{OPS}/test_vision.py",)),
-    Row("PyTorch's device-generic tests", "`instantiate_device_type_tests`, the operator database", files=("tests/python/conformance",)),
+        "They refuse float16 mixed precision, Trainer also bfloat16, on devices that they do not know by name, and do "
+        "not save the state of this device's random numbers."),
+    Row("torchvision operators", "`torchvision.ops.nms`, `roi_align`, `deform_conv2d`", "The others run on the CPU.",
+        files=(f"{OPS}/test_vision.py",)),
+    Row("PyTorch's device-generic tests", "`instantiate_device_type_tests`, the operator database",
+        files=("tests/python/conformance",)),
     Row("Errors", "CUDA's exception types, naming device and operator"),
     Row("Determinism", "`torch.use_deterministic_algorithms(True)`"),
     Row("Data loading", "`DataLoader(num_workers=, pin_memory=True, persistent_workers=True)`"),

@@ -12,14 +12,14 @@ BEHIND = re.compile(r"^(?P<code>.*[;,{})]\s*)// ?(?P<text>.*)$")
 SPECIAL = re.compile(r"([\\@<>#&])")
 
 
-def filtered(text: str) -> str:
-    """The header with `///` comments. What Doxygen would take for a command or for HTML is escaped."""
+def filtered(text: str, name: str) -> str:
+    """The header `name` with `///` comments. What Doxygen would take for a command or for HTML is escaped."""
     lines, first = [], True
     for line in text.splitlines():
         stripped = line.lstrip()
         if stripped.startswith("//") and not stripped.startswith("// ---"):
             indent, comment = line[: len(line) - len(stripped)], SPECIAL.sub(r"\\\1", stripped[2:])
-            mark = " \\file" if first else ""
+            mark = f" \\file {name}" if first else ""
             lines.append(f"{indent}///{mark}{comment}".rstrip())
             first = False
         elif (behind := BEHIND.match(line)) and '"' not in line:
@@ -32,4 +32,4 @@ def filtered(text: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(filtered(Path(sys.argv[1]).read_text()))
+    sys.stdout.write(filtered(Path(sys.argv[1]).read_text(), sys.argv[1].rpartition("csrc/")[2]))
