@@ -21,7 +21,7 @@ import torch
 from torch.nn import functional as F
 
 NOTES = """
-- float32 on tensor cores is three products of TF32 (docs/design/kernels.md), about as exact as float32; CUDA's "fp32" rows use no tensor cores.
+- float32 on tensor cores is three products of TF32 (docs/design/tensor-cores.md), about as exact as float32; CUDA's "fp32" rows use no tensor cores.
 - Half precision is multiplied by warpgroups (wgmma), and TF32 where both operands lie along the sum; local memory is limited to 48 KiB a group,
   so tiles are 128 x 128 and every operand comes from the L2 cache more often than in cuBLAS, whose tiles are larger. TF32 of other layouts, and the exact
   products of float32, go by mma.sync.

@@ -1,7 +1,12 @@
-"""Writes the documents that are generated from the program: docs/generated/environment.md and docs/generated/accelerator.md. docs/generated/performance.md comes from `python -m benchmarks report`."""
+"""Writes the documents that are generated from the program and from other documents.
+
+docs/generated/environment.md, docs/generated/accelerator.md, docs/generated/networks.svg and the numbers in README.md.
+(docs/generated/performance.md comes from `python -m benchmarks report`, operators.md from the conformance sweep.)
+"""
 
 from pathlib import Path
 
+import landing_page
 import torch  # noqa: F401
 import torch_ocl  # noqa: F401
 from accelerator_table import document as accelerator_document
@@ -23,3 +28,4 @@ if __name__ == "__main__":
     documents = Path(__file__).parents[1] / "docs"
     (documents / "generated" / "environment.md").write_text(TEXT.format(table=environment_table()))
     (documents / "generated" / "accelerator.md").write_text(accelerator_document())
+    landing_page.write()

@@ -28,13 +28,13 @@ static constexpr Variable variables[] = {
      "what needs them; 0: none"},
     {"TORCH_OCL_HOST_THREADS", "the processors of the process",
      "threads that run kernels on PoCL and on Intel's CPU runtime, the calling one among them "
-     "(docs/design/architecture.md); 0 leaves all to the drivers' own threads"},
+     "(docs/design/cpu-executor.md); 0 leaves all to the drivers' own threads"},
     {"TORCH_OCL_CALL_KERNELS", "by self-test",
      "0 has the driver launch every kernel, also those whose compiled code could be called as a function on CPU "
-     "devices (docs/design/architecture.md); 1 tests that in the process itself"},
+     "devices (docs/design/cpu-executor.md); 1 tests that in the process itself"},
     {"TORCH_OCL_JOIN", "1",
      "0 runs every elementwise operator by itself, also where several wait one behind another (CPU devices, "
-     "docs/design/architecture.md)"},
+     "docs/design/fusion.md)"},
     {"TORCH_OCL_MEMORY_LIMIT", "0", "most bytes of device memory to reserve on one device (0: no limit)"},
     {"TORCH_OCL_SYNC", "0", "1 waits after every launch, so that errors appear where they happen"},
     {"TORCH_OCL_CONV", "auto", "name of a convolution algorithm to force (docs/design/kernels.md)"},

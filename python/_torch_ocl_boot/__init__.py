@@ -11,7 +11,7 @@ _ON = {"1", "on", "yes", "true"}
 
 
 def reason_not_to_load():
-    """None when the backend should be loaded, otherwise the reason in words (policy: docs/design/architecture.md)."""
+    """None when the backend should be loaded, otherwise the reason in words (policy: docs/design/lifetime.md)."""
     import torch
 
     from . import accelerators, loader
