@@ -23,6 +23,7 @@ sys.path.insert(0, str(ROOT))  # the networks in benchmarks/models serve as test
 def pytest_addoption(parser):
     parser.addoption("--quick", action="store_true", help="leave out tests marked slow")
     parser.addoption("--full", action="store_true", help="also tests marked full: real image sizes")
+    parser.addoption("--build", action="store_true", help="also tests marked build: they build the project again")
 
 
 def known_failures():
@@ -32,7 +33,11 @@ def known_failures():
 
 
 def pytest_collection_modifyitems(config, items):
-    left_out = {"full": not config.getoption("--full"), "slow": config.getoption("--quick")}
+    left_out = {
+        "full": not config.getoption("--full"),
+        "slow": config.getoption("--quick"),
+        "build": not config.getoption("--build"),
+    }
     for item in items:
         for name, skipped in left_out.items():
             if skipped and name in item.keywords:
