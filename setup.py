@@ -1,6 +1,7 @@
 """Builds the C++ part with CMake and Ninja and puts it beside the Python part. Everything else is in pyproject.toml.
 
-Environment: TORCH_OCL_BUILD_DIR (default build/cmake), TORCH_OCL_BUILD_TESTS=1 (also the GoogleTest suite), CMAKE_ARGS, MAX_JOBS.
+Environment: TORCH_OCL_BUILD_DIR (default build/cmake), TORCH_OCL_BUILD_TESTS=1 (also the GoogleTest suite), CMAKE_ARGS,
+MAX_JOBS.
 """
 
 import os
@@ -13,11 +14,10 @@ os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = (
     "0"  # an older copy of this package must not be loaded while it is replaced
 )
 
-from setuptools import Extension, setup  # noqa: E402
-from setuptools.command.build_ext import build_ext  # noqa: E402
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).resolve().parent
-VERSION = "0.1.0"
 
 
 def torch_version():
@@ -33,9 +33,10 @@ def cmake_build(target):
     build = Path(os.environ.get("TORCH_OCL_BUILD_DIR", ROOT / "build" / "cmake"))
     environment = dict(os.environ)
     # In an isolated build cmake and ninja are Python packages whose programs are on the path.
+    prefixes = [torch.utils.cmake_prefix_path, environment.get("CMAKE_PREFIX_PATH", "").replace(":", ";")]
     configure = [
         "cmake", "-S", str(ROOT), "-B", str(build), "-G", "Ninja",
-        f"-DCMAKE_PREFIX_PATH={torch.utils.cmake_prefix_path};{environment.get('CMAKE_PREFIX_PATH', '').replace(':', ';')}",
+        f"-DCMAKE_PREFIX_PATH={';'.join(prefixes)}",
         f"-DPython_EXECUTABLE={sys.executable}",
         f"-DPython3_EXECUTABLE={sys.executable}",
         f"-DTORCH_OCL_TESTS={'ON' if os.environ.get('TORCH_OCL_BUILD_TESTS') == '1' else 'OFF'}",
@@ -74,7 +75,6 @@ def requirements():
 
 
 setup(
-    version=VERSION,
     install_requires=requirements(),
     ext_modules=[Extension("torch_ocl._C", sources=[])],
     cmdclass={"build_ext": CMakeBuild},

@@ -1,8 +1,8 @@
 """Benchmarks of `ocl` against native CPU PyTorch (and CUDA where present), alternating in one process.
 
 python -m benchmarks run [--only TEXT ...] [--output FILE]     measures; prints a line per case
-python -m benchmarks scaling [--output FILE]                   time per image over batch sizes, image sizes and threads, added to FILE
-python -m benchmarks dlprimitives PROGRAM NETWORKS             training steps beside dlprimitives' own program, added to FILE
+python -m benchmarks scaling [--output FILE]                   adds to FILE: time per image by batch, size and threads
+python -m benchmarks dlprimitives PROGRAM NETWORKS             adds to FILE: steps beside dlprimitives' own program
 python -m benchmarks compare BEFORE AFTER                      what became faster and slower
 python -m benchmarks report FILE ...                           writes docs/generated/performance.md and a picture
 """
@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 import torch
+
 import torch_ocl  # noqa: F401  registers `ocl` where autoload is off
 
 from . import report

@@ -1,7 +1,8 @@
-"""What is measured. A case makes the same work for one device: a function that does it and waits, and the outputs to compare first."""
+"""What is measured. A case makes the same work for one device: a function that does it and waits, and the outputs to
+compare first."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Callable
 
 import torch
 from torch.nn import functional as F
@@ -25,8 +26,8 @@ class Case:
     operations: float = 0.0  # floating point operations of one run
     bytes: float = 0.0  # bytes that have to be read and written
     tolerance: float = 1e-3  # relative L2 between the devices' outputs
-    # The outputs of the same work in float64 on the CPU: the judge where float32 itself is further from them than the tolerance (a network
-    # that doubles rounding errors layer by layer).
+    # The outputs of the same work in float64 on the CPU: the judge where float32 itself is further from them than the
+    # tolerance (a network that doubles rounding errors layer by layer).
     reference: Callable[[], tuple] | None = None
 
 
@@ -63,8 +64,9 @@ def function_case(name, group, function, *operands, **facts):
 def network_case(
     name, training, batch_size=None, autocast=None, size=None, optimized=False, memory_format=torch.contiguous_format
 ):
-    """A training step or an evaluation; `autocast` and `memory_format`: the dtype of mixed precision and the layout of weights and images, on every
-    device alike; `optimized`: an evaluation in which the model on `ocl` went through torch_ocl.optimize."""
+    """A training step or an evaluation; `autocast` and `memory_format`: the dtype of mixed precision and the layout of
+    weights and images, on every device alike; `optimized`: an evaluation in which the model on `ocl` went through
+    torch_ocl.optimize."""
     network = NETWORKS[name]
 
     def make(device, dtype=torch.float32):
@@ -130,15 +132,17 @@ def gemm_case(m, n, k, layout="NN", dtype=torch.float32):
         )
 
     kind = "" if dtype == torch.float32 else f" {str(dtype).split('.')[1]}"
-    return function_case(f"gemm {layout} {m}x{n}x{k}{kind}", "gemm", torch.mm, operand(m, k, layout[0] == "T", 0), operand(k, n, layout[1] == "T", 1),
-                         operations=2.0 * m * n * k, tolerance=1e-4 if dtype == torch.float32 else 2e-2)  # fmt: skip
+    return function_case(f"gemm {layout} {m}x{n}x{k}{kind}", "gemm", torch.mm, operand(m, k, layout[0] == "T", 0),
+                         operand(k, n, layout[1] == "T", 1), operations=2.0 * m * n * k,
+                         tolerance=1e-4 if dtype == torch.float32 else 2e-2)  # fmt: skip
 
 
 # ---- convolution layers of the five networks: images, channels, edge, outputs, kernel, stride, groups
 CONVOLUTIONS = [
-    (8, 3, 224, 64, 7, 2, 1), (8, 64, 56, 64, 3, 1, 1), (8, 64, 56, 128, 3, 2, 1), (8, 128, 28, 128, 3, 1, 1), (8, 256, 14, 256, 3, 1, 1),
-    (8, 512, 7, 512, 3, 1, 1), (8, 64, 56, 256, 1, 1, 1), (8, 256, 14, 1024, 1, 1, 1), (8, 64, 27, 192, 5, 1, 1), (8, 96, 56, 96, 3, 1, 96),
-    (8, 144, 56, 144, 3, 2, 144), (8, 384, 14, 384, 3, 1, 384), (8, 960, 7, 960, 3, 1, 960), (2, 64, 224, 64, 3, 1, 1),
+    (8, 3, 224, 64, 7, 2, 1), (8, 64, 56, 64, 3, 1, 1), (8, 64, 56, 128, 3, 2, 1), (8, 128, 28, 128, 3, 1, 1),
+    (8, 256, 14, 256, 3, 1, 1), (8, 512, 7, 512, 3, 1, 1), (8, 64, 56, 256, 1, 1, 1), (8, 256, 14, 1024, 1, 1, 1),
+    (8, 64, 27, 192, 5, 1, 1), (8, 96, 56, 96, 3, 1, 96), (8, 144, 56, 144, 3, 2, 144), (8, 384, 14, 384, 3, 1, 384),
+    (8, 960, 7, 960, 3, 1, 960), (2, 64, 224, 64, 3, 1, 1),
 ]  # fmt: skip
 # and of others: the same, and more
 OTHER_CONVOLUTIONS = [
@@ -156,11 +160,11 @@ def convolution_case(images, channels, edge, outputs, kernel, stride, groups, pa
     """One pass of a layer; of cubic kernels on `depth` slices where that is given."""
     padding, dimensions = kernel // 2 * dilation, 3 if depth else 2
     out_edge = (edge + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
-    sizes = lambda edge: ((depth,) if depth else ()) + (edge, edge)  # noqa: E731  stride 1 in depth
-    x = lambda: seeded(images, channels, *sizes(edge), seed=0)  # noqa: E731
+    sizes = lambda edge: ((depth,) if depth else ()) + (edge, edge)  # stride 1 in depth
+    x = lambda: seeded(images, channels, *sizes(edge), seed=0)
     per_output = channels // groups * kernel**dimensions
-    weight = lambda: seeded(outputs, channels // groups, *[kernel] * dimensions, seed=1) * per_output**-0.5  # noqa: E731
-    gradient = lambda: seeded(images, outputs, *sizes(out_edge), seed=2)  # noqa: E731
+    weight = lambda: seeded(outputs, channels // groups, *[kernel] * dimensions, seed=1) * per_output**-0.5
+    gradient = lambda: seeded(images, outputs, *sizes(out_edge), seed=2)
     operations = 2.0 * images * outputs * (depth or 1) * out_edge**2 * per_output
     geometry = ([stride] * dimensions, [padding] * dimensions, [dilation] * dimensions, False, [0] * dimensions, groups)
     masks = {"backward data": [True, False, False], "backward weight": [False, True, False]}
@@ -192,7 +196,8 @@ def convolution_case(images, channels, edge, outputs, kernel, stride, groups, pa
 
 
 def bandwidth_cases(megabytes):
-    """Operators on tensors of `megabytes` MB of float32; small ones are issued several times before the wait, as programs do."""
+    """Operators on tensors of `megabytes` MB of float32; small ones are issued several times before the wait, as
+    programs do."""
     times = max(1, 16 // megabytes)
     count = megabytes << 18
     edge = 1 << (count.bit_length() - 1) // 2  # of a matrix that is square or has twice as many columns
@@ -201,9 +206,9 @@ def bandwidth_cases(megabytes):
     a, b = (lambda: seeded(count, seed=0)), (lambda: seeded(count, seed=1))
     matrix, other = (lambda: seeded(*square, seed=0)), (lambda: seeded(*square, seed=1))
     image, gradient = (lambda: seeded(images, channels, 56, 56)), (lambda: seeded(images, channels, 56, 56, seed=1))
-    small_gradient = lambda: seeded(images, channels, 28, 28, seed=1)  # noqa: E731
-    heads = lambda: seeded(max(1, count // (128 * 12 * 64)), 128, 12, 64)  # noqa: E731
-    rows = lambda: torch.randint(edge, (edge,), generator=torch.Generator().manual_seed(3))  # noqa: E731
+    small_gradient = lambda: seeded(images, channels, 28, 28, seed=1)
+    heads = lambda: seeded(max(1, count // (128 * 12 * 64)), 128, 12, 64)
+    rows = lambda: torch.randint(edge, (edge,), generator=torch.Generator().manual_seed(3))
 
     def case(name, function, *operands, passes, of=count, **facts):
         def repeated(*inputs):
@@ -286,7 +291,7 @@ def optimizer_case(name, optimizer, **options):
 
 
 def latency_cases():
-    one = lambda: torch.ones(1)  # noqa: E731
+    one = lambda: torch.ones(1)
 
     def many(function, times=100):
         def repeated(x):

@@ -1,8 +1,9 @@
-"""Training steps beside those of dlprimitives, the library that the earlier OpenCL backend was made of, on the same driver.
+"""Training steps beside those of dlprimitives, the library that the earlier OpenCL backend was made of, on the same
+driver.
 
-Its program `dlprim_benchmark` (built from its own repository, with the networks in its docs/nets_for_benchmark) and our benchmark run in
-turns, a process each. A step is zero_grad, forward, loss, backward and SGD, ours with momentum; theirs also copies the batch (at most 10 MB)
-to the device and the loss back. Both processes read the same OCL_ICD_VENDORS.
+Its program `dlprim_benchmark` (built from its own repository, with the networks in its docs/nets_for_benchmark) and our
+benchmark run in turns, a process each. A step is zero_grad, forward, loss, backward and SGD, ours with momentum; theirs
+also copies the batch (at most 10 MB) to the device and the loss back. Both processes read the same OCL_ICD_VENDORS.
 
 `python -m benchmarks.dlprimitives NETWORK STEPS` is what our processes run; it prints one JSON line.
 """
@@ -23,6 +24,7 @@ STEPS = 2
 def measure(name, steps):
     """[seconds of a training step on `ocl`]"""
     import torch
+
     import torch_ocl  # noqa: F401  registers `ocl` where autoload is off
 
     from .cases import network_case
@@ -38,8 +40,8 @@ def measure(name, steps):
 
 
 def step_times(output):
-    """Seconds of the timed steps in what dlprim_benchmark prints: "Step NUMBER TOTAL FORWARD BACKWARD" in milliseconds, numbers below 0 while
-    warming up."""
+    """Seconds of the timed steps in what dlprim_benchmark prints: "Step NUMBER TOTAL FORWARD BACKWARD" in milliseconds,
+    numbers below 0 while warming up."""
     found = re.findall(r"^Step\s+(-?\d+)\s+([\d.]+)", output, re.MULTILINE)
     times = [float(total) / 1e3 for number, total in found if int(number) >= 0]
     if not times:

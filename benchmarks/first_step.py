@@ -1,4 +1,5 @@
-"""Time of the first training step in a fresh process: cold (empty program cache) and warm; also peak memory of training.
+"""Time of the first training step in a fresh process: cold (empty program cache) and warm; also peak memory of
+training.
 
 `python -m benchmarks.first_step MODEL DEVICE` is what the children run; it prints one JSON line.
 """
@@ -13,6 +14,7 @@ import time
 
 def measure(name, device, steps=2):
     import torch
+
     import torch_ocl  # noqa: F401  registers `ocl` where autoload is off
 
     from .models import NETWORKS

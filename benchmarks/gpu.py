@@ -1,11 +1,15 @@
-"""`ocl` beside CUDA on one GPU: training steps of networks, matrix products, convolutions, and operators bound by memory.
+"""`ocl` beside CUDA on one GPU: training steps of networks, matrix products, convolutions, and operators bound by
+memory.
 
-python -m benchmarks.gpu [GROUP ...] [--devices cuda,ocl] [--limit SECONDS] [--output results/gpu.json]     measures; prints a line per case
-python -m benchmarks.gpu --report FILE [--markdown docs/generated/gpu.md]                                             writes the page of the documentation
+python -m benchmarks.gpu [GROUP ...] [--devices cuda,ocl] [--limit SECONDS] [--output results/gpu.json]
+    measures; prints a line per case
+python -m benchmarks.gpu --report FILE [--markdown docs/generated/gpu.md]
+    writes the page of the documentation
 
-Every device has a process of its own, one after the other: with another accelerator registered, PyTorch's autograd no longer takes CUDA tensors.
-Times are medians of rounds of repeated calls with one wait at the end of a round. Precisions: "fp32" without TF32 on either side, "tf32" where it is
-allowed on both, "bf16" autocast. Rows whose results differ by more than a thousandth in their norm say so.
+Every device has a process of its own, one after the other: with another accelerator registered, PyTorch's autograd no
+longer takes CUDA tensors. Times are medians of rounds of repeated calls with one wait at the end of a round.
+Precisions: "fp32" without TF32 on either side, "tf32" where it is allowed on both, "bf16" autocast. Rows whose results
+differ by more than a thousandth in their norm say so.
 """
 
 import argparse
@@ -21,11 +25,13 @@ import torch
 from torch.nn import functional as F
 
 NOTES = """
-- float32 on tensor cores is three products of TF32 (docs/design/kernels.md), about as exact as float32; CUDA's "fp32" rows use no tensor cores.
-- Half precision is multiplied by warpgroups (wgmma), and TF32 where both operands lie along the sum; local memory is limited to 48 KiB a group,
-  so tiles are 128 x 128 and every operand comes from the L2 cache more often than in cuBLAS, whose tiles are larger. TF32 of other layouts, and the exact
-  products of float32, go by mma.sync.
-- Channels first, convolutions other than 1x1 go through copies into channels last and back, where they have enough to compute.
+- float32 on tensor cores is three products of TF32 (docs/design/tensor-cores.md), about as exact as float32; CUDA's
+  "fp32" rows use no tensor cores.
+- Half precision is multiplied by warpgroups (wgmma), and TF32 where both operands lie along the sum; local memory is
+  limited to 48 KiB a group, so tiles are 128 x 128 and every operand comes from the L2 cache more often than in cuBLAS,
+  whose tiles are larger. TF32 of other layouts, and the exact products of float32, go by mma.sync.
+- Channels first, convolutions other than 1x1 go through copies into channels last and back, where they have enough to
+  compute.
 - Convolutions in half precision gather every window once per tap; that by way of the L1 cache was no quicker.
 - Attention in half precision goes by mma.sync; wgmma has not been tried there.
 """
@@ -174,7 +180,8 @@ def cases(groups):
                         continue  # images need no gradient
                     n, ci, edge, co, kernel, stride, group = shape
                     make, operations = convolution(kind, *shape, dtype, last)
-                    text = f"{kind} {n}x{ci}@{edge}->{co} {kernel}x{kernel}/{stride}{' depthwise' if group > 1 else ''} {kind_name}"
+                    shape_text = f"{n}x{ci}@{edge}->{co} {kernel}x{kernel}/{stride}{' depthwise' if group > 1 else ''}"
+                    text = f"{kind} {shape_text} {kind_name}"
                     yield "convolution", text, make, operations, 0, False
     if "memory" in groups:
         count = 1 << 26
@@ -226,7 +233,7 @@ def cases(groups):
         yield (
             "memory",
             "cross entropy",
-            *of(lambda x, y: F.cross_entropy(x, y), (8192, 8192), indices(8192, 8192), bytes=8 * count),
+            *of(F.cross_entropy, (8192, 8192), indices(8192, 8192), bytes=8 * count),
         )
         yield "memory", "cumulative sum", *of(lambda x: x.cumsum(1), square, bytes=8 * count)
         yield "memory", "sort 1M", *of(lambda x: x.sort()[0], (1 << 20,))
@@ -262,7 +269,7 @@ def child(options):
             }
             row["seconds"] = timed(run, device)
             del run, output
-        except Exception as error:  # noqa: BLE001  a missing operator must not cost the other cases
+        except Exception as error:  # a missing operator must not cost the other cases
             row = {"group": group, "error": f"{type(error).__name__}: {error}"[:500]}
         results[name] = row
         print(

@@ -5,8 +5,8 @@ import time
 
 import torch
 
-# Twelve independent chains hide the latency of the multiply-add. Vectors of 64 bytes, and of 32: twelve of the wider ones do not fit into 16 registers
-# of 32 bytes.
+# Twelve independent chains hide the latency of the multiply-add. Vectors of 64 bytes, and of 32: twelve of the wider
+# ones do not fit into 16 registers of 32 bytes.
 _CHAINS = 12
 _WIDTHS = (16, 8)
 
@@ -35,7 +35,8 @@ def _seconds(function, repeat=7):
 
 
 def peaks(device):
-    """{"flops": ..., "bytes": ...} per second of an `ocl` device; the best of some runs, because a peak is what is possible."""
+    """{"flops": ..., "bytes": ...} per second of an `ocl` device; the best of some runs, because a peak is what is
+    possible."""
     device = torch.device(device)
     properties = torch.ocl.get_device_properties(device)
     items = properties.compute_units * (2048 if properties.is_gpu else 4)

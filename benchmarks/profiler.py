@@ -2,10 +2,11 @@
 
     python -m benchmarks.profiler [--rounds 12]
 
-The work is chains of in-place additions, where a launch costs the most beside what it does, and training steps of a small network. Times of
-different processes differ by more than a launch's check costs, so each process is compared with itself: the quickest times after a step under
-torch.profiler over the quickest before it. Processes that pass an ordinary step instead show what time alone does to that ratio; both kinds
-take turns. What is told is the median ratio of either kind and their quotient, the overhead.
+The work is chains of in-place additions, where a launch costs the most beside what it does, and training steps of a
+small network. Times of different processes differ by more than a launch's check costs, so each process is compared with
+itself: the quickest times after a step under torch.profiler over the quickest before it. Processes that pass an
+ordinary step instead show what time alone does to that ratio; both kinds take turns. What is told is the median ratio
+of either kind and their quotient, the overhead.
 """
 
 import argparse
@@ -29,8 +30,9 @@ def quickest(work, times):
 
 def measure(profiled):
     import torch
-    import torch_ocl  # noqa: F401
     from torch.profiler import ProfilerActivity, profile
+
+    import torch_ocl  # noqa: F401
 
     x = torch.zeros(1, device="ocl")
     torch.manual_seed(0)
@@ -97,7 +99,8 @@ def main():
         spread = statistics.pstdev(result[work]["ratio"] for result in found["plain"])
         seconds = statistics.median(result[work]["seconds"] for results in found.values() for result in results)
         print(
-            f"{work}: {1e6 * seconds:.2f} us; after a profile {ratio['profiled']:.4f} of before, after an ordinary step {ratio['plain']:.4f} "
+            f"{work}: {1e6 * seconds:.2f} us; after a profile {ratio['profiled']:.4f} of before, after an ordinary "
+            f"step {ratio['plain']:.4f} "
             f"(deviation {spread:.4f}); overhead {ratio['profiled'] / ratio['plain']:.4f}"
         )
 

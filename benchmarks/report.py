@@ -10,8 +10,9 @@ def load(path):
 
 
 def merged(parts):
-    """One set of results of several, each of one native device and one other: a process of its own for each driver, whose threads would otherwise
-    disturb the other's. The other devices are named by their platforms; each keeps the native times that it ran against ("native_of")."""
+    """One set of results of several, each of one native device and one other: a process of its own for each driver,
+    whose threads would otherwise disturb the other's. The other devices are named by their platforms; each keeps the
+    native times that it ran against ("native_of")."""
     if len(parts) == 1:
         return parts[0]
     result = {"about": {}, "peaks": {}, "cases": {}, "first_step": {}}
@@ -26,12 +27,13 @@ def merged(parts):
             else [kind.replace("_", " ") for kind in ("first_step", "scaling", "dlprimitives") if part.get(kind)]
         )
         measured = ", ".join([label, *only])
-        for name, value in part["about"].items():
-            name = label if name == device else name
+        for key, value in part["about"].items():
+            name = label if key == device else key
             before = result["about"].setdefault(name, value)
             if before != value:
                 result["about"][name] = f"{before}; {value} ({measured})"
-        result["peaks"] |= {label: peak for peak in part["peaks"].values()}
+        for peak in part["peaks"].values():
+            result["peaks"][label] = peak
         for name, case in part["cases"].items():
             if "error" in case or "error" in result["cases"].get(name, {}):
                 result["cases"][name] = case if "error" in case else result["cases"][name]
@@ -78,7 +80,8 @@ def rate_text(result, seconds):
 
 
 def part_of_peak(results, result, device):
-    """Achieved part of the device's measured peak: of multiply-adds where operations are counted, of bandwidth where bytes are; None without either."""
+    """Achieved part of the device's measured peak: of multiply-adds where operations are counted, of bandwidth where
+    bytes are; None without either."""
     peaks = results.get("peaks", {}).get(device)
     if not peaks or "error" in result:
         return None
@@ -113,11 +116,14 @@ def _rows(results, group, native, other):
         part = part_of_peak(results, result, other)
         if result.get("fallbacks"):
             notes += " runs on the CPU: " + ", ".join(result["fallbacks"])
-        yield f"| {name} | {time_text(theirs)} | {time_text(mine)} {rate_text(result, mine)} | {'' if part is None else f'{part:.0%}'} | {result['ratio'][other]:.2f} | {notes.strip()} |"
+        times = f"{time_text(theirs)} | {time_text(mine)} {rate_text(result, mine)}"
+        of_peak = "" if part is None else f"{part:.0%}"
+        yield f"| {name} | {times} | {of_peak} | {result['ratio'][other]:.2f} | {notes.strip()} |"
 
 
 def _scaling_tables(results):
-    """Milliseconds per image: a row for every number of threads and device, a column for every batch size or image size."""
+    """Milliseconds per image: a row for every number of threads and device, a column for every batch size or image
+    size."""
     from .scaling import BATCH_OF_SIZES, CLIFF, SIZE_OF_BATCHES, cliffs
 
     titles = {
@@ -127,7 +133,8 @@ def _scaling_tables(results):
     yield from [
         "## Scaling",
         "",
-        f"Milliseconds per image. A step is called a cliff when the next larger batch makes an image, or the next larger image a pixel, {CLIFF} times dearer.",
+        f"Milliseconds per image. A step is called a cliff when the next larger batch makes an image, or the next "
+        f"larger image a pixel, {CLIFF} times dearer.",
         "",
     ]
     for name, counts in results["scaling"].items():
@@ -142,7 +149,8 @@ def _scaling_tables(results):
             ]
             for count, part in good.items():
                 for device, axes in part.items():
-                    yield f"| {count} | {device} | {' | '.join(f'{1e3 * seconds:.3g}' for seconds in axes[axis].values())} |"
+                    times = " | ".join(f"{1e3 * seconds:.3g}" for seconds in axes[axis].values())
+                    yield f"| {count} | {device} | {times} |"
             yield ""
         found = [f"{count} threads, {line}" for count, part in good.items() for line in cliffs(part)]
         yield from [f"Cliffs of {name}: {'; '.join(found) or 'none'}.", ""]
@@ -152,7 +160,10 @@ def _beside_dlprimitives(results):
     """Seconds of a training step by either library, a row for every network, the columns of every driver."""
     devices = list(dict.fromkeys(device for runs in results["dlprimitives"].values() for device in runs))
     yield from ["## Beside dlprimitives", ""]
-    yield "Training steps by dlprimitives' `dlprim_benchmark` and by `ocl` in turns, a process each (benchmarks/dlprimitives.py says what a step is)."
+    yield (
+        "Training steps by dlprimitives' `dlprim_benchmark` and by `ocl` in turns, a process each "
+        "(benchmarks/dlprimitives.py says what a step is)."
+    )
     yield ""
     yield "| network | batch |" + "".join(f" dlprimitives | {device} | ratio |" for device in devices)
     yield f"|{'---|' * (2 + 3 * len(devices))}"
@@ -179,12 +190,17 @@ def markdown(results, pictures=()):
     others = [name for name in about if name.startswith(("ocl", "cuda"))]
     lines = ["# Performance", "", "Generated by `python -m benchmarks report`; do not edit.", ""]
     lines += [f"- {name}: {value}" for name, value in about.items()]
-    lines += ["", "Ratios are native time / device time of the same process (above 1 the device is faster), medians of alternating rounds.",
-              "Outputs were compared before anything was timed: losses and all gradients of a training step. Where two float32 results may differ by more than 1% (a",
-              "deep network doubles rounding errors layer by layer), both are compared with float64, and the device may be 1.5 times as far from it as native.", ""]  # fmt: skip
+    lines += ["", "Ratios are native time / device time of the same process (above 1 the device is faster), medians "
+        "of alternating rounds.",
+              "Outputs were compared before anything was timed: losses and all gradients of a training step. Where "
+              "two float32 results may differ by more than 1% (a",
+              "deep network doubles rounding errors layer by layer), both are compared with float64, and the device "
+              "may be 1.5 times as far from it as native.", ""]  # fmt: skip
     for device, peak in results.get("peaks", {}).items():
-        lines += [f"Measured peak of {device}: {peak['flops'] / 1e9:.0f} GFLOP/s from registers, {peak['bytes'] / 1e9:.1f} GB/s streaming. \"Of peak\" counts the operations of the",
-                  "definition, so algorithms that need fewer (Winograd) can pass 100%, and bytes that have to move, so data that stays in caches can.", ""]  # fmt: skip
+        lines += [f"Measured peak of {device}: {peak['flops'] / 1e9:.0f} GFLOP/s from registers, "
+            f"{peak['bytes'] / 1e9:.1f} GB/s streaming. \"Of peak\" counts the operations of the",
+                  "definition, so algorithms that need fewer (Winograd) can pass 100%, and bytes that have to move, "
+                  "so data that stays in caches can.", ""]  # fmt: skip
     pictures = dict(pictures)
     if "ratios" in pictures:
         lines += [f"![native time / device time]({pictures['ratios']})", ""]
@@ -330,9 +346,8 @@ def compare(before, after, threshold=0.1):
         old = before["cases"].get(name)
         if old is None or "error" in old or "error" in new:
             if old is None or ("error" in old) != ("error" in new):
-                lines.append(
-                    f"{name:60} {'new' if old is None else 'now fails: ' + new['error'] if 'error' in new else 'works now'}"
-                )
+                change = "now fails: " + new["error"] if "error" in new else "works now"
+                lines.append(f"{name:60} {'new' if old is None else change}")
             continue
         for device, ratio in new.get("ratio", {}).items():
             if device not in old.get("ratio", {}):
@@ -341,6 +356,7 @@ def compare(before, after, threshold=0.1):
             if abs(change - 1) > threshold:
                 slower += change < 1
                 lines.append(
-                    f"{name:60} {device} ratio {old['ratio'][device]:.2f} -> {ratio:.2f} ({'faster' if change > 1 else 'SLOWER'})"
+                    f"{name:60} {device} ratio {old['ratio'][device]:.2f} -> {ratio:.2f} "
+                    f"({'faster' if change > 1 else 'SLOWER'})"
                 )
     return lines, slower

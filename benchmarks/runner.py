@@ -1,4 +1,5 @@
-"""Runs cases on several devices of one process: outputs are compared first, then rounds alternate between the devices."""
+"""Runs cases on several devices of one process: outputs are compared first, then rounds alternate between the
+devices."""
 
 import datetime
 import gc
@@ -30,10 +31,11 @@ def waiting(work, device):
 
 
 def largest_difference(outputs, expected):
-    """Largest relative L2 difference over pairs of outputs; infinity where one has other shapes or either is not finite."""
+    """Largest relative L2 difference over pairs of outputs; infinity where one has other shapes or either is not
+    finite."""
     worst = 0.0
-    for value, truth in zip(outputs, expected, strict=True):
-        value, truth = value.detach().cpu().double(), truth.detach().cpu().double()
+    for output, reference in zip(outputs, expected, strict=True):
+        value, truth = output.detach().cpu().double(), reference.detach().cpu().double()
         if value.shape != truth.shape or not (value.isfinite().all() and truth.isfinite().all()):
             return float("inf")
         worst = max(worst, ((value - truth).norm() / truth.norm().clamp_min(1e-30)).item())
@@ -46,8 +48,9 @@ OF_NATIVE_ERROR = (
 
 
 def judge_by_reference(case, expected, outputs):
-    """{"to_float64": {device: (native's distance from float64, the device's)}} of outputs further from native's than the tolerance; with
-    "error" where a distance is more than OF_NATIVE_ERROR allows, or where nothing says what float64 gives."""
+    """{"to_float64": {device: (native's distance from float64, the device's)}} of outputs further from native's than
+    the tolerance; with "error" where a distance is more than OF_NATIVE_ERROR allows, or where nothing says what float64
+    gives."""
     if case.reference is None:
         return {"error": ""}
     truth = case.reference()
@@ -59,7 +62,8 @@ def judge_by_reference(case, expected, outputs):
 
 
 def run_case(case, devices, rounds):
-    """Result of one case: {"difference", "devices": {name: {"seconds", "spread", "samples"}}, "ratio", ...} or {"error"}."""
+    """Result of one case: {"difference", "devices": {name: {"seconds", "spread", "samples"}}, "ratio", ...} or
+    {"error"}."""
     result = {"group": case.group, "operations": case.operations, "bytes": case.bytes}
     try:
         works = {device: case.make(device) for device in devices}
@@ -131,5 +135,6 @@ def memory_and_builds(device):
     if device.type != "ocl":
         return {}
     compiled, loaded = torch.ocl.build_counts()
-    return {"peak_bytes": torch.ocl.max_memory_allocated(device), "reserved_bytes": torch.ocl.max_memory_reserved(device),
+    return {"peak_bytes": torch.ocl.max_memory_allocated(device),
+            "reserved_bytes": torch.ocl.max_memory_reserved(device),
             "programs_compiled": compiled, "programs_loaded": loaded}  # fmt: skip

@@ -1,9 +1,10 @@
 """Time per image over batch sizes and image sizes, with one compute unit and with all: is there a cliff?
 
-`python -m benchmarks.scaling MODEL KIND DEVICES ROUNDS` is what the children run; it prints one JSON line. A child is needed because drivers and
-OpenMP read the number of their threads once.
+`python -m benchmarks.scaling MODEL KIND DEVICES ROUNDS` is what the children run; it prints one JSON line. A child is
+needed because drivers and OpenMP read the number of their threads once.
 """
 
+import itertools
 import json
 import os
 import subprocess
@@ -70,9 +71,10 @@ def cliffs(measured):
     for device, axes in measured.items():
         for axis, times in axes.items():
             points = [(int(at), seconds / (int(at) ** 2 if axis == "size" else 1)) for at, seconds in times.items()]
-            for (before, cheap), (at, dear) in zip(points, points[1:]):
+            for (before, cheap), (at, dear) in itertools.pairwise(points):
                 if dear > CLIFF * cheap:
-                    yield f"{device}, {axis} {before} to {at}: {dear / cheap:.2f} times the time per {'pixel' if axis == 'size' else 'image'}"
+                    unit = "pixel" if axis == "size" else "image"
+                    yield f"{device}, {axis} {before} to {at}: {dear / cheap:.2f} times the time per {unit}"
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """Times functions against each other in one process, so that both see the same machine.
 
-Two facts shape this. After a native CPU operator its OpenMP workers spin for some milliseconds and take a core from the next
-candidate, and sleeping between candidates is worse: so every candidate first runs in its own steady state. And a foreign process costs native
-convolutions four times as much as ours: so a round with foreign CPU use is dropped, and when that happens too often the case is marked contended.
+Two facts shape this. After a native CPU operator its OpenMP workers spin for some milliseconds and take a core from the
+next candidate, and sleeping between candidates is worse: so every candidate first runs in its own steady state. And a
+foreign process costs native convolutions four times as much as ours: so a round with foreign CPU use is dropped, and
+when that happens too often the case is marked contended.
 """
 
 import os
@@ -16,8 +17,8 @@ SAMPLE_SECONDS = 0.030
 FIRST_CALLS = (
     4  # of every function before all rounds: some programs are built once a sequence of operators has come back
 )
-# Of all cores, above which a round is dirty. Half a core taken by others doubles the time of kernels whose threads sleep in between, because the
-# scheduler then puts two of them on one core; OpenMP's threads, which spin, suffer less.
+# Of all cores, above which a round is dirty. Half a core taken by others doubles the time of kernels whose threads
+# sleep in between, because the scheduler then puts two of them on one core; OpenMP's threads, which spin, suffer less.
 FOREIGN_SHARE = 0.08
 
 
@@ -42,8 +43,10 @@ class Timing:
 
 
 def keep_heap():
-    """From here on glibc's malloc keeps what is freed. Otherwise native operators fault in fresh pages for every result, or do not, depending on what
-    was freed earlier in the process (its thresholds adapt): ratios then differ by a factor of two between runs. Returns whether it could."""
+    """From here on glibc's malloc keeps what is freed.
+
+    Otherwise native operators fault in fresh pages for every result, or do not, depending on what was freed earlier in
+    the process (its thresholds adapt): ratios then differ by a factor of two between runs. Returns whether it could."""
     import ctypes
 
     trim_threshold, mmap_threshold = -1, -3  # of malloc.h
@@ -107,7 +110,10 @@ def one_round(functions):
 
 
 def interleaved(functions, rounds=7, patience=2.0):
-    """{name: Timing}. `functions` do their work and wait for it. Dirty rounds are repeated until `patience` x `rounds` were tried."""
+    """{name: Timing}. `functions` do their work and wait for it.
+
+    Dirty rounds are repeated until `patience` x `rounds` were tried.
+    """
     for function in functions.values():
         for _ in range(FIRST_CALLS):
             function()

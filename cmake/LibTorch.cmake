@@ -1,8 +1,19 @@
-# Imported targets torch_cpu and c10 of an installed LibTorch or PyTorch, with TORCH_INSTALL_PREFIX and TORCH_INCLUDE_DIRS.
+# Imported targets torch_cpu and c10 of an installed LibTorch or PyTorch, with TORCH_INSTALL_PREFIX and
+# TORCH_INCLUDE_DIRS.
 # Not find_package(Torch): in a PyTorch that was built for CUDA it asks for the CUDA toolkit, which nothing here needs.
-find_file(TORCH_CONFIG TorchConfig.cmake PATHS ${CMAKE_PREFIX_PATH} ENV CMAKE_PREFIX_PATH PATH_SUFFIXES Torch share/cmake/Torch)
+find_file(
+  TORCH_CONFIG
+  TorchConfig.cmake
+  PATHS ${CMAKE_PREFIX_PATH}
+  ENV CMAKE_PREFIX_PATH
+  PATH_SUFFIXES Torch share/cmake/Torch
+)
 if(NOT TORCH_CONFIG)
-  message(FATAL_ERROR "LibTorch was not found: set CMAKE_PREFIX_PATH to the output of python -c 'import torch; print(torch.utils.cmake_prefix_path)'")
+  message(
+    FATAL_ERROR
+    "LibTorch was not found: set CMAKE_PREFIX_PATH to the output of "
+    "python -c 'import torch; print(torch.utils.cmake_prefix_path)'"
+  )
 endif()
 get_filename_component(TORCH_INSTALL_PREFIX ${TORCH_CONFIG}/../../../.. ABSOLUTE)
 set(TORCH_INCLUDE_DIRS ${TORCH_INSTALL_PREFIX}/include ${TORCH_INSTALL_PREFIX}/include/torch/csrc/api/include)
@@ -10,5 +21,8 @@ foreach(name c10 torch_cpu)
   unset(LIBRARY CACHE)
   find_library(LIBRARY ${name} PATHS ${TORCH_INSTALL_PREFIX}/lib NO_DEFAULT_PATH REQUIRED)
   add_library(${name} SHARED IMPORTED)
-  set_target_properties(${name} PROPERTIES IMPORTED_LOCATION ${LIBRARY} INTERFACE_INCLUDE_DIRECTORIES "${TORCH_INCLUDE_DIRS}")
+  set_target_properties(
+    ${name}
+    PROPERTIES IMPORTED_LOCATION ${LIBRARY} INTERFACE_INCLUDE_DIRECTORIES "${TORCH_INCLUDE_DIRS}"
+  )
 endforeach()

@@ -1,7 +1,10 @@
-# cmake -DROOT=<kernels_cl> -DOUTPUT=<file.cpp> -P embed_kernels.cmake: writes every .cl, .clh and .tsv file as a string into one C++ file.
+# cmake -DROOT=<kernels_cl> -DOUTPUT=<file.cpp> -P embed_kernels.cmake: writes every .cl, .clh and .tsv file as a
+# string into one C++ file.
 file(GLOB_RECURSE files RELATIVE ${ROOT} ${ROOT}/*.cl ${ROOT}/*.clh ${ROOT}/*.tsv)
 list(SORT files)
-set(body "// Generated from kernels_cl/ by cmake/embed_kernels.cmake.\n#include \"opencl/program/kernel_sources.h\"\n\nnamespace ocl {\n\nstatic const KernelFile files[] = {\n")
+set(body "// Generated from kernels_cl/ by cmake/embed_kernels.cmake.\n")
+string(APPEND body "#include \"opencl/program/kernel_sources.h\"\n\nnamespace ocl {\n\n")
+string(APPEND body "static const KernelFile files[] = {\n")
 foreach(name IN LISTS files)
   file(READ ${ROOT}/${name} text)
   # Pieces below the length that compilers promise for one literal (65,536; MSVC 16,380).
@@ -18,5 +21,8 @@ foreach(name IN LISTS files)
   endif()
   string(APPEND body "  },\n")
 endforeach()
-string(APPEND body "};\n\nstd::span<const KernelFile> embedded_kernel_files() { return files; }\n\n}  // namespace ocl\n")
+string(
+  APPEND body
+  "};\n\nstd::span<const KernelFile> embedded_kernel_files() { return files; }\n\n}  // namespace ocl\n"
+)
 file(WRITE ${OUTPUT} "${body}")

@@ -2,8 +2,8 @@
 
     python examples/prefetch.py [--steps 50]
 
-Prints the time of the same training loop without and with prefetching. On a device with its own memory the copies disappear behind the kernels; on a
-CPU both share the same cores and memory, and there is little to win.
+Prints the time of the same training loop without and with prefetching. On a device with its own memory the copies
+disappear behind the kernels; on a CPU both share the same cores and memory, and there is little to win.
 """
 
 import argparse
@@ -14,7 +14,10 @@ from torch.utils.data import DataLoader, TensorDataset
 
 
 class Prefetcher:
-    """Iterates over a loader's batches on the device. Every batch is copied on a stream of its own while the one before is in use."""
+    """Iterates over a loader's batches on the device.
+
+    Every batch is copied on a stream of its own while the one before is in use.
+    """
 
     def __init__(self, loader, device):
         self.loader, self.device, self.stream = loader, torch.device(device), torch.Stream(device)

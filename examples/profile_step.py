@@ -1,4 +1,5 @@
-"""Where the time of a training step goes: torch.profiler's table of operators and kernels, and a trace for chrome://tracing or Perfetto.
+"""Where the time of a training step goes: torch.profiler's table of operators and kernels, and a trace for
+chrome://tracing or Perfetto.
 
 python examples/profile_step.py [--trace trace.json]
 """
@@ -16,8 +17,8 @@ def main():
     parser.add_argument("--size", type=int, default=64, help="width and height of the images")
     options = parser.parse_args()
     model = torch.nn.Sequential(
-        torch.nn.Conv2d(3, 32, 3, padding=1), torch.nn.BatchNorm2d(32), torch.nn.ReLU(), torch.nn.MaxPool2d(4), torch.nn.Flatten(),
-        torch.nn.Linear(32 * (options.size // 4) ** 2, 10),
+        torch.nn.Conv2d(3, 32, 3, padding=1), torch.nn.BatchNorm2d(32), torch.nn.ReLU(), torch.nn.MaxPool2d(4),
+        torch.nn.Flatten(), torch.nn.Linear(32 * (options.size // 4) ** 2, 10),
     ).to(options.device)  # fmt: skip
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     x, y = (

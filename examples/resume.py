@@ -1,4 +1,5 @@
-"""Stopping and going on as if nothing had happened: model, optimizer, schedule, scaler and random state in one checkpoint.
+"""Stopping and going on as if nothing had happened: model, optimizer, schedule, scaler and random state in one
+checkpoint.
 
     python examples/resume.py [--steps 20]
 

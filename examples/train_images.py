@@ -1,23 +1,26 @@
-"""Trains an image classifier of torchvision from scratch on real images: 1,797 handwritten digits, enlarged to the model's input.
+"""Trains an image classifier of torchvision from scratch on real images: 1,797 handwritten digits, enlarged to the
+model's input.
 
     python examples/train_images.py --model resnet18 --device ocl
     python examples/train_images.py --model resnet18 --compare ocl,cpu --size 64
 
-An ordinary PyTorch script: the only line that knows the device is `.to(device)`. The images come with scikit-learn, nothing is downloaded.
-Prints accuracy, images per second, the time of the first and of later steps and the operators that ran on the CPU instead of the device;
-writes a picture of the curves, a JSON file and a checkpoint to --output.
+An ordinary PyTorch script: the only line that knows the device is `.to(device)`. The images come with scikit-learn,
+nothing is downloaded. Prints accuracy, images per second, the time of the first and of later steps and the operators
+that ran on the CPU instead of the device; writes a picture of the curves, a JSON file and a checkpoint to --output.
 """
 
 import argparse
 import json
 import statistics
-import sys
 import time
 from pathlib import Path
 
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
+
+# `import torch` loads torch_ocl by itself where OpenCL is the only accelerator.
+from torch_ocl import import_torchvision
 
 # model -> optimizer, learning rate
 MODELS = {
@@ -27,23 +30,6 @@ MODELS = {
     "mobilenet_v2": ("sgd", 0.05),
     "vgg16": ("adam", 1e-4),
 }
-
-
-def import_torchvision():
-    """torchvision, also where its C++ operators were built for another PyTorch (its models do not need them)."""
-    try:
-        import torchvision
-    except RuntimeError:
-        for name in [name for name in sys.modules if name.split(".")[0] == "torchvision"]:
-            del sys.modules[name]
-        import_torchvision.schemas = torch.library.Library("torchvision", "DEF")
-        for schema in (
-            "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
-            "qnms(Tensor a, Tensor b, float c) -> Tensor",
-        ):
-            import_torchvision.schemas.define(schema)
-        import torchvision
-    return torchvision
 
 
 class Digits(Dataset):
@@ -73,8 +59,6 @@ class Run:
     """One training run on one device."""
 
     def __init__(self, args, device):
-        if device.startswith("ocl"):
-            import torch_ocl  # noqa: F401  (`import torch` loads it by itself where OpenCL is the only accelerator)
         self.args, self.device = args, torch.device(device)
         torch.manual_seed(args.seed)
         self.model = getattr(import_torchvision().models, args.model)(weights=None, num_classes=10).to(self.device)
@@ -94,11 +78,13 @@ class Run:
     def _loader(self, train):
         order = torch.Generator().manual_seed(self.args.seed)
         workers = self.args.workers
-        return DataLoader(Digits(train, self.args.size, self.args.images), self.args.batch if train else 2 * self.args.batch, shuffle=train, drop_last=train,
+        return DataLoader(Digits(train, self.args.size, self.args.images),
+                          self.args.batch if train else 2 * self.args.batch, shuffle=train, drop_last=train,
                           generator=order, num_workers=workers, persistent_workers=workers > 0)  # fmt: skip
 
     def bend(self, images):
-        """Every image under a small affine map of its own: with 1,437 images to learn from, the model would learn them by heart."""
+        """Every image under a small affine map of its own: with 1,437 images to learn from, the model would learn them
+        by heart."""
         maps = torch.eye(2, 3) + 0.1 * (2 * torch.rand(len(images), 2, 3) - 1)
         grid = nn.functional.affine_grid(maps.to(self.device), images.shape, align_corners=False)
         return nn.functional.grid_sample(images, grid, padding_mode="border", align_corners=False)

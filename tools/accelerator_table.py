@@ -1,7 +1,9 @@
 """docs/generated/accelerator.md: what users of an accelerator find on `ocl`, and the tests that prove it.
 
-A test belongs to a row by `@pytest.mark.feature("name")` (or a module's `pytestmark`). A row without such tests names the files that test it elsewhere, or
-says why the feature is missing (its tests then prove the error). tests/python/test_documents.py fails when a mark has no row, when a row has neither, or when the document is out of date.
+A test belongs to a row by `@pytest.mark.feature("name")` (or a module's `pytestmark`). A row without such tests names
+the files that test it elsewhere, or says why the feature is missing (its tests then prove the error).
+tests/python/test_documents.py fails when a mark has no row, when a row has neither, or when the document is out of
+date.
 """
 
 import ast
@@ -26,24 +28,30 @@ ROWS = (
     Row("Device module", "`torch.ocl.*`: the names of `torch.cuda`"),
     Row("Tensor, module and storage methods", "`t.ocl()`, `t.is_ocl`, `model.ocl()`"),
     Row("Autoload", "`import torch` is enough", files=("tests/python/runtime/test_loading.py",)),
-    Row("Lazy initialisation and forks", "nothing; a forked child gets CUDA's error", files=("tests/python/runtime/test_fork.py",)),
+    Row("Lazy initialisation and forks", "nothing; a forked child gets CUDA's error",
+        files=("tests/python/runtime/test_fork.py",)),
     Row("Current device", "`with torch.ocl.device(1):`, `torch.accelerator.set_device_index`"),
-    Row("Streams", '`torch.Stream("ocl")`, `with stream:`, `wait_stream`', "Priorities are accepted and have no effect: OpenCL 1.2 has none."),
+    Row("Streams", '`torch.Stream("ocl")`, `with stream:`, `wait_stream`', "Priorities are accepted and have no "
+        "effect: OpenCL 1.2 has none."),
     Row("Events", "`torch.Event(enable_timing=True)`, `elapsed_time`", "`blocking` and `interprocess` have no effect."),
     Row("Synchronize", "`torch.accelerator.synchronize()`"),
     Row("Caching device allocator", "`torch.ocl.empty_cache()`, `caching_allocator_alloc`"),
     Row("Memory statistics", "`memory_allocated`, `max_memory_reserved`, `memory_stats`, `mem_get_info`, `reset_*`",
-        "Memory that others use counts in `mem_get_info` only on devices that share memory with the host: OpenCL has no call for it."),
+        "Memory that others use counts in `mem_get_info` only on devices that share memory with the host: OpenCL has "
+        "no call for it."),
     Row("Long runs", "thousands of training steps", "The ordinary test runs 200 steps, `--full` 2,000."),
-    Row("Memory snapshot", "`torch.ocl.memory_snapshot()`, `memory._dump_snapshot(file)`", "Segments and blocks, without a history of stack traces."),
-    Row("Memory pools", "`torch.ocl.MemPool`", "There is one allocator, and no graph capture to need pools.", missing=True),
+    Row("Memory snapshot", "`torch.ocl.memory_snapshot()`, `memory._dump_snapshot(file)`", "Segments and blocks, "
+        "without a history of stack traces."),
+    Row("Memory pools", "`torch.ocl.MemPool`", "There is one allocator, and no graph capture to need pools.",
+        missing=True),
     Row("Out-of-memory error", "`except torch.OutOfMemoryError`"),
     Row("Pinned memory", "`t.pin_memory()`, `non_blocking=True`"),
     Row("record_stream", "`t.record_stream(stream)`"),
     Row("RNG", '`torch.manual_seed`, `torch.Generator("ocl")`, `get_rng_state`, `fork_rng`'),
     Row("Operators", "every operator that networks use", files=(OPS,)),
     Row("CPU fallback", "`torch.ocl.fallbacks()`, `TORCH_OCL_FALLBACK`"),
-    Row("Structured operators", "`out=`, in-place and functional forms with PyTorch's checks", files=(f"{OPS}/test_elementwise.py",)),
+    Row("Structured operators", "`out=`, in-place and functional forms with PyTorch's checks",
+        files=(f"{OPS}/test_elementwise.py",)),
     Row("Autograd", "`backward`, `torch.func`, forward mode, `torch.utils.checkpoint`, the transformer fast path",
         "`nn.TransformerEncoder` computes padded tensors; with `mask_check=False` its nested ones are an error."),
     Row("Custom operators", "`torch.library.custom_op`, `autograd.Function`"),
@@ -53,29 +61,43 @@ ROWS = (
     Row("Fused optimizers", "`Adam(..., fused=True)`", files=(f"{OPS}/test_optimizer.py",)),
     Row("Scaled dot-product attention", "`F.scaled_dot_product_attention`", files=(f"{OPS}/test_attention.py",)),
     Row("Serialization", "`torch.save`, `torch.load(map_location=)`, `pickle`, `deepcopy`, safetensors",
-        "`safetensors.torch.load_file(device=)` knows only its own list of devices: load to the CPU and move, or use `load_model`."),
+        "`safetensors.torch.load_file(device=)` knows only its own list of devices: load to the CPU and move, or use "
+        "`load_model`."),
     Row("DLPack", "`torch.from_dlpack`, `numpy.from_dlpack(x, device='cpu')`",
-        "DLPack has no number for OpenCL memory: it travels as kDLExtDev. With `copy=False` the host reads shared memory in place; the import of host memory copies."),
+        "DLPack has no number for OpenCL memory: it travels as kDLExtDev. With `copy=False` the host reads shared "
+        "memory in place; the import of host memory copies."),
     Row("NumPy and printing", "`print(t)`, `t.cpu().numpy()`"),
     Row("Device properties", "`get_device_properties`, `get_device_name`, `get_device_capability`"),
-    Row("Graph capture", "`torch.accelerator.Graph`", "OpenCL 1.2 has no command buffers; the error is PyTorch's.", missing=True),
+    Row("Graph capture", "`torch.accelerator.Graph`", "OpenCL 1.2 has no command buffers; the error is PyTorch's.",
+        missing=True),
     Row("Profiler, events", '`torch.autograd.profiler.profile(use_device="ocl", use_kineto=False)`'),
-    Row("Profiler, Kineto", "`torch.profiler.profile(activities=[CPU, PrivateUse1])`", "With torch 2.12 and later; 2.11 takes no plug-in for other devices."),
-    Row("Distributed", '`init_process_group`, DDP', "There is no process group for `ocl`; the error is PyTorch's.", missing=True),
+    Row("Profiler, Kineto", "`torch.profiler.profile(activities=[CPU, PrivateUse1])`", "With torch 2.12 and later; "
+        "2.11 takes no plug-in for other devices."),
+    Row("Distributed", '`init_process_group`, DDP', "There is no process group for `ocl`; the error is PyTorch's.",
+        missing=True),
     Row("torch.compile", '`torch.compile(backend="aot_eager")`'),
-    Row("Inductor", "`torch.compile(model)`", "There is no code generator for OpenCL; the error names the backends that work.", missing=True),
+    Row("Inductor", "`torch.compile(model)`", "There is no code generator for OpenCL; the error names the backends "
+        "that work.", missing=True),
     Row("AOTInductor", "`torch._inductor.aoti_compile_and_package`", "As Inductor.", missing=True),
-    Row("Kernels of one's own", "`torch.ocl.compile_kernel(source)`; in C++ `torch_ocl/extension.h`", files=("examples/cpp_extension/run.py",)),
-    Row("Sharing between processes", "tensors through a `torch.multiprocessing.Queue`", "They arrive as copies, with a warning: OpenCL memory belongs to one process."),
-    Row("Peer access", "`can_device_access_peer`", "OpenCL devices do not read each other's memory, and tell no load, power or temperature."),
+    Row("Kernels of one's own", "`torch.ocl.compile_kernel(source)`; in C++ `torch_ocl/extension.h`",
+        files=("examples/cpp_extension/run.py",)),
+    Row("Sharing between processes", "tensors through a `torch.multiprocessing.Queue`", "They arrive as copies, with "
+        "a warning: OpenCL memory belongs to one process."),
+    Row("Peer access", "`can_device_access_peer`", "OpenCL devices do not read each other's memory, and tell no load, "
+        "power or temperature."),
     Row("Per-process memory cap", "`set_per_process_memory_fraction`, `TORCH_OCL_MEMORY_LIMIT`"),
     Row("Nested tensors", "`torch.nested`, jagged and strided layout",
-        "Jagged: what PyTorch has for any device, attention also causal. Strided: what ATen computes on their buffers; `sum` and `layer_norm` raise NotImplementedError."),
-    Row("Quantized and sparse tensors", "`to_sparse`, `torch.quantize_per_tensor`", "They raise NotImplementedError; complex tensors work.", missing=True),
+        "Jagged: what PyTorch has for any device, attention also causal. Strided: what ATen computes on their "
+        "buffers; `sum` and `layer_norm` raise NotImplementedError."),
+    Row("Quantized and sparse tensors", "`to_sparse`, `torch.quantize_per_tensor`", "They raise NotImplementedError; "
+        "complex tensors work.", missing=True),
     Row("Hugging Face Accelerate and Trainer", "`Accelerator()`, `Trainer`",
-        "They refuse float16 mixed precision, Trainer also bfloat16, on devices that they do not know by name, and do not save the state of this device's random numbers."),
-    Row("torchvision operators", "`torchvision.ops.nms`, `roi_align`, `deform_conv2d`", "The others run on the CPU.", files=(f"{OPS}/test_vision.py",)),
-    Row("PyTorch's device-generic tests", "`instantiate_device_type_tests`, the operator database", files=("tests/python/conformance",)),
+        "They refuse float16 mixed precision, Trainer also bfloat16, on devices that they do not know by name, and do "
+        "not save the state of this device's random numbers."),
+    Row("torchvision operators", "`torchvision.ops.nms`, `roi_align`, `deform_conv2d`", "The others run on the CPU.",
+        files=(f"{OPS}/test_vision.py",)),
+    Row("PyTorch's device-generic tests", "`instantiate_device_type_tests`, the operator database",
+        files=("tests/python/conformance",)),
     Row("Errors", "CUDA's exception types, naming device and operator"),
     Row("Determinism", "`torch.use_deterministic_algorithms(True)`"),
     Row("Data loading", "`DataLoader(num_workers=, pin_memory=True, persistent_workers=True)`"),
@@ -85,7 +107,8 @@ ROWS = (
 
 TEXT = """# What an accelerator has, and what `ocl` has of it
 
-Generated by `python tools/generate_docs.py` from the tests' `feature` marks and the rows of `tools/accelerator_table.py`; do not edit.
+Generated by `python tools/generate_docs.py` from the tests' `feature` marks and the rows of
+`tools/accelerator_table.py`; do not edit.
 
 | feature | users write | on `ocl` | tests |
 |---|---|---|---|
@@ -144,7 +167,8 @@ def _links(row, tests):
 def document():
     tests = marked_tests()
     rows = [
-        f"| {row.name} | {row.usage} | {'**not supported.** ' if row.missing else 'yes. ' if row.note else 'yes'}{row.note} | {_links(row, tests)} |"
+        f"| {row.name} | {row.usage} | "
+        f"{'**not supported.** ' if row.missing else 'yes. ' if row.note else 'yes'}{row.note} | {_links(row, tests)} |"
         for row in ROWS
     ]
     return TEXT.format(rows="\n".join(rows))

@@ -1,8 +1,9 @@
 """Checks the include rule of the layers: base <- opencl <- {cpu, ops} <- torch (csrc/README.md).
 
-Inside torch: runtime <- {aten, autograd} <- python. Also checked: only opencl/ and cpu/ make OpenCL calls; kernels have no macros of any
-number of arguments, which are no OpenCL C (NVIDIA's compiler refuses them, others do not); only a kernel itself asks which group it is,
-because nobody else knows where the kernel is called as a function (csrc/cpu/kernel_function.h).
+Inside torch: runtime <- {aten, autograd} <- python. Also checked: only opencl/ and cpu/ make OpenCL calls; kernels have
+no macros of any number of arguments, which are no OpenCL C (NVIDIA's compiler refuses them, others do not); only a
+kernel itself asks which group it is, because nobody else knows where the kernel is called as a function
+(csrc/cpu/kernel_function.h).
 
 `python tools/check_layers.py` prints every violation and exits with 1 when there is one.
 """
@@ -38,7 +39,8 @@ COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"", re.DOTALL)
 
 
 def layer_of(path):
-    """The folder of MAY_INCLUDE that a path below csrc/ (a file, or the name of a header) belongs to; None for headers of others."""
+    """The folder of MAY_INCLUDE that a path below csrc/ (a file, or the name of a header) belongs to; None for headers
+    of others."""
     parts = path.split("/")
     return next((name for n in (2, 1) if (name := "/".join(parts[:n])) in MAY_INCLUDE and len(parts) > n), None)
 

@@ -1,10 +1,12 @@
 """Runs C++ tests under Oclgrind, both kernel styles, and lists what it found and which kernels ran.
 
-    python tools/oclgrind_suite.py build/cmake/tests/cpp/ocl_tests [--all] [--style cpu gpu] [--filter TEXT] [--jobs 2] [--limit 900]
+    python tools/oclgrind_suite.py build/cmake/tests/cpp/ocl_tests [--all] [--style cpu gpu] [--filter TEXT] [--jobs 2]
+    [--limit 900]
 
-Every test runs once on the ordinary driver, which tells its kernels and its time (--survey FILE keeps that for the next run); then those
-quickest tests run under Oclgrind that together run every kernel (then others for kernels that Oclgrind did not take there), or all with
---all (hours). A test that exceeds the limit counts only with the kernels it reached. Exit status 1 when Oclgrind reported anything or a kernel never ran.
+Every test runs once on the ordinary driver, which tells its kernels and its time (--survey FILE keeps that for the next
+run); then those quickest tests run under Oclgrind that together run every kernel (then others for kernels that Oclgrind
+did not take there), or all with --all (hours). A test that exceeds the limit counts only with the kernels it reached.
+Exit status 1 when Oclgrind reported anything or a kernel never ran.
 """
 
 import argparse
@@ -87,7 +89,8 @@ UNREACHABLE = {"add_to_three": "self-test of a device's own atomic additions, wh
 
 
 def cover(facts, wanted):
-    """Keys of {key: (kernels, seconds)} that together have all wanted kernels, as far as they go: greedily the most new kernels per second."""
+    """Keys of {key: (kernels, seconds)} that together have all wanted kernels, as far as they go: greedily the most new
+    kernels per second."""
     missing, chosen = wanted & set().union(*(kernels for kernels, _ in facts.values())), []
     while missing:
         best = max(facts, key=lambda key: len(facts[key][0] & missing) / facts[key][1])
@@ -123,14 +126,15 @@ def run(binary, test, style, limit, options=()):
             output.seek(0)
             text = output.read()
     if status == "failed" and not options:
-        # Oclgrind does not know every intrinsic of LLVM's optimizer and inliner, and widens vectors of one-bit numbers wrongly.
+        # Oclgrind does not know every intrinsic of LLVM's optimizer and inliner, and widens vectors of one-bit numbers
+        # wrongly.
         return run(binary, test, style, limit, ("--build-options", "-cl-opt-disable -Drestrict="))
     if status == "failed":
         status += f" ({process.returncode}): " + " | ".join(text.splitlines()[-4:])
     ran = KERNEL_LINE.findall(text)
     findings = [line.strip() for line in FINDING.findall(text) if "Error Messages" not in line]
     if len(findings) > 3:
-        findings = findings[:3] + [f"and {len(findings) - 3} more"]
+        findings = [*findings[:3], f"and {len(findings) - 3} more"]
     if findings:
         findings += re.findall(r"Kernel: *(\w+)", text)[:1]
     return status, ran, findings
@@ -171,7 +175,8 @@ def main():
             run_all(work)
         else:
             facts = surveyed(arguments.binary, work, arguments.survey, pool)
-            # Oclgrind is another device and may take other kernels than the driver in the same test: what is left gets the next tests.
+            # Oclgrind is another device and may take other kernels than the driver in the same test: what is left gets
+            # the next tests.
             while chosen := cover(facts, missing()):
                 print(f"{len(chosen)} of {len(facts)} tests for {len(missing())} kernels", flush=True)
                 run_all(chosen)

@@ -1,7 +1,10 @@
-"""The networks that tests and benchmarks share. A row is a name, a function that builds the network, one that makes a batch, and a loss."""
+"""The networks that tests and benchmarks share.
 
+A row is a name, a function that builds the network, one that makes a batch, and a loss.
+"""
+
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Callable
 
 import torch
 from torch import nn

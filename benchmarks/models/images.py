@@ -1,7 +1,6 @@
 """torchvision's classifiers on real images (scikit-learn's digits)."""
 
 import functools
-import sys
 
 import torch
 from torch.nn import functional as F
@@ -9,16 +8,12 @@ from torch.nn import functional as F
 
 @functools.cache
 def import_torchvision():
-    """torchvision, also where its C++ operators were built for another PyTorch."""
-    try:
-        import torchvision
-    except RuntimeError:
-        from .torchvision_operators import import_torchvision_without_library
+    """torchvision, also where its C++ operators were built for another PyTorch: then with those of Python."""
+    from torch_ocl import import_torchvision
 
-        for name in [name for name in sys.modules if name.split(".")[0] == "torchvision"]:
-            del sys.modules[name]
-        torchvision = import_torchvision_without_library()
-    return torchvision
+    from .torchvision_operators import instead_of_library
+
+    return import_torchvision(instead_of_library)
 
 
 def builder(name):

@@ -7,11 +7,15 @@ from torch.nn import functional as F
 from .images import digits
 
 TEXT = (
-    "An operator has a name, a schema and a kernel. The name is what people say, the schema is what they agree on, and the kernel is what "
-    "happens. A device without a kernel borrows one from the processor and says so once. A stream is a queue of promises; an event is a mark "
-    "between two of them. Memory comes in segments, and an address is a segment and an offset. Nothing waits that does not have to. "
+    "An operator has a name, a schema and a kernel. The name is what people say, the schema is what they agree on, "
+    "and the kernel is what "
+    "happens. A device without a kernel borrows one from the processor and says so once. A stream is a queue of "
+    "promises; an event is a mark "
+    "between two of them. Memory comes in segments, and an address is a segment and an offset. Nothing waits that "
+    "does not have to. "
 )
 ALPHABET = sorted(set(TEXT))
+ALPHABET_SIZE = len(ALPHABET)
 
 
 class SequenceClassifier(nn.Module):
@@ -64,7 +68,7 @@ class Block(nn.Module):
 class GPT(nn.Module):
     """A small GPT whose output layer shares the weight of its token embedding."""
 
-    def __init__(self, vocabulary=len(ALPHABET), context=64, width=96, heads=4, layers=2, dropout=0.1):
+    def __init__(self, vocabulary=ALPHABET_SIZE, context=64, width=96, heads=4, layers=2, dropout=0.1):
         super().__init__()
         self.context = context
         self.tokens, self.positions = nn.Embedding(vocabulary, width), nn.Embedding(context, width)

@@ -1,8 +1,10 @@
-"""torchvision's C++ operators for the CPU in plain PyTorch: for wheels whose library was built for another PyTorch, and as the tests' reference.
+"""torchvision's C++ operators for the CPU in plain PyTorch: for wheels whose library was built for another PyTorch, and
+as the tests' reference.
 
 Derivatives come from autograd, so the backward operators need no formulas of their own.
 """
 
+import contextlib
 from unittest import mock
 
 import torch
@@ -10,24 +12,36 @@ import torch
 SCHEMAS = (
     "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
     "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
-    "qroi_align(Tensor input, Tensor rois, float input_scale, int input_zero_point, float rois_scale, int rois_zero_point, float spatial_scale, "
+    "qroi_align(Tensor input, Tensor rois, float input_scale, int input_zero_point, float rois_scale, int "
+    "rois_zero_point, float spatial_scale, "
     "SymInt pooled_height, SymInt pooled_width, int sampling_ratio, bool aligned) -> Tensor",
-    "roi_align(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width, int sampling_ratio, bool aligned) -> Tensor",
-    "_roi_align_backward(Tensor grad, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width, SymInt batch_size, "
+    "roi_align(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width, int "
+    "sampling_ratio, bool aligned) -> Tensor",
+    "_roi_align_backward(Tensor grad, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width, "
+    "SymInt batch_size, "
     "SymInt channels, SymInt height, SymInt width, int sampling_ratio, bool aligned) -> Tensor",
-    "roi_pool(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width) -> (Tensor, Tensor)",
-    "_roi_pool_backward(Tensor grad, Tensor rois, Tensor argmax, float spatial_scale, SymInt pooled_height, SymInt pooled_width, "
+    "roi_pool(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width) -> (Tensor, "
+    "Tensor)",
+    "_roi_pool_backward(Tensor grad, Tensor rois, Tensor argmax, float spatial_scale, SymInt pooled_height, SymInt "
+    "pooled_width, "
     "SymInt batch_size, SymInt channels, SymInt height, SymInt width) -> Tensor",
-    "ps_roi_align(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width, int sampling_ratio) -> (Tensor, Tensor)",
-    "_ps_roi_align_backward(Tensor grad, Tensor rois, Tensor channel_mapping, float spatial_scale, SymInt pooled_height, SymInt pooled_width, "
+    "ps_roi_align(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width, int "
+    "sampling_ratio) -> (Tensor, Tensor)",
+    "_ps_roi_align_backward(Tensor grad, Tensor rois, Tensor channel_mapping, float spatial_scale, SymInt "
+    "pooled_height, SymInt pooled_width, "
     "int sampling_ratio, SymInt batch_size, SymInt channels, SymInt height, SymInt width) -> Tensor",
-    "ps_roi_pool(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width) -> (Tensor, Tensor)",
-    "_ps_roi_pool_backward(Tensor grad, Tensor rois, Tensor channel_mapping, float spatial_scale, SymInt pooled_height, SymInt pooled_width, "
+    "ps_roi_pool(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width) -> "
+    "(Tensor, Tensor)",
+    "_ps_roi_pool_backward(Tensor grad, Tensor rois, Tensor channel_mapping, float spatial_scale, SymInt "
+    "pooled_height, SymInt pooled_width, "
     "SymInt batch_size, SymInt channels, SymInt height, SymInt width) -> Tensor",
-    "deform_conv2d(Tensor input, Tensor weight, Tensor offset, Tensor mask, Tensor bias, SymInt stride_h, SymInt stride_w, SymInt pad_h, "
+    "deform_conv2d(Tensor input, Tensor weight, Tensor offset, Tensor mask, Tensor bias, SymInt stride_h, SymInt "
+    "stride_w, SymInt pad_h, "
     "SymInt pad_w, SymInt dilation_h, SymInt dilation_w, SymInt groups, SymInt offset_groups, bool use_mask) -> Tensor",
-    "_deform_conv2d_backward(Tensor grad, Tensor input, Tensor weight, Tensor offset, Tensor mask, Tensor bias, SymInt stride_h, SymInt stride_w, "
-    "SymInt pad_h, SymInt pad_w, SymInt dilation_h, SymInt dilation_w, SymInt groups, SymInt offset_groups, bool use_mask) "
+    "_deform_conv2d_backward(Tensor grad, Tensor input, Tensor weight, Tensor offset, Tensor mask, Tensor bias, "
+    "SymInt stride_h, SymInt stride_w, "
+    "SymInt pad_h, SymInt pad_w, SymInt dilation_h, SymInt dilation_w, SymInt groups, SymInt offset_groups, bool "
+    "use_mask) "
     "-> (Tensor, Tensor, Tensor, Tensor, Tensor)",
 )
 
@@ -91,7 +105,8 @@ def deform_conv2d(
     offset_groups,
     use_mask,
 ):
-    """Convolution whose taps are moved by `offset` (y, x per tap), sampled bilinearly with zeros outside, and scaled by `mask`."""
+    """Convolution whose taps are moved by `offset` (y, x per tap), sampled bilinearly with zeros outside, and scaled by
+    `mask`."""
     count, channels, height, width = image.shape
     kernel_h, kernel_w = weight.shape[2:]
     out_h, out_w = offset.shape[2:]
@@ -150,17 +165,18 @@ def with_autograd():
     return torch._C._ForceDispatchKeyGuard(torch._C._dispatch_tls_local_include_set(), excluded)
 
 
-def import_torchvision_without_library():
-    """torchvision with the operators of this file instead of its library; its own Python registers their derivatives."""
+@contextlib.contextmanager
+def instead_of_library():
+    """Context of the import of torchvision: it gets the operators of this file instead of its library, and its own
+    Python registers their derivatives. Gives the library that has to live as long as they do."""
     library = torch.library.Library("torchvision", "DEF")
     for schema in SCHEMAS:
         library.define(schema)
     library.define("_cuda_version() -> int")
     library.impl("_cuda_version", lambda: -1, "CompositeExplicitAutograd")
-    for name, function in {"nms": nms, "roi_align": roi_align, "_roi_align_backward": roi_align_backward, "deform_conv2d": deform_conv2d,
+    for name, function in {"nms": nms, "roi_align": roi_align, "_roi_align_backward": roi_align_backward,
+                           "deform_conv2d": deform_conv2d,
                            "_deform_conv2d_backward": deform_conv2d_backward}.items():  # fmt: skip
         library.impl(name, function, "CPU")
     with mock.patch.object(torch.ops, "load_library"):
-        import torchvision
-    import_torchvision_without_library.library = library  # the registrations live as long as this object
-    return torchvision
+        yield library

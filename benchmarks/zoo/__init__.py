@@ -1,4 +1,5 @@
-"""The models that torch-ocl is tested with: one row each. `python -m benchmarks.zoo` lists them and what happens to them."""
+"""The models that torch-ocl is tested with: one row each. `python -m benchmarks.zoo` lists them and what happens to
+them."""
 
 from importlib import import_module
 
@@ -16,7 +17,8 @@ LIBRARIES = {  # Python package: the module here with its rows
 
 def installed(library):
     try:
-        import_torchvision()  # first, because timm and transformers import it, and only this works with every wheel of it
+        # first, because timm and transformers import it, and only this works with every wheel of it
+        import_torchvision()
         import_module(library)
     except ImportError:
         return False

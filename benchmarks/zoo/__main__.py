@@ -1,12 +1,18 @@
-"""`python -m benchmarks.zoo [words]`: the models, and whether each trains and infers on the device as on the CPU, without one fallback.
+"""`python -m benchmarks.zoo [words]`: the models, and whether each trains and infers on the device as on the CPU,
+without one fallback.
 
-Words choose models whose id contains one of them. Ends with the operators that ran on the CPU, by the number of models that need them.
+Words choose models whose id contains one of them. Ends with the operators that ran on the CPU, by the number of models
+that need them.
 """
 
 import argparse
 import collections
+import os
 import sys
 import warnings
+
+# The CPU's side gets one thread (check.py), kernels keep all.
+os.environ.setdefault("TORCH_OCL_HOST_THREADS", str(len(os.sched_getaffinity(0))))
 
 import torch
 
@@ -41,7 +47,8 @@ def main():
             needed[name].append(model.id)
         status = "ok" if report.passed else "FAIL" if report.failures else "fallback"
         print(
-            f"{model.id:44} {status:8} error/allowed {report.worst:6.2g}, {report.tries} tries, {report.seconds:6.1f} s  {' '.join(report.fallbacks)}",
+            f"{model.id:44} {status:8} error/allowed {report.worst:6.2g}, {report.tries} tries, {report.seconds:6.1f} "
+            f"s  {' '.join(report.fallbacks)}",
             flush=True,
         )
         for failure in report.failures if options.details else report.failures[:1]:

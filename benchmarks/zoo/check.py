@@ -1,8 +1,8 @@
 """Runs a model on the CPU in float64 and float32 and on another device, and compares outputs, loss and gradients.
 
-Rounding decides on which side of zero an activation falls, which of two equal boxes is kept, and so on; the gradients behind such a decision
-then differ without anything being wrong. Decisions change with the weights, mistakes do not: a failure counts only when it occurs with each of
-TRIES sets of random weights.
+Rounding decides on which side of zero an activation falls, which of two equal boxes is kept, and so on; the gradients
+behind such a decision then differ without anything being wrong. Decisions change with the weights, mistakes do not: a
+failure counts only when it occurs with each of TRIES sets of random weights.
 """
 
 import copy
@@ -18,7 +18,9 @@ from .model import Model, prepared
 
 FACTOR = 4  # times the CPU's own float32 error
 FLOOR = 1e-4  # relative L2 that is always allowed
-ZERO = 1e-4  # a gradient smaller than this share of the largest one is rounding of an exact zero: its error is measured against the share
+# a gradient smaller than this share of the largest one is rounding of an exact zero: its error is measured against the
+# share
+ZERO = 1e-4
 TRIES = 5
 
 
@@ -84,7 +86,8 @@ def run(model, network, device, dtype):
 
 
 def relative_error(value, truth, least=0.0):
-    """L2 distance relative to the norm of `truth`, or to `least` where that is larger; not a number when shapes differ or a number is missing."""
+    """L2 distance relative to the norm of `truth`, or to `least` where that is larger; not a number when shapes differ
+    or a number is missing."""
     if value.shape != truth.shape:
         return float("nan")
     value, truth = value.double(), truth.double()
@@ -93,7 +96,8 @@ def relative_error(value, truth, least=0.0):
 
 
 def compare(ours, native, truth):
-    """{name: error divided by what is allowed}; infinite for whole numbers that are not the CPU's, and for what exists on one device only."""
+    """{name: error divided by what is allowed}; infinite for whole numbers that are not the CPU's, and for what exists
+    on one device only."""
     ratios = {name: float("inf") for name in ours.keys() ^ native.keys()}
     least = ZERO * max(
         (value.double().norm().item() for name, value in native.items() if name.startswith("gradient")), default=0.0

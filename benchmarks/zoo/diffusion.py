@@ -15,39 +15,46 @@ def diffusers(name, **options):
 
 
 def unet():
-    return diffusers("UNet2DModel", sample_size=16, in_channels=3, out_channels=3, layers_per_block=1, block_out_channels=(16, 32), norm_num_groups=8,
-                     down_block_types=("DownBlock2D", "AttnDownBlock2D"), up_block_types=("AttnUpBlock2D", "UpBlock2D"), attention_head_dim=8)  # fmt: skip
+    return diffusers("UNet2DModel", sample_size=16, in_channels=3, out_channels=3, layers_per_block=1,
+                     block_out_channels=(16, 32), norm_num_groups=8,
+                     down_block_types=("DownBlock2D", "AttnDownBlock2D"), up_block_types=("AttnUpBlock2D", "UpBlock2D"),
+                     attention_head_dim=8)  # fmt: skip
 
 
 def conditional_unet():
-    return diffusers("UNet2DConditionModel", sample_size=8, in_channels=4, out_channels=4, layers_per_block=1, block_out_channels=(16, 32),
-                     down_block_types=("CrossAttnDownBlock2D", "DownBlock2D"), up_block_types=("UpBlock2D", "CrossAttnUpBlock2D"),
-                     cross_attention_dim=24, attention_head_dim=4, norm_num_groups=8)  # fmt: skip
+    return diffusers("UNet2DConditionModel", sample_size=8, in_channels=4, out_channels=4, layers_per_block=1,
+                     block_out_channels=(16, 32), down_block_types=("CrossAttnDownBlock2D", "DownBlock2D"),
+                     up_block_types=("UpBlock2D", "CrossAttnUpBlock2D"), cross_attention_dim=24, attention_head_dim=4,
+                     norm_num_groups=8)  # fmt: skip
 
 
 def transformer():
-    return diffusers("DiTTransformer2DModel", num_attention_heads=2, attention_head_dim=16, in_channels=4, num_layers=2, sample_size=8, patch_size=2,
-                     num_embeds_ada_norm=10, norm_num_groups=8)  # fmt: skip
+    return diffusers("DiTTransformer2DModel", num_attention_heads=2, attention_head_dim=16, in_channels=4, num_layers=2,
+                     sample_size=8, patch_size=2, num_embeds_ada_norm=10, norm_num_groups=8)  # fmt: skip
 
 
 def stable_diffusion_3():
-    return diffusers("SD3Transformer2DModel", sample_size=8, patch_size=2, in_channels=4, out_channels=4, num_layers=2, attention_head_dim=16,
-                     num_attention_heads=2, joint_attention_dim=24, caption_projection_dim=32, pooled_projection_dim=24)  # fmt: skip
+    return diffusers("SD3Transformer2DModel", sample_size=8, patch_size=2, in_channels=4, out_channels=4, num_layers=2,
+                     attention_head_dim=16, num_attention_heads=2, joint_attention_dim=24, caption_projection_dim=32,
+                     pooled_projection_dim=24)  # fmt: skip
 
 
 def flux():
-    return diffusers("FluxTransformer2DModel", patch_size=1, in_channels=4, num_layers=1, num_single_layers=1, attention_head_dim=16,
-                     num_attention_heads=2, joint_attention_dim=24, pooled_projection_dim=24, axes_dims_rope=(4, 4, 8))  # fmt: skip
+    return diffusers("FluxTransformer2DModel", patch_size=1, in_channels=4, num_layers=1, num_single_layers=1,
+                     attention_head_dim=16, num_attention_heads=2, joint_attention_dim=24, pooled_projection_dim=24,
+                     axes_dims_rope=(4, 4, 8))  # fmt: skip
 
 
 def autoencoder():
-    return diffusers("AutoencoderKL", in_channels=3, out_channels=3, down_block_types=("DownEncoderBlock2D",) * 2, up_block_types=("UpDecoderBlock2D",) * 2,
-                     block_out_channels=(16, 32), latent_channels=4, norm_num_groups=8, sample_size=32)  # fmt: skip
+    return diffusers("AutoencoderKL", in_channels=3, out_channels=3, down_block_types=("DownEncoderBlock2D",) * 2,
+                     up_block_types=("UpDecoderBlock2D",) * 2, block_out_channels=(16, 32), latent_channels=4,
+                     norm_num_groups=8, sample_size=32)  # fmt: skip
 
 
 def vector_quantizer():
-    return diffusers("VQModel", in_channels=3, out_channels=3, down_block_types=("DownEncoderBlock2D",) * 2, up_block_types=("UpDecoderBlock2D",) * 2,
-                     block_out_channels=(16, 32), latent_channels=4, num_vq_embeddings=16, norm_num_groups=8)  # fmt: skip
+    return diffusers("VQModel", in_channels=3, out_channels=3, down_block_types=("DownEncoderBlock2D",) * 2,
+                     up_block_types=("UpDecoderBlock2D",) * 2, block_out_channels=(16, 32), latent_channels=4,
+                     num_vq_embeddings=16, norm_num_groups=8)  # fmt: skip
 
 
 def noise_batch(channels, edge, **conditions):

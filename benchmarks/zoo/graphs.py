@@ -78,5 +78,6 @@ def rows():
     for name, (kind, options) in NETWORKS.items():
         yield Model("torch_geometric", name, partial(network, kind, **options), graph, loss, output, name in quick)
     yield Model("torch_geometric", "graph_classifier", GraphClassifier, graphs,
-                lambda network, features, edges, graphs, classes: F.cross_entropy(network(features, edges, graphs), classes),
+                lambda network, features, edges, graphs, classes: F.cross_entropy(network(features, edges, graphs),
+                    classes),
                 lambda network, features, edges, graphs, classes: network(features, edges, graphs), True)  # fmt: skip

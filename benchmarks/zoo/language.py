@@ -1,4 +1,5 @@
-"""Hugging Face transformers: language, speech, vision and both, from small configurations with random weights; the generating ones generate."""
+"""Hugging Face transformers: language, speech, vision and both, from small configurations with random weights; the
+generating ones generate."""
 
 from functools import partial
 
@@ -60,7 +61,10 @@ def loss(network, batch):
 
 
 def generated(network, batch):
-    """The tokens of greedy and of beam search. Of sampling only the shape: every device draws its own random numbers."""
+    """The tokens of greedy and of beam search.
+
+    Of sampling only the shape: every device draws its own random numbers.
+    """
     inputs = {name: value for name, value in batch.items() if name not in ("labels", "decoder_input_ids")}
     options = {"max_new_tokens": 8, "min_new_tokens": 8}
     greedy = network.generate(**inputs, **options, do_sample=False)
@@ -81,17 +85,21 @@ DECODERS = {  # name: (class, configuration, options)
     "mistral": ("MistralForCausalLM", "MistralConfig", {**GROUPED, "sliding_window": 6}),
     "qwen2": ("Qwen2ForCausalLM", "Qwen2Config", {**DECODER, "num_key_value_heads": 2}),
     "qwen3": ("Qwen3ForCausalLM", "Qwen3Config", GROUPED),
-    "qwen3_moe": ("Qwen3MoeForCausalLM", "Qwen3MoeConfig", {**GROUPED, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32}),
+    "qwen3_moe": ("Qwen3MoeForCausalLM", "Qwen3MoeConfig",
+                  {**GROUPED, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32}),
     "mixtral": ("MixtralForCausalLM", "MixtralConfig", {**GROUPED, "num_local_experts": 4}),
     "gemma2": ("Gemma2ForCausalLM", "Gemma2Config", {**GROUPED, "sliding_window": 6}),
     "gemma3": ("Gemma3ForCausalLM", "Gemma3TextConfig", {**GROUPED, "sliding_window": 6}),
     "phi3": ("Phi3ForCausalLM", "Phi3Config", {**DECODER, "num_key_value_heads": 2}),
     "gpt_neox": ("GPTNeoXForCausalLM", "GPTNeoXConfig", DECODER),
-    "opt": ("OPTForCausalLM", "OPTConfig", {**TOKENS, "hidden_size": 64, "ffn_dim": 96, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "opt": ("OPTForCausalLM", "OPTConfig", {**TOKENS, "hidden_size": 64, "ffn_dim": 96, "num_hidden_layers": 2,
+                                            "num_attention_heads": 4,
                                             "max_position_embeddings": 64, "word_embed_proj_dim": 64}),
     "bloom": ("BloomForCausalLM", "BloomConfig", {**TOKENS, "hidden_size": 64, "n_layer": 2, "n_head": 4}),
-    "falcon": ("FalconForCausalLM", "FalconConfig", {**TOKENS, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}),
-    "mamba": ("MambaForCausalLM", "MambaConfig", {**TOKENS, "hidden_size": 64, "state_size": 8, "num_hidden_layers": 2}),
+    "falcon": ("FalconForCausalLM", "FalconConfig",
+               {**TOKENS, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}),
+    "mamba": ("MambaForCausalLM", "MambaConfig",
+              {**TOKENS, "hidden_size": 64, "state_size": 8, "num_hidden_layers": 2}),
 }  # fmt: skip
 
 UNPADDED = {
@@ -101,32 +109,46 @@ UNPADDED = {
 }  # the first ignores padding, the others make NaN of sentences padded on the left, on every device
 
 SEQUENCE_TO_SEQUENCE = {
-    "t5": ("T5ForConditionalGeneration", "T5Config", {"vocab_size": VOCABULARY, "d_model": 64, "d_kv": 16, "d_ff": 96, "num_layers": 2, "num_heads": 4,
-                                                       "decoder_start_token_id": 0, "pad_token_id": 0, "eos_token_id": 2}),
-    "bart": ("BartForConditionalGeneration", "BartConfig", {**TOKENS, "d_model": 64, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
-                                                            "decoder_attention_heads": 4, "encoder_ffn_dim": 96, "decoder_ffn_dim": 96,
-                                                            "max_position_embeddings": 64, "decoder_start_token_id": 1, "forced_eos_token_id": None}),
+    "t5": ("T5ForConditionalGeneration", "T5Config", {"vocab_size": VOCABULARY, "d_model": 64, "d_kv": 16, "d_ff": 96,
+                                                      "num_layers": 2, "num_heads": 4,
+                                                       "decoder_start_token_id": 0, "pad_token_id": 0,
+                                                       "eos_token_id": 2}),
+    "bart": ("BartForConditionalGeneration", "BartConfig",
+             {**TOKENS, "d_model": 64, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
+                                                            "decoder_attention_heads": 4, "encoder_ffn_dim": 96,
+                                                            "decoder_ffn_dim": 96,
+                                                            "max_position_embeddings": 64, "decoder_start_token_id": 1,
+                                                            "forced_eos_token_id": None}),
 }  # fmt: skip
 
 ENCODERS = {  # masked language models
     "bert": ("BertForMaskedLM", "BertConfig", ENCODER),
     "roberta": ("RobertaForMaskedLM", "RobertaConfig", ENCODER),
-    "distilbert": ("DistilBertForMaskedLM", "DistilBertConfig", {"vocab_size": VOCABULARY, "dim": 64, "hidden_dim": 96, "n_layers": 2, "n_heads": 4}),
+    "distilbert": ("DistilBertForMaskedLM", "DistilBertConfig",
+                   {"vocab_size": VOCABULARY, "dim": 64, "hidden_dim": 96, "n_layers": 2, "n_heads": 4}),
     "electra": ("ElectraForMaskedLM", "ElectraConfig", {**ENCODER, "embedding_size": 32}),
     "albert": ("AlbertForMaskedLM", "AlbertConfig", {**ENCODER, "embedding_size": 32}),
-    "deberta_v2": ("DebertaV2ForMaskedLM", "DebertaV2Config", {**ENCODER, "relative_attention": True, "pos_att_type": ["p2c", "c2p"], "position_biased_input": False}),
-    "modernbert": ("ModernBertForMaskedLM", "ModernBertConfig", {**ENCODER, "cls_token_id": 1, "sep_token_id": 2, "global_attn_every_n_layers": 2, "local_attention": 4}),
+    "deberta_v2": ("DebertaV2ForMaskedLM", "DebertaV2Config",
+                   {**ENCODER, "relative_attention": True, "pos_att_type": ["p2c", "c2p"],
+                    "position_biased_input": False}),
+    "modernbert": ("ModernBertForMaskedLM", "ModernBertConfig",
+                   {**ENCODER, "cls_token_id": 1, "sep_token_id": 2, "global_attn_every_n_layers": 2,
+                    "local_attention": 4}),
 }  # fmt: skip
 
 IMAGES = {
     "vit": ("ViTForImageClassification", "ViTConfig", {**VISION, "num_labels": 5}),
     "deit": ("DeiTForImageClassification", "DeiTConfig", {**VISION, "num_labels": 5}),
-    "beit": ("BeitForImageClassification", "BeitConfig", {**VISION, "num_labels": 5, "use_relative_position_bias": True}),
+    "beit": ("BeitForImageClassification", "BeitConfig",
+             {**VISION, "num_labels": 5, "use_relative_position_bias": True}),
     "dinov2": ("Dinov2ForImageClassification", "Dinov2Config", {**VISION, "num_labels": 5}),
-    "swin": ("SwinForImageClassification", "SwinConfig", {"image_size": 32, "patch_size": 2, "embed_dim": 16, "depths": [2, 2], "num_heads": [2, 4],
+    "swin": ("SwinForImageClassification", "SwinConfig",
+             {"image_size": 32, "patch_size": 2, "embed_dim": 16, "depths": [2, 2], "num_heads": [2, 4],
                                                          "window_size": 4, "num_labels": 5}),
-    "convnext": ("ConvNextForImageClassification", "ConvNextConfig", {"hidden_sizes": [16, 32], "depths": [1, 1], "num_stages": 2, "image_size": 32, "num_labels": 5}),
-    "resnet": ("ResNetForImageClassification", "ResNetConfig", {"embedding_size": 16, "hidden_sizes": [16, 32], "depths": [1, 1], "num_labels": 5}),
+    "convnext": ("ConvNextForImageClassification", "ConvNextConfig",
+                 {"hidden_sizes": [16, 32], "depths": [1, 1], "num_stages": 2, "image_size": 32, "num_labels": 5}),
+    "resnet": ("ResNetForImageClassification", "ResNetConfig",
+               {"embedding_size": 16, "hidden_sizes": [16, 32], "depths": [1, 1], "num_labels": 5}),
 }  # fmt: skip
 
 
@@ -135,8 +157,9 @@ def image_batch(classes=5, edge=32):
 
 
 def segformer():
-    return build("SegformerForSemanticSegmentation", "SegformerConfig", num_encoder_blocks=2, depths=[1, 1], sr_ratios=[2, 1], hidden_sizes=[16, 32],
-                 patch_sizes=[7, 3], strides=[4, 2], num_attention_heads=[2, 4], mlp_ratios=[2, 2], decoder_hidden_size=32, num_labels=5)  # fmt: skip
+    return build("SegformerForSemanticSegmentation", "SegformerConfig", num_encoder_blocks=2, depths=[1, 1],
+                 sr_ratios=[2, 1], hidden_sizes=[16, 32], patch_sizes=[7, 3], strides=[4, 2],
+                 num_attention_heads=[2, 4], mlp_ratios=[2, 2], decoder_hidden_size=32, num_labels=5)  # fmt: skip
 
 
 def segmentation_batch():
@@ -144,8 +167,9 @@ def segmentation_batch():
 
 
 def whisper():
-    return build("WhisperForConditionalGeneration", "WhisperConfig", **TOKENS, d_model=64, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4,
-                 decoder_attention_heads=4, encoder_ffn_dim=96, decoder_ffn_dim=96, num_mel_bins=20, max_source_positions=30, max_target_positions=40,
+    return build("WhisperForConditionalGeneration", "WhisperConfig", **TOKENS, d_model=64, encoder_layers=2,
+                 decoder_layers=2, encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=96,
+                 decoder_ffn_dim=96, num_mel_bins=20, max_source_positions=30, max_target_positions=40,
                  decoder_start_token_id=1, suppress_tokens=None, begin_suppress_tokens=None)  # fmt: skip
 
 
@@ -159,9 +183,11 @@ def whisper_generated(network, batch):
 
 
 def wav2vec2():
-    return build("Wav2Vec2ForCTC", "Wav2Vec2Config", vocab_size=20, hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=96,
-                 conv_dim=[32, 32, 32], conv_kernel=[10, 3, 3], conv_stride=[5, 2, 2], num_conv_pos_embeddings=16, num_conv_pos_embedding_groups=4,
-                 num_feat_extract_layers=3, mask_time_prob=0.0, ctc_loss_reduction="mean", layerdrop=0.0, pad_token_id=0)  # fmt: skip
+    return build("Wav2Vec2ForCTC", "Wav2Vec2Config", vocab_size=20, hidden_size=64, num_hidden_layers=2,
+                 num_attention_heads=4, intermediate_size=96, conv_dim=[32, 32, 32], conv_kernel=[10, 3, 3],
+                 conv_stride=[5, 2, 2], num_conv_pos_embeddings=16, num_conv_pos_embedding_groups=4,
+                 num_feat_extract_layers=3, mask_time_prob=0.0, ctc_loss_reduction="mean", layerdrop=0.0,
+                 pad_token_id=0)  # fmt: skip
 
 
 def wav2vec2_batch():
@@ -215,9 +241,10 @@ def detr():
     backbone = transformers.ResNetConfig(
         embedding_size=16, hidden_sizes=[16, 32], depths=[1, 1], out_features=["stage2"]
     )
-    return build("DetrForObjectDetection", "DetrConfig", use_timm_backbone=False, use_pretrained_backbone=False, backbone=None, backbone_config=backbone,
-                 d_model=32, encoder_layers=1, decoder_layers=1, encoder_ffn_dim=64, decoder_ffn_dim=64, encoder_attention_heads=4,
-                 decoder_attention_heads=4, num_queries=6, num_labels=3)  # fmt: skip
+    return build("DetrForObjectDetection", "DetrConfig", use_timm_backbone=False, use_pretrained_backbone=False,
+                 backbone=None, backbone_config=backbone, d_model=32, encoder_layers=1, decoder_layers=1,
+                 encoder_ffn_dim=64, decoder_ffn_dim=64, encoder_attention_heads=4, decoder_attention_heads=4,
+                 num_queries=6, num_labels=3)  # fmt: skip
 
 
 def detr_batch():

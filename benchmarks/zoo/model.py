@@ -1,7 +1,7 @@
 """What a row of the table of models is, and the pieces that rows are made of."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Callable
 
 import torch
 from torch import nn
@@ -41,7 +41,8 @@ DROPOUT = (
 
 
 def prepared(network):
-    """No dropout of any kind (random masks differ between devices), and no parameter that is zero: gradients behind it would all be zero."""
+    """No dropout of any kind (random masks differ between devices), and no parameter that is zero: gradients behind it
+    would all be zero."""
     for module in network.modules():
         for probability in DROPOUT:
             if isinstance(vars(module).get(probability), float):

@@ -1,4 +1,5 @@
-"""Models that need PyTorch only: a YOLO-style detector, speech recognition, an encoder-decoder transformer, reinforcement learning."""
+"""Models that need PyTorch only: a YOLO-style detector, speech recognition, an encoder-decoder transformer,
+reinforcement learning."""
 
 import torch
 from torch import nn
@@ -50,7 +51,8 @@ class PooledPyramid(nn.Module):
 
 
 class Detector(nn.Module):
-    """Backbone, pyramid up and down, and per cell: class logits and a distribution over distances for each side of a box."""
+    """Backbone, pyramid up and down, and per cell: class logits and a distribution over distances for each side of a
+    box."""
 
     STRIDES, BINS = (8, 16), 8
 
@@ -72,7 +74,8 @@ class Detector(nn.Module):
         )
 
     def forward(self, images):
-        """Boxes (batch, cells, 4) as corners in pixels, the distributions (batch, cells, 4, bins), logits (batch, cells, classes), cells (cells, 3)."""
+        """Boxes (batch, cells, 4) as corners in pixels, the distributions (batch, cells, 4, bins), logits (batch,
+        cells, classes), cells (cells, 3)."""
         fine = self.fine(self.stem(images))
         coarse = self.coarse(fine)
         fine = self.up(torch.cat([F.interpolate(coarse, scale_factor=2, mode="nearest"), fine], dim=1))
@@ -115,7 +118,8 @@ def overlap(boxes, others):
 
 
 def assign(boxes, logits, cells, truth, labels, best=4):
-    """Cells for each true box by classification and overlap together; (chosen cells, box of each), a cell taken twice goes to the better overlap."""
+    """Cells for each true box by classification and overlap together; (chosen cells, box of each), a cell taken twice
+    goes to the better overlap."""
     inside = ((cells[:, None, :2] > truth[:, :2]) & (cells[:, None, :2] < truth[:, 2:])).all(-1)
     iou = overlap(boxes[:, None], truth[None]).clamp(min=0)
     score = logits.sigmoid()[:, labels] * iou.pow(6) + inside * 1e-9
@@ -170,7 +174,8 @@ def detector_batch(edge=64):
 
 # ---- speech: spectrogram, recurrent layers, CTC
 class Recognizer(nn.Module):
-    """Spectrogram of the sound, two bidirectional layers of `cell` on packed sequences, one log probability per letter and step."""
+    """Spectrogram of the sound, two bidirectional layers of `cell` on packed sequences, one log probability per letter
+    and step."""
 
     def __init__(self, cell, letters=12, bins=33, hidden=32):
         super().__init__()
@@ -210,8 +215,8 @@ class Translator(nn.Module):
 
     def forward(self, source, target):
         future = nn.Transformer.generate_square_subsequent_mask(target.shape[1], device=target.device).isinf()
-        hidden = self.body(self.words(source), self.words(target), tgt_mask=future, src_key_padding_mask=source == 0, memory_key_padding_mask=source == 0,
-                           tgt_is_causal=True)  # fmt: skip
+        hidden = self.body(self.words(source), self.words(target), tgt_mask=future, src_key_padding_mask=source == 0,
+                           memory_key_padding_mask=source == 0, tgt_is_causal=True)  # fmt: skip
         return self.out(hidden)
 
 
@@ -241,7 +246,8 @@ class QNetwork(nn.Module):
 
         def network():
             return nn.ModuleDict({
-                "body": nn.Sequential(nn.Conv2d(4, 16, 8, 4), nn.ReLU(), nn.Conv2d(16, 32, 4, 2), nn.ReLU(), nn.Flatten(), nn.Linear(32 * 4 * 4, 64), nn.ReLU()),
+                "body": nn.Sequential(nn.Conv2d(4, 16, 8, 4), nn.ReLU(), nn.Conv2d(16, 32, 4, 2), nn.ReLU(),
+                                      nn.Flatten(), nn.Linear(32 * 4 * 4, 64), nn.ReLU()),
                 "value": nn.Linear(64, 1), "advantage": nn.Linear(64, actions)})  # fmt: skip
 
         self.online, self.target = network(), network().requires_grad_(False)
@@ -301,7 +307,8 @@ def policy_batch(steps=16):
 
 
 def policy_loss(network, states, actions, controls, rewards, alive):
-    """Proximal policy optimization: generalized advantages backwards in time, clipped ratios, value and entropy terms."""
+    """Proximal policy optimization: generalized advantages backwards in time, clipped ratios, value and entropy
+    terms."""
     discrete, continuous, values = network(states)
     before = (discrete.log_prob(actions) + continuous.log_prob(controls)).detach() + 0.05 * rewards
     advantages = torch.zeros_like(rewards)

@@ -55,8 +55,9 @@ def convnext():
 
 
 def maxvit():
-    return models().MaxVit(input_size=(64, 64), stem_channels=16, partition_size=4, block_channels=[16, 32], block_layers=[1, 1], head_dim=16,
-                           stochastic_depth_prob=0.0, num_classes=CLASSES)  # fmt: skip
+    return models().MaxVit(input_size=(64, 64), stem_channels=16, partition_size=4, block_channels=[16, 32],
+                           block_layers=[1, 1], head_dim=16, stochastic_depth_prob=0.0,
+                           num_classes=CLASSES)  # fmt: skip
 
 
 def resnet(**options):
@@ -137,19 +138,23 @@ def anchors(levels, shapes=(0.5, 1.0, 2.0)):
 
 
 def faster_rcnn():
-    return models().detection.FasterRCNN(pyramid(), num_classes=4, rpn_anchor_generator=anchors(4), rpn_post_nms_top_n_train=100,
-                                         rpn_post_nms_top_n_test=50, **EVERYTHING, **SIZES)  # fmt: skip
+    return models().detection.FasterRCNN(pyramid(), num_classes=4, rpn_anchor_generator=anchors(4),
+                                         rpn_post_nms_top_n_train=100, rpn_post_nms_top_n_test=50, **EVERYTHING,
+                                         **SIZES)  # fmt: skip
 
 
 def mask_rcnn():
-    return models().detection.MaskRCNN(pyramid(), num_classes=4, rpn_anchor_generator=anchors(4), rpn_post_nms_top_n_train=50,
-                                       rpn_post_nms_top_n_test=20, **EVERYTHING, **SIZES)  # fmt: skip
+    return models().detection.MaskRCNN(pyramid(), num_classes=4, rpn_anchor_generator=anchors(4),
+                                       rpn_post_nms_top_n_train=50, rpn_post_nms_top_n_test=20, **EVERYTHING,
+                                       **SIZES)  # fmt: skip
 
 
 def keypoint_rcnn():
     module = models().detection.keypoint_rcnn
-    return models().detection.KeypointRCNN(pyramid(), num_classes=2, rpn_anchor_generator=anchors(4), rpn_post_nms_top_n_train=50, num_keypoints=None,
-                                           keypoint_head=module.KeypointRCNNHeads(32, (32, 32)), keypoint_predictor=module.KeypointRCNNPredictor(32, 5),
+    return models().detection.KeypointRCNN(pyramid(), num_classes=2, rpn_anchor_generator=anchors(4),
+                                           rpn_post_nms_top_n_train=50, num_keypoints=None,
+                                           keypoint_head=module.KeypointRCNNHeads(32, (32, 32)),
+                                           keypoint_predictor=module.KeypointRCNNPredictor(32, 5),
                                            rpn_post_nms_top_n_test=20, **EVERYTHING, **SIZES)  # fmt: skip
 
 
@@ -161,7 +166,8 @@ def fcos():
     return models().detection.FCOS(pyramid(pool=False), num_classes=4, anchor_generator=anchors(5, (1.0,)), **SIZES)
 
 
-# With random weights the scores of a dense detector hardly differ: the best few are distinct, the order of hundreds is up to rounding.
+# With random weights the scores of a dense detector hardly differ: the best few are distinct, the order of hundreds is
+# up to rounding.
 FEW = {"topk_candidates": 20, "detections_per_img": 5}
 
 
@@ -216,11 +222,12 @@ def mvit():
     module = models().video.mvit
     settings = [module.MSBlockConfig(1, 16, 32, [3, 3, 3], [3, 3, 3], [1, 1, 1], [1, 2, 2]),
                 module.MSBlockConfig(2, 32, 32, [3, 3, 3], [3, 3, 3], [1, 2, 2], [1, 1, 1])]  # fmt: skip
-    return module.MViT((32, 32), 8, settings, residual_pool=True, residual_with_cls_embed=False, rel_pos_embed=True, proj_after_attn=True,
-                       num_classes=CLASSES)  # fmt: skip
+    return module.MViT((32, 32), 8, settings, residual_pool=True, residual_with_cls_embed=False, rel_pos_embed=True,
+                       proj_after_attn=True, num_classes=CLASSES)  # fmt: skip
 
 
-VIDEO = {"r3d_18": (partial(video, "r3d_18"), 4, 32), "r2plus1d_18": (partial(video, "r2plus1d_18"), 4, 32), "mc3_18": (partial(video, "mc3_18"), 4, 32),
+VIDEO = {"r3d_18": (partial(video, "r3d_18"), 4, 32), "r2plus1d_18": (partial(video, "r2plus1d_18"), 4, 32),
+         "mc3_18": (partial(video, "mc3_18"), 4, 32),
          "mvit": (mvit, 8, 32)}  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 namespace ocl::os {
 
@@ -12,14 +13,18 @@ void* map_pages(size_t bytes);
 void* reserve_addresses(size_t bytes);
 void unmap(void* address, size_t bytes);
 size_t page_size();
-// Bytes of memory that the system could still give out, to its swap space too; 0: unknown.
-size_t available_memory();
-// Bytes of memory that the machine has, or that this process's control group may use of it; 0: unknown.
-size_t physical_memory();
+// Bytes of memory that the machine has; 0: unknown. What a process may use of it: processors.h.
+size_t installed_memory();
+// Bytes of these pages (an address at a page's beginning) that take memory at this moment; the others were never
+// written. All of them where the system cannot say.
+size_t present_bytes(const void* pages, size_t bytes);
 
-// Processors that this process may keep busy: those it may run on, or fewer where its control group is given less time.
-// At least 1.
-unsigned usable_processors();
+// Processors of the machine, and those that this process may run on; at least 1. How many it should use: processors.h.
+unsigned machine_processors();
+unsigned allowed_processors();
+// Lets the calling thread run on all processors of this process: threads begin with the affinity mask of the thread
+// that starts them, which may be bound to one processor.
+void unbind_thread();
 // A name for the calling thread in debuggers and system monitors, at most 15 characters.
 void name_thread(const char* name);
 // The processor that the caller runs on at this moment; -1: unknown.
@@ -29,8 +34,10 @@ int thread_id();
 // process may ask for. Unknown: 0 and, also after the thread has ended, -1.
 long long thread_clock();
 long long processor_time(long long clock);
-// Lets a thread of this process run on all usable processors but this one; nothing where there is no other.
+// Lets a thread of this process run on all processors of the process but this one; nothing where there is no other.
 void keep_off(int thread, int processor);
+// The names of all environment variables.
+std::vector<std::string> environment_names();
 // Sets an environment variable of this process, or removes it (nullptr).
 void set_environment(const char* name, const char* value);
 
@@ -38,8 +45,9 @@ void set_environment(const char* name, const char* value);
 // mask that is empty, which vector code has many of, takes some hundred cycles each time and brings nothing in.
 void touch_constants(const std::string& library);
 
-// Keeps the library loaded that this address belongs to, if any.
-void keep_loaded(const void* address);
+// Keeps the library loaded that this address belongs to, until the process ends. False: the address is in no library
+// (code made by a JIT compiler, say), and whoever owns the memory may take it back.
+bool keep_loaded(const void* address);
 // Calls call(context) and returns true, or false when the processor refused to go on in it (a bad address or
 // instruction); what it held then is not released. For code that has not been tried; other threads' faults are theirs.
 bool survives(void (*call)(void*), void* context);
@@ -53,27 +61,52 @@ void* function_of(const char* library, const char* function);
 std::string file_beside_library(const char* name);
 // Ends this process at once, without destructors of static objects.
 [[noreturn]] void end_process(int status);
-// For a process that works for its parent: it ends when the parent does, where the system can do that.
-void end_with_parent();
 
-// A program that runs with this process's environment and talks to it by its standard input and output. It is not
-// waited for when it ends by itself.
+// A program that runs with this process's environment and talks to it by a channel. It is not waited for when it ends
+// by itself.
 class ChildProcess {
  public:
+  // clean: status 0. failed: another status, or a fault of the process. stopped: somebody ended it, or it is not known.
+  enum class End { clean, failed, stopped };
+
   explicit ChildProcess(const std::string& path) noexcept;
-  ~ChildProcess();  // ends its input, on which it should end
+  ~ChildProcess();  // ends the channel, on which it should end
   ChildProcess(const ChildProcess&) = delete;
   bool started() const { return channel_ >= 0; }
   // All of it; false when the process is gone. They block.
   bool write(const void* data, size_t bytes) noexcept;
   bool read(void* data, size_t bytes) noexcept;
-  // Once it is gone: whether a fault of its own ended it, not somebody else.
-  bool faulted() noexcept;
+  // It can read no more than what has been written.
+  void finish_writing() noexcept;
+  // Finishes writing and waits until it ends, at most so many seconds, after which it is stopped. How it ended:
+  // nothing that it does at its end, exit handlers of drivers among it, is left out.
+  End end(double seconds) noexcept;
+  // After end(): "signal 11", "status 8".
+  const std::string& end_text() const { return end_text_; }
 
  private:
   int channel_ = -1;
   int process_ = 0;
+  End end_ = End::stopped;
+  std::string end_text_;
 };
+
+// The other side, in the child process: to be made before anything else reads or writes the standard streams. From then
+// on standard input is empty, and what drivers print to standard output goes where errors go, not into the channel. The
+// process ends when its parent's thread that started it does, where the system can do that.
+class ParentChannel {
+ public:
+  ParentChannel() noexcept;
+  ParentChannel(const ParentChannel&) = delete;
+  // All of it; false when the parent has ended the channel, or nothing came for so many seconds. They block.
+  bool write(const void* data, size_t bytes) noexcept;
+  bool read(void* data, size_t bytes, double seconds) noexcept;
+
+ private:
+  int channel_;
+};
+// Discards what this process prints from now on.
+void silence_output();
 
 int process_id();
 // OpenCL drivers do not survive fork(): watch_forks() is called before the first device is opened, in_forked_child() is

@@ -9,6 +9,7 @@
 #include <link.h>
 #include <sys/prctl.h>
 #endif
+#include <poll.h>
 #include <sched.h>
 #include <sys/file.h>
 #include <sys/mman.h>
@@ -24,9 +25,11 @@
 #include <csetjmp>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <mutex>
 #include <pthread.h>
 #include <spawn.h>
 #include <string_view>
@@ -53,48 +56,81 @@ size_t page_size() {
   return size;
 }
 
-size_t available_memory() {
-  std::ifstream lines("/proc/meminfo");
-  size_t available = 0, swap = 0;
-  for (std::string line; std::getline(lines, line);) {
-    if (line.rfind("MemAvailable:", 0) == 0) available = std::strtoull(line.c_str() + 13, nullptr, 10) << 10;
-    if (line.rfind("SwapFree:", 0) == 0) swap = std::strtoull(line.c_str() + 9, nullptr, 10) << 10;
-  }
-  return available ? available + swap : 0;
-}
-
-size_t physical_memory() {
+size_t installed_memory() {
   const long pages = sysconf(_SC_PHYS_PAGES);
-  const size_t bytes = pages > 0 ? static_cast<size_t>(pages) * page_size() : 0;
-  std::ifstream limit("/sys/fs/cgroup/memory.max");
-  size_t allowed = 0;  // stays 0 for "max"
-  return limit >> allowed && allowed > 0 && allowed < bytes ? allowed : bytes;
+  return pages > 0 ? static_cast<size_t>(pages) * page_size() : 0;
 }
 
-// Those of the thread that asks first, normally the main one.
+size_t present_bytes(const void* pages, size_t bytes) {
+  const size_t page = page_size();
+  constexpr size_t most = 1 << 16;  // pages that are asked for at once
+  std::vector<unsigned char> present(most);
+  size_t result = 0;
+  for (size_t done = 0; done < bytes; done += most * page) {
+    const size_t part = std::min(bytes - done, most * page), count = (part + page - 1) / page;
+    char* at = static_cast<char*>(const_cast<void*>(pages)) + done;
+    if (mincore(at, part, present.data()) != 0) return bytes;
+    for (size_t i = 0; i < count; ++i) result += present[i] & 1 ? page : 0;
+  }
+  return std::min(result, bytes);
+}
+
+// OpenMP libraries bind the main thread to the first of their places when they are loaded, and its mask says no more
+// what the process may use. The union of the places does: they come from the mask that the process began with.
+static void add_openmp_places(cpu_set_t& set) {
+  constexpr const char* variables[] = {"OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY"};
+  if (std::none_of(std::begin(variables), std::end(variables), [](const char* name) { return std::getenv(name); }))
+    return;
+  for (const char* library : {"libgomp", "libiomp5", "libomp"}) {
+    const auto places = reinterpret_cast<int (*)()>(function_of(library, "omp_get_num_places"));
+    const auto count = reinterpret_cast<int (*)(int)>(function_of(library, "omp_get_place_num_procs"));
+    const auto get = reinterpret_cast<void (*)(int, int*)>(function_of(library, "omp_get_place_proc_ids"));
+    if (!places || !count || !get) continue;
+    for (int place = 0, end = places(); place < end; ++place) {
+      std::vector<int> processors(static_cast<size_t>(std::max(0, count(place))));
+      get(place, processors.data());
+      for (const int each : processors)
+        if (each >= 0 && each < CPU_SETSIZE) CPU_SET(each, &set);
+    }
+  }
+}
+
+// Places may name processors that the machine or the control group does not have: the system says which of them it
+// would let a thread run on.
+static void leave_what_exists(cpu_set_t& set) {
+  cpu_set_t before;
+  CPU_ZERO(&before);
+  if (sched_getaffinity(0, sizeof before, &before) != 0 || sched_setaffinity(0, sizeof set, &set) != 0) return;
+  sched_getaffinity(0, sizeof set, &set);
+  sched_setaffinity(0, sizeof before, &before);
+}
+
+// The processors of the process, from its main thread.
 static const cpu_set_t& usable_set() {
   static const cpu_set_t set = [] {
     cpu_set_t now;
     CPU_ZERO(&now);
-    sched_getaffinity(0, sizeof now, &now);
+    sched_getaffinity(getpid(), sizeof now, &now);
+    const cpu_set_t bound = now;
+    add_openmp_places(now);
+    if (!CPU_EQUAL(&bound, &now)) leave_what_exists(now);
     return now;
   }();
   return set;
 }
 
-// Processors' worth of time that the control group has, from "quota period" or "max period"; 0: no limit.
-static unsigned processor_quota() {
-  std::ifstream file("/sys/fs/cgroup/cpu.max");
-  double quota = 0, period = 0;
-  if (!(file >> quota >> period) || quota <= 0 || period <= 0) return 0;
-  return static_cast<unsigned>(std::clamp(quota / period + 0.5, 1.0, 1e6));
+unsigned machine_processors() {
+  const long count = sysconf(_SC_NPROCESSORS_ONLN);
+  return count > 0 ? static_cast<unsigned>(count) : std::max(1u, std::thread::hardware_concurrency());
 }
 
-unsigned usable_processors() {
+unsigned allowed_processors() {
   const int count = CPU_COUNT(&usable_set());
-  const unsigned processors = count ? static_cast<unsigned>(count) : std::max(1u, std::thread::hardware_concurrency());
-  const unsigned quota = processor_quota();
-  return quota ? std::min(processors, quota) : processors;
+  return count ? static_cast<unsigned>(count) : machine_processors();
+}
+
+void unbind_thread() {
+  if (CPU_COUNT(&usable_set())) sched_setaffinity(0, sizeof(cpu_set_t), &usable_set());
 }
 
 int current_processor() { return sched_getcpu(); }
@@ -119,6 +155,12 @@ void keep_off(int thread, int processor) {
 }
 
 void name_thread(const char* name) { pthread_setname_np(pthread_self(), name); }
+
+std::vector<std::string> environment_names() {
+  std::vector<std::string> names;
+  for (char** entry = environ; entry && *entry; ++entry) names.emplace_back(*entry, std::strcspn(*entry, "="));
+  return names;
+}
 
 void set_environment(const char* name, const char* value) {
   if (value)
@@ -148,26 +190,30 @@ void touch_constants(const std::string& library) {
 #endif
 }
 
-void keep_loaded(const void* address) {
+bool keep_loaded(const void* address) {
   Dl_info info;
-  if (dladdr(address, &info) && info.dli_fname) dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+  return dladdr(address, &info) && info.dli_fname && dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
 }
 
 static constexpr int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE};
 static thread_local sigjmp_buf* way_out = nullptr;
 
+// Handlers belong to the whole process, so one call is tried at a time. Static: other threads may still be in our
+// handler when the call has ended.
+static struct sigaction handlers_before[std::size(faults)];
+
 bool survives(void (*call)(void*), void* context) {
-  struct sigaction before[std::size(faults)], ours{};
+  static std::mutex one_at_a_time;
+  const std::lock_guard lock(one_at_a_time);
+  struct sigaction ours{};
   // A fault of another thread happens again under its own handler.
-  static struct sigaction* others;
-  others = before;
   ours.sa_sigaction = [](int signal, siginfo_t*, void*) {
     if (way_out) siglongjmp(*way_out, 1);
     for (size_t i = 0; i < std::size(faults); ++i)
-      if (faults[i] == signal) sigaction(signal, &others[i], nullptr);
+      if (faults[i] == signal) sigaction(signal, &handlers_before[i], nullptr);
   };
   ours.sa_flags = SA_SIGINFO;
-  for (size_t i = 0; i < std::size(faults); ++i) sigaction(faults[i], &ours, &before[i]);
+  for (size_t i = 0; i < std::size(faults); ++i) sigaction(faults[i], &ours, &handlers_before[i]);
   sigjmp_buf here;
   way_out = &here;
   volatile bool survived = false;
@@ -176,7 +222,7 @@ bool survives(void (*call)(void*), void* context) {
     survived = true;
   }
   way_out = nullptr;
-  for (size_t i = 0; i < std::size(faults); ++i) sigaction(faults[i], &before[i], nullptr);
+  for (size_t i = 0; i < std::size(faults); ++i) sigaction(faults[i], &handlers_before[i], nullptr);
   return survived;
 }
 
@@ -213,10 +259,26 @@ std::string file_beside_library(const char* name) {
 
 void end_process(int status) { _exit(status); }
 
-void end_with_parent() {
-#if defined(__linux__)
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-#endif
+static bool write_all(int channel, const void* data, size_t bytes) noexcept {
+  for (const char* at = static_cast<const char*>(data); bytes > 0;) {
+    const ssize_t count = send(channel, at, bytes, MSG_NOSIGNAL);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return false;
+    at += count;
+    bytes -= static_cast<size_t>(count);
+  }
+  return true;
+}
+
+static bool read_all(int channel, void* data, size_t bytes) noexcept {
+  for (char* at = static_cast<char*>(data); bytes > 0;) {
+    const ssize_t count = recv(channel, at, bytes, 0);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return false;
+    at += count;
+    bytes -= static_cast<size_t>(count);
+  }
+  return true;
 }
 
 ChildProcess::ChildProcess(const std::string& path) noexcept {
@@ -245,34 +307,75 @@ ChildProcess::~ChildProcess() {
   if (process_) waitpid(process_, nullptr, 0);
 }
 
-bool ChildProcess::faulted() noexcept {
+using Deadline = std::chrono::time_point<std::chrono::steady_clock, std::chrono::duration<double>>;
+
+static Deadline in_seconds(double seconds) {
+  return std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+}
+
+// Whether something can be read, the end among it, before the deadline.
+static bool readable(int channel, Deadline deadline) {
+  for (;;) {
+    const std::chrono::duration<double, std::milli> left = deadline - std::chrono::steady_clock::now();
+    pollfd waiting{channel, POLLIN, 0};
+    const int ready = poll(&waiting, 1, static_cast<int>(std::max(left.count(), 0.0)));
+    if (ready >= 0 || errno != EINTR) return ready > 0;
+  }
+}
+
+void ChildProcess::finish_writing() noexcept {
+  if (started()) shutdown(channel_, SHUT_WR);
+}
+
+ChildProcess::End ChildProcess::end(double seconds) noexcept {
+  if (!process_) return end_;
+  finish_writing();
+  const Deadline deadline = in_seconds(seconds);
+  for (char ignored[64];;) {  // the other side of the channel closes with the process
+    const bool in_time = std::chrono::steady_clock::now() < deadline && readable(channel_, deadline);
+    if (!in_time) kill(process_, SIGKILL);
+    if (!in_time || recv(channel_, ignored, sizeof ignored, 0) <= 0) break;
+  }
   int status = 0;
-  if (!process_ || waitpid(process_, &status, 0) != process_) return false;
+  const bool known = waitpid(process_, &status, 0) == process_;
   process_ = 0;
-  return WIFSIGNALED(status) && (WTERMSIG(status) == SIGABRT ||
-                                 std::find(std::begin(faults), std::end(faults), WTERMSIG(status)) != std::end(faults));
+  if (!known) return end_;
+  const int number = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
+  end_text_ = (WIFSIGNALED(status) ? "signal " : "status ") + std::to_string(number);
+  const bool own_fault =
+      number == SIGABRT || std::find(std::begin(faults), std::end(faults), number) != std::end(faults);
+  if (WIFSIGNALED(status))
+    end_ = own_fault ? End::failed : End::stopped;
+  else
+    end_ = number == 0 ? End::clean : End::failed;
+  return end_;
 }
 
-bool ChildProcess::write(const void* data, size_t bytes) noexcept {
-  for (const char* at = static_cast<const char*>(data); bytes > 0;) {
-    const ssize_t count = send(channel_, at, bytes, MSG_NOSIGNAL);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return false;
-    at += count;
-    bytes -= static_cast<size_t>(count);
-  }
-  return true;
+bool ChildProcess::write(const void* data, size_t bytes) noexcept { return write_all(channel_, data, bytes); }
+bool ChildProcess::read(void* data, size_t bytes) noexcept { return read_all(channel_, data, bytes); }
+
+// `stream` becomes what /dev/null is.
+static void discard(int stream, int flags) {
+  const int nothing = open("/dev/null", flags | O_CLOEXEC);
+  if (nothing >= 0) dup2(nothing, stream);
 }
 
-bool ChildProcess::read(void* data, size_t bytes) noexcept {
-  for (char* at = static_cast<char*>(data); bytes > 0;) {
-    const ssize_t count = recv(channel_, at, bytes, 0);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return false;
-    at += count;
-    bytes -= static_cast<size_t>(count);
-  }
-  return true;
+ParentChannel::ParentChannel() noexcept : channel_(fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)) {
+#if defined(__linux__)
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+#endif
+  discard(STDIN_FILENO, O_RDONLY);
+  if (dup2(STDERR_FILENO, STDOUT_FILENO) < 0) discard(STDOUT_FILENO, O_WRONLY);
+}
+
+bool ParentChannel::write(const void* data, size_t bytes) noexcept { return write_all(channel_, data, bytes); }
+bool ParentChannel::read(void* data, size_t bytes, double seconds) noexcept {
+  return readable(channel_, in_seconds(seconds)) && read_all(channel_, data, bytes);
+}
+
+void silence_output() {
+  discard(STDOUT_FILENO, O_WRONLY);
+  discard(STDERR_FILENO, O_WRONLY);
 }
 
 int process_id() { return static_cast<int>(getpid()); }

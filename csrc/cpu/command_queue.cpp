@@ -1,5 +1,6 @@
 #include "cpu/command_queue.h"
 
+#include "cpu/decision_clock.h"
 #include "cpu/thread_pool.h"
 #include "base/os.h"
 
@@ -39,9 +40,9 @@ struct Waits {
   unsigned unwaited = 0, prompt = 0;  // commands since the last wait; prompt waits in a row
   Clock::time_point since{};          // when the first of these commands was issued
 
-  bool soon() const { return unwaited <= most_unwaited || Clock::now() - since <= longest_unwaited; }
+  bool soon() const { return unwaited <= most_unwaited || decision_clock::now() - since <= longest_unwaited; }
   bool issued() {
-    if (++unwaited == 1) since = Clock::now();
+    if (++unwaited == 1) since = decision_clock::now();
     return prompt >= waits_in_a_row && soon();
   }
   bool waited() {

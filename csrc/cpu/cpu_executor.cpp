@@ -111,6 +111,8 @@ std::unique_ptr<Executor> make_executor(HostDriver driver, cl_context context, c
 }
 
 unsigned executor_workers() { return ThreadPool::wanted(); }
+void limit_executor_workers(unsigned workers) { ThreadPool::set_limit(workers); }
+bool in_main_thread() { return ThreadPool::in_main_thread(); }
 
 std::unique_ptr<Executor::KernelState> CpuExecutor::new_kernel_state() const { return std::make_unique<State>(); }
 
@@ -176,6 +178,10 @@ KernelFunction CpuExecutor::find_function(Kernel& kernel) {
   const cl_command_queue queue = queue_of(0);
   if (!queue) throw_error(CL_OUT_OF_HOST_MEMORY, "clCreateCommandQueue");
   const KernelFunction function = kernel_function::find(kernel, queue);
+  if (!function)
+    throw Error(CL_INVALID_PROGRAM_EXECUTABLE, "the compiled code of kernel " + kernel.name() +
+                                                   " cannot be kept loaded; TORCH_OCL_CALL_KERNELS=0 has the driver "
+                                                   "launch kernels instead of calling them");
   state_of(kernel).function = function;
   os::touch_constants(kernel.name() + "_address.so");  // what PoCL's loaded code is called
   return function;

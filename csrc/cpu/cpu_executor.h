@@ -40,7 +40,7 @@ class CpuExecutor final : public Executor {
   // that have no executor.
   static void set_group_time(const Kernel& kernel, float time);
 
-  std::unique_ptr<FunctionTest> start_function_test(const Device& device) const override {
+  std::unique_ptr<FunctionTest> start_function_test(Device& device) const override {
     return std::make_unique<kernel_function::Test>(device, driver_);
   }
 

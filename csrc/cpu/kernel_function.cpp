@@ -1,16 +1,17 @@
 #include "cpu/kernel_function.h"
 
-#include "base/atomic_file.h"
-#include "opencl/program/compiler_process.h"
 #include "base/environment.h"
-#include "opencl/launch.h"
+#include "base/injected_faults.h"
 #include "base/os.h"
+#include "cpu/cpu_executor.h"
+#include "opencl/capabilities/probes.h"
+#include "opencl/launch.h"
+#include "opencl/program/compiler_process.h"
+#include "opencl/program/kept_answers.h"
 #include "opencl/program/program_cache.h"
 
 #include <cstddef>
-#include <filesystem>
-#include <fstream>
-#include <optional>
+#include <cstdlib>
 #include <string>
 
 namespace ocl::kernel_function {
@@ -91,15 +92,21 @@ typedef struct { ulong begin[3], end[3], count[3], memory; } HostBox;
 
 // NAME itself is no kernel here, because no driver enqueues it. PoCL compiles each kernel alone, with the functions
 // that it calls, and eliminates the rest of the program as dead code: NAME_address contains a call of NAME_box that is
-// never made, which keeps NAME_box in its code.
+// never made, which keeps NAME_box in its code. The instruction that asks for the address stands in a function of its
+// own: PoCL 6.0 takes one in the kernel itself for an allocation that it has made, and aborts when it is asked for the
+// binary.
 constexpr const char* by_instruction = R"(
 #define HOST_GROUP_FUNCTION(name, list) static inline void name##_group(HostGroup host_group, HOST_PARAMETERS(list))
 #define CALLABLE_KERNEL(name, list)                                                                        \
   HOST_GROUP_FUNCTION(name, list);                                                                         \
   HOST_FUNCTION(__attribute__((noinline, used)), name, ulong unused HOST_COMMA(), list)                    \
-  __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void name##_address(__global ulong* out) {       \
+  static __attribute__((noinline)) ulong name##_place(void) {                                              \
     ulong address;                                                                                         \
     __asm__("leaq " #name "_box(%%rip), %0" : "=r"(address));                                              \
+    return address;                                                                                        \
+  }                                                                                                        \
+  __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void name##_address(__global ulong* out) {       \
+    const ulong address = name##_place();                                                                  \
     if (*out == 0) name##_box(0, 0, 0);                                                                    \
     *out = address;                                                                                        \
   }                                                                                                        \
@@ -162,6 +169,7 @@ bool works_here(Device& device) {
   } catch (const std::exception&) {
     return false;
   }
+  if (injected_faults::has("unclean_exit")) std::atexit([] { std::abort(); });
   for (int64_t i = 0; i < n + 16; ++i) {
     const int64_t group = (i - 16) / 16;
     if (y[i] != (i < 16 ? 0.0f : static_cast<float>(group) * 3 + 0.5f + 0.25f * static_cast<float>(i % 16)))
@@ -178,38 +186,41 @@ static constexpr bool possible = true;
 static constexpr bool possible = false;
 #endif
 
-static std::filesystem::path answer_path(const std::string& key) {
-  return std::filesystem::path(program_cache::folder()) / "functions" / key;
-}
-
-static std::optional<bool> kept_answer(const std::string& key) {
-  std::ifstream file(answer_path(key));
-  char answer;
-  if (!program_cache::enabled() || !file.get(answer)) return std::nullopt;
-  return answer == '1';
-}
-
-// A driver that does not take such a program may end the process, so another process tries it first.
-Test::Test(const Device& device, HostDriver driver) {
-  const auto wish = environment::get("TORCH_OCL_CALL_KERNELS");
+// A driver that does not take such a program may end the process, then or when the process ends, so another process
+// tries it first and is watched until its end.
+Test::Test(Device& device, HostDriver driver) {
+  const std::string wish = environment::word("TORCH_OCL_CALL_KERNELS", "");
   here_ = possible && (wish == "1" || wish == "only");
-  if (!possible || wish) return;
+  if (!possible || !wish.empty()) return;
   key_ = program_cache::key(device, "kernels as functions", source(driver) + kernel_source("selftest/function.cpu.cl"));
-  if (const auto answer = kept_answer(key_)) {
-    here_ = *answer;
+  if (const auto answer = kept_answers::get(key_)) {
+    here_ = *answer == "yes";
   } else if (CompilerProcess::exists()) {
-    elsewhere_ = std::make_unique<CompilerProcess>();
-    elsewhere_->test_functions(device.index());
+    ask_elsewhere(device);
+    device.probes().ask_ahead(elsewhere_);
+    elsewhere_->last();
   }
+}
+
+void Test::ask_elsewhere(Device& device) {
+  elsewhere_ = std::make_shared<CompilerProcess>();
+  elsewhere_->ask(device, CompilerProcess::functions_question);
 }
 
 Test::~Test() = default;
 
 bool Test::passed(Device& device) {
   if (elsewhere_) {
-    here_ = elsewhere_->answer();
-    if (program_cache::enabled() && (elsewhere_->alive() || elsewhere_->faulted()))
-      write_atomically(answer_path(key_), {here_ ? "1" : "0"});
+    bool calls = elsewhere_->answer() == CompilerProcess::Answer::yes;
+    device.probes().read_ahead(elsewhere_->alive());
+    if (calls && !elsewhere_->alive()) {  // a probe has ended it
+      ask_elsewhere(device);
+      calls = elsewhere_->answer() == CompilerProcess::Answer::yes;
+    }
+    const os::ChildProcess::End end = elsewhere_->end();
+    here_ = calls && end == os::ChildProcess::End::clean;
+    if (end != os::ChildProcess::End::stopped)
+      kept_answers::keep(key_, here_ ? "yes" : "no: " + elsewhere_->end_text());
     elsewhere_.reset();
   }
   return here_ && works_here(device);
@@ -239,6 +250,13 @@ void* thread_memory(size_t bytes) {
   return memory.pages;
 }
 
+// Intel's runtime keeps the code of a program as long as the program, which lives for ever. PoCL keeps that of a few
+// kernels, in libraries or, from version 7.2 on, in memory of a JIT compiler, where nothing can hold it.
+static bool stays_loaded(const Device& device, const void* code) {
+  if (injected_faults::has("unpinned")) return false;
+  return device.executor()->driver() == HostDriver::local_thread || os::keep_loaded(code);
+}
+
 KernelFunction find(Kernel& kernel, cl_command_queue queue) {
   const cl_kernel asks = kernel.address_kernel();
   if (!asks) return nullptr;
@@ -248,9 +266,8 @@ KernelFunction find(Kernel& kernel, cl_command_queue queue) {
   check(clEnqueueNDRangeKernel(queue, asks, 3, nullptr, one, one, 0, nullptr, nullptr), "clEnqueueNDRangeKernel");
   check(clFinish(queue), "clFinish");
   if (address <= 1) return nullptr;
-  const auto function = reinterpret_cast<KernelFunction>(address);
-  os::keep_loaded(reinterpret_cast<const void*>(address));
-  return function;
+  if (!stays_loaded(kernel.device(), reinterpret_cast<const void*>(address))) return nullptr;
+  return reinterpret_cast<KernelFunction>(address);
 }
 
 const void* PackedArguments::pack(const void* data, size_t bytes) {

@@ -36,18 +36,22 @@ namespace kernel_function {
 const char* source(HostDriver driver);
 
 // Whether the code of this device's compiler can be called: tried by a compiler process first
-// (opencl/program/compiler_process.h), from the construction of this object on, whose answer is kept in the disk cache,
-// then here, where a fault of the processor is an answer. TORCH_OCL_CALL_KERNELS=0: no; 1: tried here alone.
+// (opencl/program/compiler_process.h), from the construction of this object on, then here, where a fault of the
+// processor is an answer. The other process must also end as processes do, with status 0, after it has written the
+// program as it is written at the end of this one. It is asked for probes that are soon needed as well. Its answer is
+// kept in the disk cache. TORCH_OCL_CALL_KERNELS=0: no; 1: tried here alone.
 class Test final : public Executor::FunctionTest {
  public:
-  Test(const Device& device, HostDriver driver);
+  Test(Device& device, HostDriver driver);
   ~Test() override;
   bool passed(Device& device) override;
 
  private:
+  void ask_elsewhere(Device& device);
+
   std::string key_;
   bool here_ = false;  // no need of the process
-  std::unique_ptr<CompilerProcess> elsewhere_;
+  std::shared_ptr<CompilerProcess> elsewhere_;
 };
 
 // The arguments of one launch as a kernel's function takes them.
@@ -64,7 +68,8 @@ class PackedArguments {
 // Per-thread scratch of at least `bytes`, page-aligned, freed at thread exit. nullptr on failure.
 void* thread_memory(size_t bytes);
 
-// The function of a kernel, which stays loaded, by running NAME_address on this queue; null when the kernel has none.
+// The function of a kernel by running NAME_address on this queue; null when the kernel has none, or when nothing keeps
+// its code loaded.
 // Errors: BuildError, ocl::Error.
 KernelFunction find(Kernel& kernel, cl_command_queue queue);
 

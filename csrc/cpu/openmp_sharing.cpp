@@ -1,5 +1,7 @@
 #include "cpu/openmp_sharing.h"
 
+#include "cpu/decision_clock.h"
+
 #include <algorithm>
 
 namespace ocl {
@@ -44,14 +46,14 @@ void OpenMpSharing::allow(bool allowed) {
 void OpenMpSharing::stop(Clock::duration pause) {
   resting_ = false;
   on_.store(false, std::memory_order_relaxed);
-  not_before_ = Clock::now() + pause;
+  not_before_ = decision_clock::now() + pause;
 }
 
 void OpenMpSharing::note_launch(bool missed, bool awake, float own_time) {
   if (!missed || own_time >= notice_time) missed_ = missed && awake ? missed_ + 1 : 0;
   const OpenMpThreads* threads = openmp.load();
   if (missed_ == 0 || !allowed_.load(std::memory_order_relaxed) || !threads || resting_) return;
-  const auto now = Clock::now();
+  const auto now = decision_clock::now();
   if (now < not_before_) return;
   const bool spinning = !threads->spinning || threads->spinning();  // asked after every missed launch
   if (missed_ < most_missed) return;
@@ -70,7 +72,7 @@ OpenMpSharing::By OpenMpSharing::next(unsigned workers) {
 // Whether the OpenMP threads are still left alone.
 bool OpenMpSharing::rests() {
   if (!resting_) return false;
-  const auto now = Clock::now();
+  const auto now = decision_clock::now();
   const bool paused = now - last_ > falls_asleep, ask = now - asked_ >= question_time;
   last_ = now;
   if (ask) asked_ = now;
@@ -87,10 +89,10 @@ bool OpenMpSharing::rests() {
 
 bool OpenMpSharing::run(void (*body)(void*), void* context, unsigned threads, const std::atomic<bool>& helped) {
   const OpenMpThreads& from = *openmp.load();
-  const auto start = Clock::now();
+  const auto start = decision_clock::now();
   const bool fresh = start - last_ <= falls_asleep;
   const bool done = fresh && from.parallel(body, context, threads);
-  const auto now = last_ = Clock::now();
+  const auto now = last_ = decision_clock::now();
   if (helped) {
     failures_ = 0;
     retry_after_ = least_retry_after;

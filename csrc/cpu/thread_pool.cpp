@@ -1,12 +1,12 @@
 #include "cpu/thread_pool.h"
 
 #include "cpu/openmp_sharing.h"
-#include "base/environment.h"
 #include "base/os.h"
+#include "base/processors.h"
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
+#include <climits>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -186,6 +186,7 @@ struct ThreadPool::State {
 
   void serve(unsigned worker) {
     os::name_thread("ocl-host");
+    os::unbind_thread();
     this_worker = worker;
     Worker& self = threads[worker];
     self.thread.store(os::thread_id());
@@ -216,19 +217,12 @@ struct ThreadPool::State {
   }
 };
 
-// The processors of the process, or fewer where the user has limited the driver's threads.
-static long default_members() {
-  long count = os::usable_processors();
-  for (const char* limit : {"POCL_MAX_PTHREAD_COUNT", "POCL_CPU_MAX_CU_COUNT", "CL_CONFIG_CPU_TBB_NUM_WORKERS"})
-    if (const char* text = std::getenv(limit))
-      if (const long value = std::strtol(text, nullptr, 10); value > 0) count = std::min(count, value);
-  return count;
-}
+unsigned ThreadPool::wanted() { return processors::pool().threads; }
 
-unsigned ThreadPool::wanted() {
-  static const auto count =
-      static_cast<unsigned>(std::clamp(environment::number("TORCH_OCL_HOST_THREADS", default_members()), 0L, 1024L));
-  return count;
+static std::atomic<unsigned> most_threads{UINT_MAX};
+
+void ThreadPool::set_limit(unsigned threads) {
+  if (processors::facts().asked < 0) most_threads.store(threads ? threads : UINT_MAX, std::memory_order_relaxed);
 }
 
 ThreadPool& ThreadPool::instance() {
@@ -245,7 +239,8 @@ int32_t ThreadPool::run(uint32_t units, std::atomic<float>& unit_time, Piece pie
   const float expected = unit_time.load(std::memory_order_relaxed);
   State& state = *state_;
   std::unique_lock leading(state.leading, std::defer_lock);
-  if (workers_ == 1 || units == 1 || (expected > 0 && expected * static_cast<float>(units) < alone_time) ||
+  const unsigned most = std::min(workers_, most_threads.load(std::memory_order_relaxed));
+  if (most == 1 || units == 1 || (expected > 0 && expected * static_cast<float>(units) < alone_time) ||
       !leading.try_lock()) {
     const auto start = Clock::now();
     const int32_t code = piece(context, workers_, 0, units);
@@ -255,13 +250,13 @@ int32_t ThreadPool::run(uint32_t units, std::atomic<float>& unit_time, Piece pie
   state.piece = piece;
   state.context = context;
   state.leader = this_worker;
-  state.participants = std::min(workers_, units);
+  state.participants = std::min(most, units);
   if (expected > 0) {
     const float worth = std::clamp(expected * static_cast<float>(units) / share_time, 2.0f, 1e6f);
     state.participants = std::min(state.participants, static_cast<unsigned>(worth));
   }
   // Pool-led launches reserve a place for an assisting user thread.
-  if (state.leader) state.participants = std::min(workers_, state.participants + 1);
+  if (state.leader) state.participants = std::min(most, state.participants + 1);
   state.unit_time.store(expected, std::memory_order_relaxed);
   state.error.store(0, std::memory_order_relaxed);
   state.worker_0_ended.store(0, std::memory_order_relaxed);

@@ -19,11 +19,13 @@ class ThreadPool {
   // Executes units [begin, end) of a launch; called at the same time by several workers. Returns an OpenCL error code.
   using Piece = int32_t (*)(void* context, unsigned worker, uint32_t begin, uint32_t end);
 
-  // The pool of this process, TORCH_OCL_HOST_THREADS workers (default: the processors it may run on). Lives until the
-  // process ends.
+  // The pool of this process, with as many workers as base/processors.h says. Lives until the process ends.
   static ThreadPool& instance();
   // The number of workers that instance() has; 0 when such devices are not to be used.
   static unsigned wanted();
+
+  // The most threads that launches from now on may use; 0: all. Ignored where TORCH_OCL_HOST_THREADS says how many.
+  static void set_limit(unsigned threads);
 
   // Worker 0 is the user thread that leads or assists a launch, the others are threads of the pool.
   unsigned workers() const { return workers_; }
@@ -56,10 +58,11 @@ class ThreadPool {
   // Moves worker 1, where there is one, to another processor if it last ran on the caller's.
   void make_room_for_worker_1();
 
+  // A pool of its own, for tests; like instance() it is never destroyed.
+  explicit ThreadPool(unsigned workers);
   ThreadPool(const ThreadPool&) = delete;
 
  private:
-  explicit ThreadPool(unsigned workers);
   struct State;
   bool run_on_openmp_threads();
 

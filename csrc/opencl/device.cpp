@@ -2,8 +2,16 @@
 
 #include "opencl/memory/caching_allocator.h"
 #include "base/environment.h"
+#include "base/injected_faults.h"
+#include "base/warning.h"
+#include "opencl/capabilities/probes.h"
+#include "opencl/capabilities/simulated.h"
 #include "opencl/launch.h"
+#include "opencl/program/compiler_process.h"
+#include "opencl/program/kept_answers.h"
+#include "opencl/program/program_cache.h"
 #include "base/os.h"
+#include "base/processors.h"
 #include "opencl/queue.h"
 
 #include <algorithm>
@@ -78,6 +86,18 @@ Capabilities query(cl_platform_id platform, cl_device_id id) {
   return c;
 }
 
+// Memory of the host, which its control groups may give this process only in part. Drivers do not know the groups. And
+// PoCL reports the first NUMA node's memory, of which a virtual machine may have plugged in a part so far: buffers that
+// are the host's pages have all of it.
+void limit_memory(Capabilities& c) {
+  if (!c.is_cpu && !c.unified_memory) return;
+  const uint64_t total = processors::memory().total;
+  if (total == 0) return;
+  const bool own_pages = c.is_cpu && c.unified_memory && !std::getenv("POCL_MEMORY_LIMIT");
+  c.global_memory = own_pages ? total : std::min<uint64_t>(c.global_memory, total);
+  c.max_allocation = std::min<uint64_t>(c.max_allocation, c.global_memory);
+}
+
 bool usable(cl_device_id id, std::string& why) {
   if (!device_value<cl_bool>(id, CL_DEVICE_AVAILABLE)) return why = "the driver says that it is not available", false;
   if (!device_value<cl_bool>(id, CL_DEVICE_COMPILER_AVAILABLE)) return why = "it has no compiler", false;
@@ -116,6 +136,10 @@ bool shares_memory(Device& device, bool by_address) {
         for (size_t i = 0; i < count && shared; ++i)
           shared = host[i] == static_cast<int32_t>(i * 3 + round) + (i >= offset / 4 ? 1 : 0);
       }
+      if (!shared && device.capabilities().is_cpu)
+        warn("the driver of " + device.capabilities().name + " (" + device.capabilities().platform_name +
+             ") does not keep the results of kernels in memory that it was given" +
+             (by_address ? " by address: kernels are given buffers instead" : ": all data is copied to it and back"));
       clReleaseCommandQueue(queue.handle());
     } catch (const Error&) {
       shared = false;
@@ -132,6 +156,7 @@ struct Found {
   std::string label;  // platform name and version ("OpenCL 3.0 PoCL 3.1"), device name
   bool gpu;
   HostDriver host_driver;
+  bool familiar;  // see Device
 };
 
 bool host_threads_wanted() { return executor_workers() > 0 && environment::flag("TORCH_OCL_UNIFIED_MEMORY", true); }
@@ -155,10 +180,12 @@ class DriverVariable {
 };
 
 // What drivers are asked for. PoCL: its driver without threads beside the usual one, which stays the first for others
-// in the process. Intel's runtime for CPUs: more local memory than its 256 KiB, which it takes from the heap; tiles of
-// Winograd's convolutions do not fit into that.
+// in the process; and libraries of compiled code, which can be kept loaded (from version 7.2 on it has a JIT compiler
+// instead, which unloads a kernel's code when it has loaded 128 others). Intel's runtime for CPUs: more local memory
+// than its 256 KiB, which it takes from the heap; tiles of Winograd's convolutions do not fit into that.
 struct DriverVariables {
   DriverVariable pocl_drivers{"POCL_DEVICES", "pthread basic", host_threads_wanted()};
+  DriverVariable pocl_loader{"POCL_CPU_JIT", "0", host_threads_wanted()};
   DriverVariable intel_local_memory{"CL_CONFIG_CPU_FORCE_LOCAL_MEM_SIZE", "1MB", true};
 
   // Whether the device is of PoCL's driver without threads; not, for example, when somebody has used PoCL before us.
@@ -168,11 +195,20 @@ struct DriverVariables {
   }
 };
 
+bool executes_by_local_thread(cl_device_id id, bool gpu) {
+  const std::string extensions = " " + device_string(id, CL_DEVICE_EXTENSIONS) + " ";
+  return !gpu && extensions.find(" cl_intel_exec_by_local_thread ") != std::string::npos;
+}
+
 HostDriver host_driver(const DriverVariables& variables, const std::string& platform, cl_device_id id, bool gpu) {
   if (variables.without_threads(platform, device_string(id, CL_DEVICE_NAME))) return HostDriver::basic;
-  const std::string extensions = " " + device_string(id, CL_DEVICE_EXTENSIONS) + " ";
-  const bool local_thread = !gpu && extensions.find(" cl_intel_exec_by_local_thread ") != std::string::npos;
-  return local_thread && host_threads_wanted() ? HostDriver::local_thread : HostDriver::none;
+  return executes_by_local_thread(id, gpu) && host_threads_wanted() ? HostDriver::local_thread : HostDriver::none;
+}
+
+// The drivers that the CPU executor is made for, whether or not it is wanted. Their compilers report errors.
+bool is_familiar(const std::string& platform, cl_device_id id, bool gpu) {
+  const bool made_for = (!gpu && platform == "Portable Computing Language") || executes_by_local_thread(id, gpu);
+  return made_for && !injected_faults::has("unfamiliar");
 }
 
 struct Registry {
@@ -192,6 +228,7 @@ struct Registry {
   }
 
   void discover() {
+    environment::check();
     os::watch_forks();
     const DriverVariables variables;
     cl_uint n = 0;
@@ -223,7 +260,7 @@ struct Registry {
         }
         const bool gpu =
             device_value<cl_device_type>(id, CL_DEVICE_TYPE) & (CL_DEVICE_TYPE_GPU | CL_DEVICE_TYPE_ACCELERATOR);
-        all.push_back({platform, id, label, gpu, host_driver(variables, name, id, gpu)});
+        all.push_back({platform, id, label, gpu, host_driver(variables, name, id, gpu), is_familiar(name, id, gpu)});
       }
     }
     // One device per processor: PoCL's usual driver is left out where the one without threads is there.
@@ -262,7 +299,12 @@ struct Registry {
         for (const Found& f : all)
           if (lower(f.label).find(lower(item)) != std::string::npos) take(f);
       }
-      if (chosen.size() == before) problems.push_back("TORCH_OCL_VISIBLE_DEVICES: nothing matches '" + item + "'");
+      if (chosen.size() != before) continue;
+      problems.push_back("TORCH_OCL_VISIBLE_DEVICES: nothing matches '" + item + "'");
+      std::string names;
+      for (size_t i = 0; i < all.size(); ++i) names += (i ? ", " : "") + std::to_string(i) + ": " + all[i].label;
+      environment::reject("TORCH_OCL_VISIBLE_DEVICES", *wanted, names.empty() ? "there is no device" : names,
+                          "nothing matches '" + item + "', which is left out");
     }
     return chosen;
   }
@@ -300,16 +342,46 @@ Device& Device::get(int index) {
   }
   std::call_once(*r.opened[index], [&] {
     const Found& f = r.found[index];
-    r.devices[index] = std::make_unique<Device>(index, f.platform, f.id, f.host_driver);
+    r.devices[index] = std::make_unique<Device>(index, f.platform, f.id, f.host_driver, f.familiar);
   });
   return *r.devices[index];
 }
 
 Device::~Device() = default;
 
-Device::Device(int index, cl_platform_id platform, cl_device_id id, HostDriver host_driver)
+static std::string guard_key(const Device& device) { return program_cache::key(device, "guarded", ""); }
+
+static std::atomic<void (*)()> guard_observer{nullptr};
+
+void Device::on_guard(void (*observer)()) { guard_observer.store(observer); }
+
+void Device::guard(const std::string& why) {
+  kept_answers::keep(guard_key(*this), why);
+  if (!guarded_.exchange(true) && guard_observer.load()) guard_observer.load()();
+}
+
+// Also what the self-tests of this process's device are built by.
+void Device::open_elsewhere(bool familiar) {
+  probes_ = std::make_unique<Probes>(*this);
+  if (CompilerProcess::inside() || !CompilerProcess::exists() || environment::word("TORCH_OCL_PROBES", "") == "here")
+    return;
+  const auto known = kept_answers::get(guard_key(*this));
+  if (familiar && !known) return;
+  if (!probes_->passed(Probe::opens))
+    throw std::runtime_error(
+        "The driver of " + capabilities_.name + " (" + capabilities_.platform_name + " " +
+        capabilities_.driver_version +
+        ") ended the process in which it was tried. TORCH_OCL_VISIBLE_DEVICES leaves devices out.");
+  guard(known.value_or("this driver is not known"));
+}
+
+Device::Device(int index, cl_platform_id platform, cl_device_id id, HostDriver host_driver, bool familiar)
     : index_(index), platform_(platform), id_(id) {
   capabilities_ = query(platform, id);
+  style_ = capabilities_.is_cpu ? KernelStyle::cpu : KernelStyle::gpu;
+  if (const std::string forced = environment::word("TORCH_OCL_KERNEL_STYLE", ""); !forced.empty())
+    style_ = forced == "gpu" ? KernelStyle::gpu : KernelStyle::cpu;
+  open_elsewhere(familiar);
   const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, reinterpret_cast<cl_context_properties>(platform),
                                               0};
   cl_int code = CL_SUCCESS;
@@ -319,22 +391,17 @@ Device::Device(int index, cl_platform_id platform, cl_device_id id, HostDriver h
     executor_ = make_executor(host_driver, context_, id_);
     capabilities_.compute_units = executor_->workers();
   }
-  style_ = capabilities_.is_cpu ? KernelStyle::cpu : KernelStyle::gpu;
-  if (auto forced = environment::get("TORCH_OCL_KERNEL_STYLE"))
-    style_ = *forced == "gpu" ? KernelStyle::gpu : KernelStyle::cpu;
+  capabilities_ = simulate_by_environment(std::move(capabilities_));
   std::unique_ptr<Executor::FunctionTest> functions;
   if (executor_ && cpu_style()) functions = executor_->start_function_test(*this);
   // Another process has tested the memory, and waits for the answer about functions.
-  const bool only_functions = environment::get("TORCH_OCL_CALL_KERNELS") == "only";
+  const bool only_functions = environment::word("TORCH_OCL_CALL_KERNELS", "") == "only";
   capabilities_.unified_memory =
       environment::flag("TORCH_OCL_UNIFIED_MEMORY", true) && (only_functions || shares_memory(*this, false));
   takes_addresses_ = executor_ && capabilities_.unified_memory && (only_functions || shares_memory(*this, true));
   calls_kernels_ = takes_addresses_ && functions;
   calls_kernels_ = calls_kernels_ && functions->passed(*this);
-  // Buffers that are the host's pages have all of its memory. PoCL reports the first NUMA node's, of which a virtual
-  // machine may have plugged in a part so far.
-  if (capabilities_.is_cpu && capabilities_.unified_memory && !std::getenv("POCL_MEMORY_LIMIT"))
-    capabilities_.global_memory = std::max<uint64_t>(capabilities_.global_memory, os::physical_memory());
+  limit_memory(capabilities_);
   allocator_ = std::make_unique<CachingAllocator>(*this);
   default_queue_ = &new_queue();
 }

@@ -6,6 +6,7 @@
 #include "opencl/error.h"
 #include "opencl/executor.h"
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -14,6 +15,7 @@
 namespace ocl {
 
 class CachingAllocator;
+class Probes;
 class Queue;
 
 class Device {
@@ -42,6 +44,18 @@ class Device {
   // self-test): a driver shared by several threads keeps a record of who uses a cl_mem, under locks.
   bool takes_addresses() const { return takes_addresses_; }
 
+  // Abilities that are found out by trying them.
+  Probes& probes() const { return *probes_; }
+
+  // Whether the driver's compiler may end the process that it works in: it is none of those that are known to be
+  // survived, or a probe has ended a process. Programs that are not in the disk cache are then compiled where they are
+  // asked for, after another process has survived that (program/attempt.h).
+  bool guarded() const { return guarded_.load(std::memory_order_relaxed); }
+  // From now on, and in the processes to come; `why` is kept for whoever looks for it.
+  void guard(const std::string& why);
+  // Is told of every device that becomes guarded; may not ask for devices.
+  static void on_guard(void (*observer)());
+
   // Whether kernels may be called as functions, without the driver (start-up self-test).
   bool calls_kernels() const { return calls_kernels_; }
 
@@ -57,11 +71,16 @@ class Device {
   // Waits for every queue of the device.
   void synchronize();
 
-  Device(int index, cl_platform_id platform, cl_device_id id, HostDriver host_driver);
+  // `familiar`: the driver's compiler is known to be survived.
+  Device(int index, cl_platform_id platform, cl_device_id id, HostDriver host_driver, bool familiar);
   ~Device();
   Device(const Device&) = delete;
 
  private:
+  friend class SimulatedCapabilities;  // replaces capabilities_ in tests
+
+  void open_elsewhere(bool familiar);
+
   int index_;
   cl_platform_id platform_;
   cl_device_id id_;
@@ -69,6 +88,8 @@ class Device {
   Capabilities capabilities_;
   KernelStyle style_ = KernelStyle::cpu;
   bool takes_addresses_ = false, calls_kernels_ = false;
+  std::unique_ptr<Probes> probes_;
+  std::atomic<bool> guarded_{false};
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<CachingAllocator> allocator_;
   Queue* default_queue_ = nullptr;

@@ -84,7 +84,7 @@ class Executor {
     virtual ~FunctionTest() = default;
     virtual bool passed(Device& device) = 0;  // Device::calls_kernels is true meanwhile
   };
-  virtual std::unique_ptr<FunctionTest> start_function_test(const Device& device) const = 0;
+  virtual std::unique_ptr<FunctionTest> start_function_test(Device& device) const = 0;
 
   // Issues a launch. Errors: ocl::Error for ranges that do not fit; those of the arguments and of the execution come
   // with the queue's next finish().
@@ -116,6 +116,10 @@ class Executor {
 
 // Worker threads that an executor would have; 0: the user wants none.
 unsigned executor_workers();
+// The most workers that launches from now on may use; 0: all. Ignored where TORCH_OCL_HOST_THREADS says how many.
+void limit_executor_workers(unsigned workers);
+// Whether the calling thread is the process's first.
+bool in_main_thread();
 std::unique_ptr<Executor> make_executor(HostDriver driver, cl_context context, cl_device_id device);
 
 // The thread pool of an OpenMP library in the same process, which may run launches of the main thread (why and when:

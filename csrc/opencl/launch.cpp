@@ -21,7 +21,7 @@ struct Arguments::Records {
   Record& take() {
     if (taken == all.size()) all.emplace_back();
     Record& record = all[taken++];
-    record.used = 0;
+    record.used = record.local_bytes = 0;
     return record;
   }
 };
@@ -66,6 +66,18 @@ void Arguments::add_memory(const void* address) {
   else
     add(location.buffer ? Kind::buffer : Kind::nothing, location.buffer ? &location.buffer : nullptr, sizeof(cl_mem));
   add(static_cast<cl_ulong>(location.offset));
+}
+
+// Kernels that are called as functions have no driver that would refuse it.
+void Arguments::add_local(size_t bytes) {
+  record_.local_bytes += bytes;
+  const uint64_t most = kernel_.device().capabilities().local_memory;
+  if (record_.local_bytes > most) [[unlikely]] {
+    const std::string amounts =
+        std::to_string(record_.local_bytes) + " bytes of local memory, of " + std::to_string(most);
+    throw_error(CL_OUT_OF_RESOURCES, ("clEnqueueNDRangeKernel(" + kernel_.name() + "): " + amounts).c_str());
+  }
+  add(Kind::local, nullptr, bytes);
 }
 
 cl_int Arguments::set(Kernel& kernel, const void* data, size_t bytes, unsigned& index) {
@@ -127,6 +139,8 @@ void enqueue(Queue& queue, const Arguments& arguments, const Range& global, cons
   } else {
     queue.command({Command::Kind::kernel, kernel.name().c_str()}, "clEnqueueNDRangeKernel", [&](cl_event* event) {
       std::lock_guard lock(kernel.mutex());
+      if (local.size[0] * local.size[1] * local.size[2] > queue.device().capabilities().max_work_group) [[unlikely]]
+        return cl_int{CL_INVALID_WORK_GROUP_SIZE};
       unsigned index;
       if (const cl_int code = Arguments::set(kernel, arguments.data(), arguments.bytes(), index); code != CL_SUCCESS)
           [[unlikely]]

@@ -42,7 +42,7 @@ class Arguments {
     if constexpr (std::is_pointer_v<T>) {
       add_memory(argument);
     } else if constexpr (std::is_same_v<T, LocalMemory>) {
-      add(Kind::local, nullptr, argument.bytes);
+      add_local(argument.bytes);
     } else {
       static_assert(std::is_trivially_copyable_v<T> && !std::is_same_v<T, bool>,
                     "pass int, long, float, double or a plain struct");
@@ -78,11 +78,12 @@ class Arguments {
   };
   void add(Kind kind, const void* value, size_t bytes);
   void add_memory(const void* address);
+  void add_local(size_t bytes);
 
   // Heads, each followed by the value.
   struct Record {
     std::vector<char> memory;  // keeps its size
-    size_t used = 0;
+    size_t used = 0, local_bytes = 0;
   };
   struct Records;
 

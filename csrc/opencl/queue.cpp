@@ -4,6 +4,7 @@
 #include "opencl/memory/out_of_memory.h"
 
 #include <chrono>
+#include <array>
 #include <cstring>
 
 namespace ocl {
@@ -202,10 +203,17 @@ void Queue::copy(void* destination, const void* source, size_t bytes) {
       });
 }
 
+// Whether the threads of the pool share a copy that the caller waits for. One thread does not take the whole bandwidth
+// of memory; but for short copies it is done before the others are awake.
+static bool copied_by_pool(const Device& device, size_t bytes) {
+  constexpr size_t worthwhile = size_t{1} << 20;
+  return bytes >= worthwhile && device.executor() && device.takes_addresses();
+}
+
 void Queue::read(void* host, const void* source, size_t bytes, bool blocking) {
   if (bytes == 0) return;
   const Location from = locate(source);
-  if (device_.capabilities().unified_memory && blocking) {
+  if (device_.capabilities().unified_memory && blocking && !copied_by_pool(device_, bytes)) {
     finish();
     std::memcpy(host, source, bytes);
     return;
@@ -228,7 +236,7 @@ void Queue::write(void* destination, const void* host, size_t bytes, bool blocki
   const Location to = locate(destination);
   // Little enough to be kept until its turn comes.
   const bool keep = bytes <= 4096 && device_.executor() && device_.takes_addresses();
-  if (device_.capabilities().unified_memory && blocking && !keep) {
+  if (device_.capabilities().unified_memory && blocking && !keep && !copied_by_pool(device_, bytes)) {
     finish();
     std::memcpy(destination, host, bytes);
     return;

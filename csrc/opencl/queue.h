@@ -93,7 +93,8 @@ class Queue {
   Queue(Device& device, int id);
   Device& device() const { return device_; }
   cl_command_queue handle() const { return handle_; }
-  int id() const { return id_; }  // 0 is the default queue
+  int id() const { return id_; }                                                 // 0 is the default queue
+  uint64_t commands() const { return issued_.load(std::memory_order_relaxed); }  // issued so far
 
   // Blocks until all work issued so far has ended. Errors: ocl::Error, also for failures of earlier asynchronous
   // commands.

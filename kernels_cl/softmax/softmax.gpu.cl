@@ -3,8 +3,8 @@
 //   stays in registers, loaded by
 //              VECTOR (1, or 4 where rows are aligned and of whole vectors); with KEPT = 0 it is read twice.
 //   columns_*  one work-item per (outer, inner) position
-//   *_logsumexp  y[outer, inner] = log(sum exp(x - top)) + top; top: the maximum, 0 where that is infinite. Rows are read
-//   twice.
+//   *_logsumexp  y[outer, inner] = log(sum exp(x - top)) + top; top: the maximum, 0 where that is infinite. Rows are
+//   read twice.
 // Programs: rows_forward rows_backward columns_forward columns_backward | rows_logsumexp columns_logsumexp
 #include "common/four.clh"
 #include "common/lanes.clh"

@@ -1,6 +1,7 @@
 """What `import torch` runs (entry point group torch.backends): decides whether to load torch_ocl.
 
-It is a package of its own because importing `torch_ocl` always loads the backend, and `import torch` must be able to decline.
+It is a package of its own because importing `torch_ocl` always loads the backend, and `import torch` must be able to
+decline.
 """
 
 import os
@@ -10,8 +11,8 @@ _OFF = {"0", "off", "no", "false"}
 _ON = {"1", "on", "yes", "true"}
 
 
-def reason_not_to_load():
-    """None when the backend should be loaded, otherwise the reason in words (policy: docs/design/architecture.md)."""
+def reason_not_to_load() -> str | None:
+    """None when the backend should be loaded, otherwise the reason in words (policy: docs/design/lifetime.md)."""
     import torch
 
     from . import accelerators, loader
@@ -19,6 +20,10 @@ def reason_not_to_load():
     setting = os.environ.get("TORCH_OCL_AUTOLOAD", "auto").strip().lower()
     if setting in _OFF:
         return "TORCH_OCL_AUTOLOAD forbids it"
+    if setting not in {*_ON, "auto", ""}:
+        warnings.warn(
+            f"TORCH_OCL_AUTOLOAD={setting} is not accepted (auto, 1 or 0): the default is used (auto)", stacklevel=2
+        )
     name = torch._C._get_privateuse1_backend_name()
     if name != "privateuseone":
         return f"another backend took the PrivateUse1 slot under the name {name!r}"
@@ -34,7 +39,7 @@ def reason_not_to_load():
     return None
 
 
-def autoload():
+def autoload() -> None:
     """Called at the end of `import torch`; must not raise, or `import torch` fails."""
     try:
         if reason_not_to_load() is None:

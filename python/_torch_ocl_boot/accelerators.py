@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 
-def _kind():
+def _kind() -> tuple[str, str, int] | None:
     """What this PyTorch was built for besides the CPU: (name of the device, driver to ask, least major version)."""
     import torch
 
@@ -26,7 +26,7 @@ def _kind():
 
 
 @functools.cache
-def other():
+def other() -> str | None:
     """ "cuda" or "xpu" where PyTorch can use such a device here, otherwise None."""
     import torch
 
@@ -47,7 +47,7 @@ def other():
         return name  # not known: leave the machine to the device that its user installed PyTorch for
 
 
-def cuda_devices(major, _libraries):
+def cuda_devices(major: int, _libraries: str) -> int:
     """Devices of NVIDIA's driver; 0 where it is too old for a PyTorch that was built with CUDA `major`."""
     driver = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
     version, count = ctypes.c_int(0), ctypes.c_int(0)
@@ -58,7 +58,7 @@ def cuda_devices(major, _libraries):
     return count.value
 
 
-def hip_devices(_major, libraries):
+def hip_devices(_major: int, libraries: str) -> int:
     """Devices of AMD's HIP runtime, which PyTorch's wheels bring along."""
     bundled = sorted(str(file) for file in Path(libraries).glob("libamdhip64.so*"))
     for name in [*bundled, "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so"]:
@@ -71,7 +71,7 @@ def hip_devices(_major, libraries):
     return 0
 
 
-def xpu_devices(_major, _libraries):
+def xpu_devices(_major: int, _libraries: str) -> int:
     """GPUs of Intel's Level Zero drivers."""
     loader = ctypes.CDLL("libze_loader.so.1")
     gpus_only, drivers, total = 1, ctypes.c_uint32(0), 0

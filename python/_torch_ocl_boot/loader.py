@@ -1,9 +1,9 @@
 """Finds the OpenCL loader and the drivers that pip installed, and makes both known before the core library is loaded.
 
-Order: the system's libOpenCL.so.1, then the one of this Python environment (Intel's wheel brings one). Drivers installed by pip lie in
-the environment's lib folder and have no entry in /etc/OpenCL/vendors. The Khronos loader takes them from OCL_ICD_FILENAMES; ocl-icd knows
-only OCL_ICD_VENDORS, which replaces the system's list, so it gets a private folder with the system's entries linked into it.
-A user who sets either variable has chosen: then nothing is changed.
+Order: the system's libOpenCL.so.1, then the one of this Python environment (Intel's wheel brings one). Drivers
+installed by pip lie in the environment's lib folder and have no entry in /etc/OpenCL/vendors. The Khronos loader takes
+them from OCL_ICD_FILENAMES; ocl-icd knows only OCL_ICD_VENDORS, which replaces the system's list, so it gets a private
+folder with the system's entries linked into it. A user who sets either variable has chosen: then nothing is changed.
 """
 
 import ctypes
@@ -26,26 +26,26 @@ HOW_TO_INSTALL = (
 )
 
 
-def environment_folders():
+def environment_folders() -> list[Path]:
     """lib folders of this Python environment, without repetition."""
     prefixes = dict.fromkeys([sys.prefix, sys.exec_prefix])
     return [Path(prefix) / "lib" for prefix in prefixes]
 
 
-def _open(path):
+def _open(path: str | Path) -> ctypes.CDLL | None:
     try:
         return ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
     except OSError:
         return None
 
 
-def pip_drivers():
+def pip_drivers() -> list[str]:
     """Paths of the OpenCL drivers that pip put into this environment."""
     return [str(folder / name) for folder in environment_folders() for name in PIP_DRIVERS if (folder / name).exists()]
 
 
 @functools.cache
-def library():
+def library() -> ctypes.CDLL | None:
     """The OpenCL loader as a ctypes library, its symbols global, or None where there is none."""
     found = _open("libOpenCL.so.1")
     if found is None:
@@ -62,21 +62,21 @@ def library():
     return found
 
 
-def path_of(loader):
+def path_of(loader: ctypes.CDLL) -> str | None:
     """The file a loaded library came from (None when the system cannot tell)."""
     try:
         wanted = ctypes.cast(loader.clGetPlatformIDs, ctypes.c_void_p).value
         with open("/proc/self/maps") as maps:
             for line in maps:
                 begin, end = (int(part, 16) for part in line.split(maxsplit=1)[0].split("-"))
-                if begin <= wanted < end:
+                if wanted is not None and begin <= wanted < end:
                     return line.split(maxsplit=5)[5].strip()
     except (OSError, IndexError, AttributeError):
         pass
     return None
 
 
-def _is_khronos_loader(loader):
+def _is_khronos_loader(loader: ctypes.CDLL) -> bool:
     path = path_of(loader)
     try:
         return path is not None and b"OCL_ICD_FILENAMES" in Path(path).read_bytes()
@@ -84,7 +84,7 @@ def _is_khronos_loader(loader):
         return False
 
 
-def _announce_drivers(loader):
+def _announce_drivers(loader: ctypes.CDLL) -> None:
     drivers = pip_drivers()
     if not drivers or os.environ.get("OCL_ICD_VENDORS") or os.environ.get("OCL_ICD_FILENAMES"):
         return
@@ -94,8 +94,9 @@ def _announce_drivers(loader):
         os.environ["OCL_ICD_VENDORS"] = str(_vendor_folder(drivers))
 
 
-def _vendor_folder(drivers):
-    """A folder of .icd files: the system's as links, and one per driver of this environment. Same content, same folder."""
+def _vendor_folder(drivers: list[str]) -> Path:
+    """A folder of .icd files: the system's as links, and one per driver of this environment. Same content, same
+    folder."""
     entries = {}
     if SYSTEM_VENDORS.is_dir():
         entries = {file.name: str(file) for file in sorted(SYSTEM_VENDORS.glob("*.icd"))}
@@ -109,7 +110,7 @@ def _vendor_folder(drivers):
     raise OSError("no folder could be written for the list of OpenCL drivers")
 
 
-def _write_vendor_folder(folder, entries, drivers):
+def _write_vendor_folder(folder: Path, entries: dict[str, str], drivers: list[str]) -> Path:
     if folder.is_dir() and folder.stat().st_uid == os.getuid():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -128,7 +129,7 @@ def _write_vendor_folder(folder, entries, drivers):
     return folder
 
 
-def count_devices(loader):
+def count_devices(loader: ctypes.CDLL) -> int:
     """Number of OpenCL devices of all platforms. Opens the drivers: afterwards a forked child cannot use them."""
     count = ctypes.c_uint32(0)
     if loader.clGetPlatformIDs(0, None, ctypes.byref(count)) != 0 or count.value == 0:
@@ -144,8 +145,11 @@ def count_devices(loader):
 
 
 @functools.cache
-def probe():
-    """Number of OpenCL devices, asked by another process, so that this one can still fork. -1 when it cannot be found out."""
+def probe() -> int:
+    """Number of OpenCL devices, asked by another process, so that this one can still fork.
+
+    -1 when it cannot be found out.
+    """
     if not sys.executable:
         return -1
     try:

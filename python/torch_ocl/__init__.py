@@ -7,44 +7,50 @@ accelerator (see TORCH_OCL_AUTOLOAD in docs/generated/environment.md).
 from pathlib import Path
 
 import torch
+from torch.utils import backend_registration
 
 from . import _core
+from ._torchvision import import_torchvision
+from ._version import __version__
 
-__version__ = "0.1.0"
+__all__ = ["NAME", "__version__", "import_torchvision", "include_path", "library_path", "optimize"]
+
 NAME = "ocl"
 
 
-def include_path():
+def include_path() -> str:
     """Folder of the headers for operators in C++ (torch_ocl/extension.h); examples/cpp_extension uses it."""
     return str(Path(__file__).parent / "include")
 
 
-def library_path():
+def library_path() -> str:
     """The library that registers the device in a C++ program (examples/cpp_train)."""
     return str(Path(__file__).parent / "lib" / "libtorch_ocl.so")
 
 
-def _check_name_is_free():
+def _check_name_is_free() -> None:
     taken = torch._C._get_privateuse1_backend_name()
     if taken == "privateuseone":
         return
     if taken != NAME or hasattr(torch, NAME):
         raise RuntimeError(
-            f"torch_ocl cannot be loaded: another package has already renamed PyTorch's PrivateUse1 device to {taken!r}. "
-            "Only one such backend fits into a process. Uninstall the other one (`pip list` shows it; `pytorch-ocl` takes the "
+            f"torch_ocl cannot be loaded: another package has already renamed PyTorch's PrivateUse1 device to "
+            f"{taken!r}. "
+            "Only one such backend fits into a process. Uninstall the other one (`pip list` shows it; `pytorch-ocl` "
+            "takes the "
             "same name), or import torch_ocl before it and start Python with TORCH_DEVICE_BACKEND_AUTOLOAD=0."
         )
 
 
-def _load():
+def _load() -> None:
     _check_name_is_free()
     _core.load()
-    torch.utils.rename_privateuse1_backend(NAME)
+    backend_registration.rename_privateuse1_backend(NAME)
 
     from . import _accelerate, _patches, backends, ocl
 
     ocl._register()
-    torch.utils.generate_methods_for_privateuse1_backend(
+    backend_registration.generate_methods_for_privateuse1_backend(
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
     )
     backends._register()
@@ -54,4 +60,4 @@ def _load():
 
 _load()
 
-from .optimization import optimize  # noqa: E402,F401  needs the device
+from .optimization import optimize  # noqa: E402  needs the device

@@ -3,20 +3,22 @@
 python -m torch_ocl                 platforms, devices, capabilities, cache, self-test
 python -m torch_ocl warmup [MODEL]  compiles the kernels of networks ahead of their first use (--help)
 python -m torch_ocl cache clear     deletes the compiled programs on disk
-python -m torch_ocl tuning [clear]  prints or deletes the algorithms known to be quickest on the current device (torch.backends.ocl.benchmark)
+python -m torch_ocl tuning [clear]  prints or deletes the algorithms known to be quickest on the current device
+(torch.backends.ocl.benchmark)
 python -m torch_ocl environment     the environment variables as a table (docs/generated/environment.md)
 """
 
 import os
 import platform
 import sys
+from typing import Any
 
 import torch
 
 import torch_ocl
 from _torch_ocl_boot import loader
 
-from . import _core
+from . import _core, ocl
 
 FEATURES = (
     "fp64",
@@ -30,15 +32,15 @@ FEATURES = (
 )
 
 
-def line(name, value):
+def line(name: str, value: object) -> None:
     print(f"  {name + ':':22} {value}")
 
 
-def size(bytes):
+def size(bytes: int) -> str:
     return f"{bytes / 2**30:.1f} GiB" if bytes >= 2**30 else f"{bytes / 2**10:.0f} KiB"
 
 
-def show_versions():
+def show_versions() -> None:
     print("versions")
     line("torch_ocl", torch_ocl.__version__)
     line("torch", torch.__version__)
@@ -46,7 +48,7 @@ def show_versions():
     line("system", platform.platform())
 
 
-def show_loader():
+def show_loader() -> None:
     print("OpenCL loader")
     library = loader.library()
     line("library", loader.path_of(library) if library is not None else "none")
@@ -59,8 +61,22 @@ def show_loader():
             line(name, os.environ[name])
 
 
-def show_device(index):
-    facts = torch.ocl.get_device_properties(index)
+def show_host(host: dict[str, Any]) -> None:
+    """What base/processors.h found about this process."""
+    print("this process")
+    quota = f"{host['quota']:.3g} processors' worth of time" if host["quota"] else "none"
+    line("processors", f"{host['processors']} in the machine, {host['allowed']} for this process")
+    line("control group's quota", quota)
+    line("threads of kernels", f"{host['threads']} on CPU devices, because of {host['reason']}")
+    line(
+        "memory",
+        f"{size(host['physical_memory'])} in the machine, {size(host['total_memory'])} for this process, "
+        f"{size(host['available_memory'])} available",
+    )
+
+
+def show_device(index: int) -> None:
+    facts = ocl.get_device_properties(index)
     print(f"device ocl:{index}")
     line("name", facts.name)
     line("platform", f"{facts.platform_name} ({facts.platform_version})")
@@ -68,11 +84,13 @@ def show_device(index):
     kind = "GPU" if facts.is_gpu else "CPU" if facts.is_cpu else "accelerator"
     line(
         "kind",
-        f"{kind}, {facts.compute_units} compute units, vectors of {facts.vector_floats} floats, kernels in {facts.style} style",
+        f"{kind}, {facts.compute_units} compute units, vectors of {facts.vector_floats} floats, kernels in "
+        f"{facts.style} style",
     )
     line(
         "memory",
-        f"{size(facts.global_memory)}, at most {size(facts.max_allocation)} in one piece, {size(facts.local_memory)} local",
+        f"{size(facts.global_memory)}, at most {size(facts.max_allocation)} in one piece, {size(facts.local_memory)} "
+        f"local",
     )
     line("work-group", f"at most {facts.max_work_group} work-items")
     line("float additions", f"atomic by {facts.float_atomics}")
@@ -80,7 +98,7 @@ def show_device(index):
     line("has not", ", ".join(name for name in FEATURES if not getattr(facts, name)) or "-")
 
 
-def self_test(index):
+def self_test(index: int) -> bool:
     """Runs the core's self-test and a small training step against the CPU. True when both agree."""
     good = True
     for name, result in dict(_core.core().self_test(index)).items():
@@ -93,7 +111,9 @@ def self_test(index):
     torch.nn.functional.cross_entropy(
         x.to(twin.device) @ twin.t(), torch.arange(64, device=twin.device) % 32
     ).backward()
-    error = (twin.grad.cpu() - weight.grad).abs().max().item()
+    gradient, expected = twin.grad, weight.grad
+    assert gradient is not None and expected is not None
+    error = (gradient.cpu() - expected).abs().max().item()
     line(
         "a training step",
         f"{'ok' if error < 1e-5 else 'failed'} (largest difference of a gradient to the CPU's: {error:.1e})",
@@ -101,13 +121,15 @@ def self_test(index):
     return good and error < 1e-5
 
 
-def doctor():
+def doctor() -> int:
+    """Prints everything and returns the exit status: 0 when all devices work."""
     show_versions()
     show_loader()
     if not _core.loaded():
         print(f"problem\n  {_core.problem()}")
         return 1
     core, good = _core.core(), True
+    show_host(core.host())
     for problem in core.device_problems():
         print(f"problem\n  {problem}")
     for index in range(core.device_count()):
@@ -115,9 +137,9 @@ def doctor():
     if core.device_count() == 0:
         print(f"problem\n  No OpenCL device was found: {loader.HOW_TO_INSTALL}.")
         return 1
-    state = torch.ocl.cache_state()
+    state = ocl.cache_state()
     print("cache of compiled programs")
-    line("folder", torch.ocl.cache_folder())
+    line("folder", ocl.cache_folder())
     line(
         "content",
         f"{state['files']} programs, {size(state['bytes'])}, {'writable' if state['writable'] else 'NOT writable'}",
@@ -133,15 +155,18 @@ def doctor():
     return 0 if good else 1
 
 
-def environment_table():
+def environment_table() -> str:
     """Markdown table of the environment variables, from the list the library itself reads."""
-    rows = ["| variable | default | meaning |", "|---|---|---|"]
-    for name, default, meaning in _core.core().environment_table():
-        rows.append(f"| `{name}` | {f'`{default}`' if default else ''} | {meaning.replace('|', chr(92) + '|')} |")
+    rows = ["| variable | default | values | meaning |", "|---|---|---|---|"]
+    for name, default, values, meaning in _core.core().environment_table():
+        rows.append(
+            f"| `{name}` | {f'`{default}`' if default else ''} | {values} | {meaning.replace('|', chr(92) + '|')} |"
+        )
     return "\n".join(rows)
 
 
-def main(arguments):
+def main(arguments: list[str]) -> int:
+    """Runs the command that the arguments name; returns the exit status."""
     if not arguments:
         return doctor()
     if arguments[0] == "warmup":
@@ -149,12 +174,12 @@ def main(arguments):
 
         return warmup.main(arguments[1:])
     if arguments == ["cache", "clear"]:
-        before = torch.ocl.cache_state()
-        torch.ocl.clear_cache()
-        print(f"removed {before['files'] - torch.ocl.cache_state()['files']} programs from {torch.ocl.cache_folder()}")
+        before = ocl.cache_state()
+        ocl.clear_cache()
+        print(f"removed {before['files'] - ocl.cache_state()['files']} programs from {ocl.cache_folder()}")
         return 0
     if arguments in (["tuning"], ["tuning", "clear"]):
-        device = torch.ocl.current_device()
+        device = ocl.current_device()
         if arguments == ["tuning"]:
             print(_core.core().tuning_table(device), end="")
         else:

@@ -10,6 +10,10 @@ import functools
 import importlib.util
 import os
 import sys
+from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
 
 from _torch_ocl_boot import accelerators, loader
 
@@ -19,7 +23,7 @@ VARIABLE = "ACCELERATE_TORCH_DEVICE"
 NAME = "ocl"
 
 
-def announce():
+def announce() -> None:
     """Sets the variable where `ocl` is the only accelerator. What a user says stays: another device, or the CPU."""
     if os.environ.get("ACCELERATE_USE_CPU", "").strip().lower() in {"1", "true", "yes", "y", "t", "on"}:
         # `accelerate launch --cpu` says so to a process that has inherited the variable.
@@ -34,11 +38,11 @@ def announce():
         _after_import("accelerate.state", _listen_to_the_wish_for_the_cpu)
 
 
-def _listen_to_the_wish_for_the_cpu(state):
+def _listen_to_the_wish_for_the_cpu(state: ModuleType) -> None:
     original = state.PartialState.__init__
 
     @functools.wraps(original)
-    def __init__(self, *positional, **options):
+    def __init__(self: object, *positional: Any, **options: Any) -> None:
         cpu = options.get("cpu", positional[0] if positional else False)
         hidden = os.environ.pop(VARIABLE, None) if cpu and os.environ.get(VARIABLE) == NAME else None
         try:
@@ -50,7 +54,7 @@ def _listen_to_the_wish_for_the_cpu(state):
     state.PartialState.__init__ = __init__
 
 
-def _after_import(name, action):
+def _after_import(name: str, action: Callable[[ModuleType], None]) -> None:
     """Runs action(module) when the module is imported, or now where it has been."""
     if name in sys.modules:
         action(sys.modules[name])
@@ -61,10 +65,12 @@ def _after_import(name, action):
 class _Watcher:
     """A finder that finds what the others find, once, and adds an action to the module's loading."""
 
-    def __init__(self, name, action):
+    def __init__(self, name: str, action: Callable[[ModuleType], None]) -> None:
         self.name, self.action = name, action
 
-    def find_spec(self, name, path=None, target=None):
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         if name != self.name:
             return None
         sys.meta_path.remove(self)
@@ -72,9 +78,9 @@ class _Watcher:
         if spec is not None and spec.loader is not None:
             load = spec.loader.exec_module
 
-            def exec_module(module):
+            def exec_module(module: ModuleType) -> None:
                 load(module)
                 self.action(module)
 
-            spec.loader.exec_module = exec_module
+            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec

@@ -1,17 +1,21 @@
 """The compiled core, loaded once. Where it cannot be loaded the reason is kept, and told to whoever uses the device."""
 
 import ctypes
+import importlib
 from pathlib import Path
+from typing import cast
 
 import torch
 
 from _torch_ocl_boot import loader
 
-_core = None
-_problem = None
+from ._interface import Core
+
+_core: Core | None = None
+_problem: str | None = None
 
 
-def load():
+def load() -> None:
     """Loads libtorch_ocl.so and the glue. Without an OpenCL loader nothing is loaded and nothing is raised."""
     global _core, _problem
     if _core is not None:
@@ -22,14 +26,17 @@ def load():
     _check_torch_version()
     try:
         ctypes.CDLL(str(Path(__file__).parent / "lib" / "libtorch_ocl.so"), mode=ctypes.RTLD_GLOBAL)
-        from . import _C
+        module = importlib.import_module("._C", __package__)
     except (OSError, ImportError) as error:
-        _problem = f"The core library of torch_ocl could not be loaded: {error}. Reinstall torch-ocl for torch {torch.__version__}."
+        _problem = (
+            f"The core library of torch_ocl could not be loaded: {error}. "
+            f"Reinstall torch-ocl for torch {torch.__version__}."
+        )
         return
-    _core, _problem = _C, None
+    _core, _problem = cast(Core, module), None
 
 
-def _check_torch_version():
+def _check_torch_version() -> None:
     try:
         from ._build import TORCH
     except ImportError:
@@ -42,17 +49,17 @@ def _check_torch_version():
         )
 
 
-def loaded():
+def loaded() -> bool:
     """Whether the core is in the process (devices may still be missing)."""
     return _core is not None
 
 
-def problem():
+def problem() -> str | None:
     """Why the core is not loaded, or None."""
     return _problem
 
 
-def core():
+def core() -> Core:
     """The glue module `torch_ocl._C`. Raises RuntimeError that says what to install when it is not there."""
     if _core is None:
         raise RuntimeError(_problem or "torch_ocl is not loaded")

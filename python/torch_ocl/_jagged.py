@@ -6,6 +6,7 @@ longest one and go through the ordinary attention. Sequences begin at position 0
 """
 
 import functools
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -13,7 +14,7 @@ from torch.nested._internal import ops
 from torch.nested._internal.nested_tensor import NestedTensor, nested_from_padded
 
 
-def _is_ours(query, key, value, mask):
+def _is_ours(query: Any, key: Any, value: Any, mask: Any) -> bool:
     if mask is not None or not all(isinstance(x, NestedTensor) for x in (query, key, value)):
         return False
     return all(
@@ -27,13 +28,13 @@ def _is_ours(query, key, value, mask):
     )
 
 
-def _padded(nested):
+def _padded(nested: Any) -> Any:
     """[batch, heads, sequence, size], padded with zeros to the longest sequence."""
     nested._max_seqlen  # noqa: B018  fills the cache without which all rows of the batch count as one sequence
     return nested.transpose(1, 2).to_padded_tensor(0.0).transpose(1, 2)
 
 
-def _mask(key, length, causal, queries):
+def _mask(key: Any, length: int, causal: bool, queries: int) -> Any:
     """Which keys each query sees, [batch, 1, 1 or queries, length]."""
     lengths = key.offsets().diff()
     positions = torch.arange(length, device=lengths.device)
@@ -43,7 +44,9 @@ def _mask(key, length, causal, queries):
     return mask
 
 
-def _attention(query, key, value, dropout_p, is_causal, scale, enable_gqa):
+def _attention(
+    query: Any, key: Any, value: Any, dropout_p: float, is_causal: bool, scale: float | None, enable_gqa: bool
+) -> Any:
     q, k, v = _padded(query), _padded(key), _padded(value)
     # In causal attention of sequences of equal length no query of a sequence sees the padding behind it.
     alone = is_causal and query.shape[2] == key.shape[2]
@@ -67,16 +70,24 @@ def _attention(query, key, value, dropout_p, is_causal, scale, enable_gqa):
     ).transpose(1, 2)
 
 
-def apply():
+def apply() -> None:
     """Puts the above in front of PyTorch's own choice of a kernel."""
-    original = ops.jagged_scaled_dot_product_attention
+    original = ops.jagged_scaled_dot_product_attention  # type: ignore[attr-defined]
 
     @functools.wraps(original)
     def attention(
-        query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False, **rest
-    ):
+        query: Any,
+        key: Any,
+        value: Any,
+        attn_mask: Any = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        scale: float | None = None,
+        enable_gqa: bool = False,
+        **rest: Any,
+    ) -> Any:
         if rest or not _is_ours(query, key, value, attn_mask):
             return original(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, **rest)
         return _attention(query, key, value, dropout_p, is_causal, scale, enable_gqa)
 
-    ops.jagged_scaled_dot_product_attention = attention
+    ops.jagged_scaled_dot_product_attention = attention  # type: ignore[attr-defined]

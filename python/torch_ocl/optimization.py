@@ -19,29 +19,33 @@ _FRESH_RESULTS = (*_CONVOLUTIONS, nn.Linear, *_BATCH_NORMS)
 class AddReLU(nn.Module):
     """relu(a + b), one kernel on `ocl` and two operators elsewhere."""
 
-    def forward(self, a, b):
+    def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        """relu(a + b) of two tensors that broadcast."""
         if a.device.type == "ocl" and b.device == a.device and a.is_floating_point() and not torch.is_grad_enabled():
-            return torch.ops.aten._add_relu(a, b)
+            fused: torch.Tensor = torch.ops.aten._add_relu(a, b)
+            return fused
         return F.relu(a + b)
 
 
-def optimize(model):
-    """A copy of `model` in evaluation mode in which batch norms are folded into the convolutions and linear layers before them, activations
-    work in place where nobody else reads their input, the ReLU of a residual sum is part of the addition, and dropout is gone.
+def optimize(model: nn.Module) -> nn.Module:
+    """A copy of `model` in evaluation mode in which batch norms are folded into the convolutions and linear layers
+    before them, activations work in place where nobody else reads their input, the ReLU of a residual sum is part of
+    the addition, and dropout is gone.
 
-    Outputs differ from the model's by rounding only. Modules that torch.fx cannot trace are kept and their parts are rewritten one by one; modules
-    with hooks are kept as they are. The copy is for inference: its parameters are those of the folded layers and are not tied to the model's.
+    Outputs differ from the model's by rounding only. Modules that torch.fx cannot trace are kept and their parts are
+    rewritten one by one; modules with hooks are kept as they are. The copy is for inference: its parameters are those
+    of the folded layers and are not tied to the model's.
     """
     model = copy.deepcopy(model).eval()
     with torch.no_grad():
         return _rewrite(model)
 
 
-def _has_hooks(module):
+def _has_hooks(module: nn.Module) -> bool:
     return any(part._forward_hooks or part._forward_pre_hooks for part in module.modules())
 
 
-def _rewrite(module):
+def _rewrite(module: nn.Module) -> nn.Module:
     if not any(True for _ in module.children()) or _has_hooks(module):
         return module
     try:
@@ -61,9 +65,9 @@ def _rewrite(module):
     return traced.eval()
 
 
-def _shared_modules(traced):
+def _shared_modules(traced: fx.GraphModule) -> set[int]:
     """Modules that are called more than once, by identity."""
-    calls = {}
+    calls: dict[int, list[fx.Node]] = {}
     modules = dict(traced.named_modules())
     for node in traced.graph.nodes:
         if node.op == "call_module":
@@ -71,25 +75,28 @@ def _shared_modules(traced):
     return {key for key, nodes in calls.items() if len(nodes) > 1}
 
 
-def _module_of(traced, node):
-    return traced.get_submodule(node.target) if isinstance(node, fx.Node) and node.op == "call_module" else None
+def _module_of(traced: fx.GraphModule, node: object) -> nn.Module | None:
+    return traced.get_submodule(str(node.target)) if isinstance(node, fx.Node) and node.op == "call_module" else None
 
 
-def _replace_module(traced, target, module):
+def _replace_module(traced: fx.GraphModule, target: str, module: nn.Module) -> None:
     parent, _, name = target.rpartition(".")
     setattr(traced.get_submodule(parent), name, module)
 
 
-def _fold_batch_norms(traced, shared):
+def _fold_batch_norms(traced: fx.GraphModule, shared: set[int]) -> None:
     for node in list(traced.graph.nodes):
         norm = _module_of(traced, node)
-        if type(norm) not in _BATCH_NORMS or norm.running_mean is None or len(node.args) != 1:
+        if not isinstance(norm, _BATCH_NORMS) or type(norm) not in _BATCH_NORMS:
+            continue
+        if norm.running_mean is None or len(node.args) != 1:
             continue
         before = node.args[0]
         layer = _module_of(traced, before)
         if layer is None or len(before.users) != 1 or {id(norm), id(layer)} & shared:
             continue
-        if type(layer) in _CONVOLUTIONS:
+        fused: nn.Module
+        if isinstance(layer, _CONVOLUTIONS) and type(layer) in _CONVOLUTIONS:
             fused = fuse_conv_bn_eval(layer, norm)
         elif type(layer) is nn.Linear and type(norm) is nn.BatchNorm1d:
             fused = fuse_linear_bn_eval(layer, norm)
@@ -100,13 +107,13 @@ def _fold_batch_norms(traced, shared):
         traced.graph.erase_node(node)
 
 
-def _is_relu(traced, node):
+def _is_relu(traced: fx.GraphModule, node: fx.Node) -> bool:
     return isinstance(_module_of(traced, node), nn.ReLU) or (
         node.op == "call_function" and node.target in _RELU_FUNCTIONS
     )
 
 
-def _fuse_residual_sums(traced):
+def _fuse_residual_sums(traced: fx.GraphModule) -> None:
     for node in list(traced.graph.nodes):
         if not _is_relu(traced, node) or not node.args:
             continue
@@ -129,7 +136,7 @@ def _fuse_residual_sums(traced):
         traced.graph.erase_node(total)
 
 
-def _activations_in_place(traced, shared):
+def _activations_in_place(traced: fx.GraphModule, shared: set[int]) -> None:
     for node in list(traced.graph.nodes):
         source = node.args[0] if node.args else None
         if (
@@ -143,13 +150,13 @@ def _activations_in_place(traced, shared):
             type(module) in (nn.ReLU, nn.ReLU6, nn.Hardtanh, nn.SiLU, nn.Hardswish, nn.Hardsigmoid, nn.LeakyReLU)
             and id(module) not in shared
         ):
-            module.inplace = True
+            setattr(module, "inplace", True)  # noqa: B010  not every type of module has it
         elif node.op == "call_function" and node.target is F.relu:
             node.kwargs = {**node.kwargs, "inplace": True}
             node.args = node.args[:1]
 
 
-def _drop_identities(traced):
+def _drop_identities(traced: fx.GraphModule) -> None:
     for node in list(traced.graph.nodes):
         if (
             isinstance(_module_of(traced, node), (nn.Identity, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d))

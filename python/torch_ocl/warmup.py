@@ -1,24 +1,27 @@
-"""`python -m torch_ocl warmup MODEL ...`: compiles the kernels of networks ahead of their first use, into the disk cache.
+"""`python -m torch_ocl warmup MODEL ...`: compiles the kernels of networks ahead of their first use, into the disk
+cache.
 
-A MODEL is the name of a torchvision classifier (resnet18, mobilenet_v2, ...) or FILE.py:FUNCTION, a function without arguments that runs the work to warm
-up (a training step, an inference) on `ocl`. Each runs in a process of its own, as many at a time as there are cores.
+A MODEL is the name of a torchvision classifier (resnet18, mobilenet_v2, ...) or FILE.py:FUNCTION, a function without
+arguments that runs the work to warm up (a training step, an inference) on `ocl`. Each runs in a process of its own, as
+many at a time as there are cores.
 """
 
 import argparse
 import concurrent.futures
-import os
 import subprocess
 import sys
 import time
+from typing import Any
 
 import torch
 
-from . import _core
+from . import _core, ocl
+from ._torchvision import import_torchvision
 
 DEFAULT = ["alexnet", "resnet18", "resnet50", "mobilenet_v2", "vgg16"]
 
 
-def parse(arguments):
+def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         "python -m torch_ocl warmup", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -40,30 +43,16 @@ def parse(arguments):
     return parser.parse_args(arguments)
 
 
-def torchvision_models():
-    """torchvision.models, also where torchvision's C++ operators were built for another torch: what it needs of them on import is then declared here."""
-    try:
-        from torchvision import models
-    except RuntimeError:
-        for name in [name for name in sys.modules if name.split(".")[0] == "torchvision"]:
-            del sys.modules[name]
-        torchvision_models.library = torch.library.Library("torchvision", "DEF")
-        for name in ("nms", "qnms"):
-            torchvision_models.library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-        from torchvision import models
-    return models
-
-
-def run_file(text):
+def run_file(text: str) -> None:
     path, _, function = text.rpartition(":")
-    scope = {"__name__": "warmup", "__file__": path}
+    scope: dict[str, Any] = {"__name__": "warmup", "__file__": path}
     with open(path) as file:
         exec(compile(file.read(), path, "exec"), scope)
     scope[function]()
 
 
-def run_classifier(options, name):
-    model = torchvision_models().get_model(name, weights=None).to(options.device)
+def run_classifier(options: argparse.Namespace, name: str) -> None:
+    model = import_torchvision().models.get_model(name, weights=None).to(options.device)
     images = torch.randn(options.batch, 3, options.size, options.size, device=options.device)
     classes = torch.zeros(options.batch, dtype=torch.long, device=options.device)
     with torch.autocast(
@@ -84,33 +73,36 @@ def run_classifier(options, name):
             optimizer.step()
 
 
-def here(options):
+def here(options: argparse.Namespace) -> int:
     """The work of one child; prints what was compiled."""
     (name,) = options.models
     begin = time.perf_counter()
-    torch.backends.ocl.benchmark = options.tune
+    _core.core().set_tuning(options.tune)
     run_file(name) if ":" in name else run_classifier(options, name)
-    torch.ocl.synchronize()
+    ocl.synchronize()
     _core.core().write_postponed_programs(600)
-    compiled, loaded = torch.ocl.build_counts()
+    compiled, loaded = ocl.build_counts()
     print(f"{name}: {compiled} programs compiled, {loaded} were there ({time.perf_counter() - begin:.0f} s)")
     return 0
 
 
-def main(arguments):
+def main(arguments: list[str]) -> int:
+    """Runs one process for every model; returns the exit status: 1 when one failed."""
     options = parse(arguments)
     if options.here:
         return here(options)
-    flags = ["--here", "--batch", str(options.batch), "--size", str(options.size), "--dtype", options.dtype, "--optimizer", options.optimizer,
-             "--device", options.device, *(["--inference"] if options.inference else []), *(["--tune"] if options.tune else [])]  # fmt: skip
+    flags = ["--here", "--batch", str(options.batch), "--size", str(options.size), "--dtype", options.dtype,
+             "--optimizer", options.optimizer,
+             "--device", options.device, *(["--inference"] if options.inference else []),
+             *(["--tune"] if options.tune else [])]  # fmt: skip
 
-    def child(name):
+    def child(name: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", "torch_ocl", "warmup", name, *flags], capture_output=True, text=True
         )
 
     failed = 0
-    with concurrent.futures.ThreadPoolExecutor(1 if options.tune else os.cpu_count()) as pool:
+    with concurrent.futures.ThreadPoolExecutor(1 if options.tune else _core.core().host()["usable"]) as pool:
         for name, answer in zip(options.models, pool.map(child, options.models)):
             failed += answer.returncode != 0
             print(

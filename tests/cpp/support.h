@@ -15,6 +15,23 @@ namespace ocl::testing {
 inline Device& device() { return Device::get(0); }
 inline Queue& queue() { return device().default_queue(); }
 
+// On a device whose driver is not known to build everything (Device::guarded), a test of what it does not build is
+// skipped, and the reason names the program.
+inline void run_or_skip(void (*body)()) {
+  try {
+    body();
+  } catch (const BuildError& error) {
+    if (!device().guarded()) throw;
+    GTEST_SKIP() << error.what();
+  }
+}
+
+#undef TEST
+#define TEST(suite, name)                                                       \
+  static void suite##_##name##_body();                                          \
+  GTEST_TEST(suite, name) { ocl::testing::run_or_skip(suite##_##name##_body); } \
+  static void suite##_##name##_body()
+
 // A device array that starts with the values of `host`; NaN-poisoned when made from a size.
 template <class T>
 class Array {

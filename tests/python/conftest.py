@@ -8,13 +8,17 @@ from pathlib import Path
 import pytest
 
 if "PYTEST_XDIST_WORKER" in os.environ:
-    # Several processes: the CPU's side of each keeps to one thread. OpenMP's barriers spin, and with more threads than cores each one costs
-    # a time slice of the scheduler; float64 references took minutes instead of seconds.
+    # Several processes: the CPU's side of each keeps to one thread. OpenMP's barriers spin, and with more threads than
+    # cores each one costs a time slice of the scheduler; float64 references took minutes instead of seconds.
     os.environ["OMP_NUM_THREADS"] = "1"
 
-import torch  # noqa: E402
+# Kernels are tested with all threads all the same, also where a test gives the CPU's side one by
+# torch.set_num_threads().
+os.environ.setdefault("TORCH_OCL_HOST_THREADS", str(len(os.sched_getaffinity(0))))
 
-import torch_ocl  # noqa: E402
+import torch
+
+import torch_ocl
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))  # the networks in benchmarks/models serve as test cases
@@ -23,6 +27,7 @@ sys.path.insert(0, str(ROOT))  # the networks in benchmarks/models serve as test
 def pytest_addoption(parser):
     parser.addoption("--quick", action="store_true", help="leave out tests marked slow")
     parser.addoption("--full", action="store_true", help="also tests marked full: real image sizes")
+    parser.addoption("--build", action="store_true", help="also tests marked build: they build the project again")
 
 
 def known_failures():
@@ -32,7 +37,11 @@ def known_failures():
 
 
 def pytest_collection_modifyitems(config, items):
-    left_out = {"full": not config.getoption("--full"), "slow": config.getoption("--quick")}
+    left_out = {
+        "full": not config.getoption("--full"),
+        "slow": config.getoption("--quick"),
+        "build": not config.getoption("--build"),
+    }
     for item in items:
         for name, skipped in left_out.items():
             if skipped and name in item.keywords:

@@ -1,4 +1,7 @@
-"""A seeded sample of the conformance suite, and every check that failed once. The whole suite: python -m tests.python.conformance."""
+"""A seeded sample of the conformance suite, and every check that failed once.
+
+The whole suite: python -m tests.python.conformance.
+"""
 
 import random
 import warnings
@@ -6,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+
 from conformance import cases, gaps, worker
 
 SAMPLE, SEED = 10, 2026
@@ -41,7 +45,7 @@ def test_sampled_case(sample, index):
     assert not [text for text in stale if text.startswith(str(case))]
 
 
-@pytest.mark.parametrize("case, check", REGRESSIONS)
+@pytest.mark.parametrize(("case", "check"), REGRESSIONS)
 def test_failed_once(case, check):
     result = worker.run_check(cases.parse(case), check)
     assert result["status"] == "pass", result

@@ -10,7 +10,6 @@ import pytest
 import torch
 
 import torch_ocl
-
 from conftest import ROOT
 
 SCRIPT = ROOT / "examples" / "train_images.py"
@@ -40,7 +39,8 @@ def run(folder, *arguments):
 # script and arguments: a text that the output must have
 SCRIPTS = {
     "prefetch.py --steps 6 --batch 32": r"plain +[\d.]+ s, mean loss ([\d.]+)\nprefetched +[\d.]+ s, mean loss \1",
-    "mixed_precision.py --steps 120": r"(?s)float32 +accuracy 0\.[89].*float16 +accuracy 0\.[89].*bfloat16 +accuracy 0\.[89]",
+    "mixed_precision.py --steps 120": r"(?s)float32 +accuracy 0\.[89].*float16 +accuracy 0\.[89].*bfloat16 +accuracy "
+    r"0\.[89]",
     "resume.py --steps 6": "^same weights",
     "profile_step.py --size 32": r"(?s)Self OCL.*aten::.*Self CPU time total",
     "custom_kernel.py --steps 20": "agree",

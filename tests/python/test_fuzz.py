@@ -1,4 +1,7 @@
-"""A seeded share of the random programs of tests/python/fuzz. All of them: python -m tests.python.fuzz --cases 20000."""
+"""A seeded share of the random programs of tests/python/fuzz.
+
+All of them: python -m tests.python.fuzz --cases 20000.
+"""
 
 import sys
 from pathlib import Path

@@ -1,6 +1,7 @@
 #include "opencl/capabilities/bfloat16_pairs.h"
 
 #include "base/environment.h"
+#include "opencl/capabilities/probes.h"
 #include "opencl/capabilities/selftest.h"
 
 #include <algorithm>
@@ -24,9 +25,20 @@ uint32_t pair_of(float low, float high) {
   return std::bit_cast<uint32_t>(low) >> 16 | (std::bit_cast<uint32_t>(high) & 0xffff0000u);
 }
 
+// Mirrors repeat_products in kernels_cl/selftest/bfloat16.cpu.cl. Nothing when it does not run.
+std::optional<double> seconds_of(Device& device, bool pairs, int32_t rounds) {
+  float data[48] = {};
+  std::fill_n(data, 16, std::bit_cast<float>(pair_of(1, 1)));
+  data[16] = std::bit_cast<float>(rounds);
+  data[17] = std::bit_cast<float>(int32_t{pairs});
+  return run_selftest(device, "selftest/bfloat16.cpu.cl", "repeat_products", Defines(), Range(1), data, sizeof data);
+}
+
+}  // namespace
+
 // Mirrors multiply_pairs in kernels_cl/selftest/bfloat16.cpu.cl: words [0, 16) a, [16, 32) b, [32, 64) two vectors of
 // sums, [64, 72) rounded sums.
-bool probe(Device& device) {
+bool multiplies_pairs(Device& device) {
   constexpr int lanes = 16, words = 72;
   union {
     uint32_t word[words];
@@ -64,17 +76,6 @@ bool probe(Device& device) {
   return right;
 }
 
-// Mirrors repeat_products in kernels_cl/selftest/bfloat16.cpu.cl. Nothing when it does not run.
-std::optional<double> seconds_of(Device& device, bool pairs, int32_t rounds) {
-  float data[48] = {};
-  std::fill_n(data, 16, std::bit_cast<float>(pair_of(1, 1)));
-  data[16] = std::bit_cast<float>(rounds);
-  data[17] = std::bit_cast<float>(int32_t{pairs});
-  return run_selftest(device, "selftest/bfloat16.cpu.cl", "repeat_products", Defines(), Range(1), data, sizeof data);
-}
-
-}  // namespace
-
 double bfloat16_pairs_gain(Device& device, int32_t rounds) {
   double pairs = HUGE_VAL, floats = HUGE_VAL;
   for (int i = 0; i < 4; ++i) {  // in turns; the first of each also wakes the processor's wide units
@@ -84,21 +85,24 @@ double bfloat16_pairs_gain(Device& device, int32_t rounds) {
   return 2 * floats / pairs;
 }
 
+// Empty where the self-test decides.
+static std::string setting() { return environment::word("TORCH_OCL_BFLOAT16_PAIRS", ""); }
+
 bool bfloat16_pairs_emulated() {
-  static const bool emulated = environment::get("TORCH_OCL_BFLOAT16_PAIRS") == "emulate";
+  static const bool emulated = setting() == "emulate";
   return emulated;
 }
 
-bool has_bfloat16_pairs(const Device& device) {
-  static auto& answers = *new MeasuredOnce<bool>;
-  static const bool possible =
-      environment::flag("TORCH_OCL_BFLOAT16_PAIRS", true) && (bfloat16_pairs_emulated() || processor_has_instruction());
-  return possible && device.capabilities().is_cpu && device.cpu_style() && answers.get(device, probe);
+bool may_have_bfloat16_pairs(const Device& device) {
+  return setting() != "0" && (bfloat16_pairs_emulated() || processor_has_instruction()) &&
+         device.capabilities().is_cpu && device.cpu_style();
 }
+
+bool has_bfloat16_pairs(const Device& device) { return device.probes().passed(Probe::bfloat16_pairs); }
 
 bool prefers_bfloat16_pairs(const Device& device) {
   static auto& answers = *new MeasuredOnce<bool>;
-  static const bool always = bfloat16_pairs_emulated() || environment::get("TORCH_OCL_BFLOAT16_PAIRS") == "1";
+  static const bool always = bfloat16_pairs_emulated() || setting() == "1";
   constexpr int32_t rounds = 1 << 15;  // a few tenths of a millisecond
   constexpr double worthwhile = 1.3;   // packing pairs costs more than packing numbers
   return has_bfloat16_pairs(device) &&

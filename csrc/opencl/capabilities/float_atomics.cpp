@@ -1,8 +1,11 @@
 #include "opencl/capabilities/float_atomics.h"
 
+#include "base/warning.h"
+#include "opencl/capabilities/probes.h"
 #include "opencl/capabilities/selftest.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 
 namespace ocl {
@@ -16,22 +19,22 @@ bool adds_right(Device& device, FloatAtomics way) {
          x[0] == items + 0.5f && x[1] == items * (items - 1) / 2 && std::isnan(x[2]);
 }
 
-namespace {
+bool may_have_float_atomics(const Device& device) { return device.capabilities().float_atomic_add; }
 
-FloatAtomics measure(Device& device) {
+bool may_have_ptx_atomics(const Device& device) {
   const Capabilities& c = device.capabilities();
-  const bool has_ptx = std::any_of(c.extensions.begin(), c.extensions.end(),
-                                   [](const std::string& name) { return name.starts_with("cl_nv_"); });
-  if (c.float_atomic_add && adds_right(device, FloatAtomics::extension)) return FloatAtomics::extension;
-  if (c.is_gpu && has_ptx && adds_right(device, FloatAtomics::ptx)) return FloatAtomics::ptx;
-  return FloatAtomics::compare_and_swap;
+  return c.is_gpu && std::any_of(c.extensions.begin(), c.extensions.end(),
+                                 [](const std::string& name) { return name.starts_with("cl_nv_"); });
 }
 
-}  // namespace
-
 FloatAtomics float_atomics(const Device& device) {
-  static auto& answers = *new MeasuredOnce<FloatAtomics>;
-  return answers.get(device, measure);
+  if (device.probes().passed(Probe::float_atomics)) return FloatAtomics::extension;
+  static std::atomic<bool> warned{false};
+  const Capabilities& c = device.capabilities();
+  if (c.float_atomic_add && !warned.exchange(true))
+    warn("the driver of " + c.name + " (" + c.platform_name +
+         ") promises atomic additions of cl_ext_float_atomics, which do not give the right sums: kernels do without");
+  return device.probes().passed(Probe::ptx_atomics) ? FloatAtomics::ptx : FloatAtomics::compare_and_swap;
 }
 
 const char* name_of(FloatAtomics way) {

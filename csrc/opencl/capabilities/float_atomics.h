@@ -13,10 +13,12 @@ enum class FloatAtomics {
   ptx,               // red.global.add.f32 by inline assembly
 };
 
-// Found by self-tests at the first use, once per device: what the driver names has to add right, also to NaN.
+// Found by probes (probes.h): what the driver names has to add right, also to NaN.
 FloatAtomics float_atomics(const Device& device);
 const char* name_of(FloatAtomics way);
-bool adds_right(Device& device, FloatAtomics way);  // the self-test
+bool may_have_float_atomics(const Device& device);
+bool may_have_ptx_atomics(const Device& device);
+bool adds_right(Device& device, FloatAtomics way);  // tries it in this process
 
 // ATOMIC, and FLOAT_ATOMICS where the device has them.
 Defines& add_atomic_defines(Defines& defines, const Device& device, bool atomic);

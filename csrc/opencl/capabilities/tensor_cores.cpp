@@ -1,6 +1,7 @@
 #include "opencl/capabilities/tensor_cores.h"
 
 #include "base/environment.h"
+#include "opencl/capabilities/probes.h"
 #include "opencl/capabilities/selftest.h"
 
 #include <algorithm>
@@ -61,22 +62,7 @@ bool multiplies_right(Device& device, const char* dtype, int per_unit, bool exac
   return true;
 }
 
-bool probe(Device& device) {
-  for (int layout = 0; layout < 3; ++layout)
-    if (!multiplies_right(device, "float32", 1, true, layout) ||
-        !multiplies_right(device, "bfloat16", 2, false, layout))
-      return false;
-  return multiplies_right(device, "float16", 2, false, 1);
-}
-
 constexpr int along_k = 1, along_x = 2;  // layouts of kernels_cl/common/tensor_cores.clh
-
-bool probe_warpgroups(Device& device) {
-  for (const char* half : {"bfloat16", "float16"})
-    for (const int layout : {along_k, along_x})
-      if (!multiplies_right(device, half, 2, false, layout, true)) return false;
-  return multiplies_right(device, "float32", 1, false, along_k, true);
-}
 
 // cl_nv_device_attribute_query: 9.0, the only one with these instructions.
 bool is_hopper(const Device& device) {
@@ -88,29 +74,46 @@ bool is_hopper(const Device& device) {
 }
 
 std::string setting() {
-  static const std::string text = environment::get("TORCH_OCL_TENSOR_CORES").value_or("1");
+  static const std::string text = environment::word("TORCH_OCL_TENSOR_CORES", "1");
   return text;
 }
 
 }  // namespace
 
-bool tensor_cores_emulated() { return setting().starts_with("emulate"); }
-
-bool has_warpgroups(const Device& device) {
-  static auto& answers = *new MeasuredOnce<bool>;
-  if (!has_tensor_cores(device) || setting() == "mma") return false;
-  const bool possible = tensor_cores_emulated() ? setting() == "emulate_warpgroups" : is_hopper(device);
-  return possible && answers.get(device, probe_warpgroups);
+bool multiplies_on_tensor_cores(Device& device) {
+  for (int layout = 0; layout < 3; ++layout)
+    if (!multiplies_right(device, "float32", 1, true, layout) ||
+        !multiplies_right(device, "bfloat16", 2, false, layout))
+      return false;
+  return multiplies_right(device, "float16", 2, false, 1);
 }
 
-bool has_tensor_cores(const Device& device) {
-  static auto& answers = *new MeasuredOnce<bool>;
-  static const bool wanted = setting() != "0";
+bool multiplies_by_warpgroups(Device& device) {
+  for (const char* half : {"bfloat16", "float16"})
+    for (const int layout : {along_k, along_x})
+      if (!multiplies_right(device, half, 2, false, layout, true)) return false;
+  return multiplies_right(device, "float32", 1, false, along_k, true);
+}
+
+bool tensor_cores_emulated() { return setting().starts_with("emulate"); }
+
+bool may_have_tensor_cores(const Device& device) {
   const Capabilities& c = device.capabilities();
-  if (!wanted || device.cpu_style() || c.max_work_group < 256 || c.local_memory < (48 << 10)) return false;
+  if (setting() == "0" || device.cpu_style() || c.max_work_group < 256 || c.local_memory < (48 << 10)) return false;
   const bool nvidia = c.is_gpu && std::any_of(c.extensions.begin(), c.extensions.end(),
                                               [](const std::string& name) { return name.starts_with("cl_nv_"); });
-  return (nvidia || tensor_cores_emulated()) && answers.get(device, probe);
+  return nvidia || tensor_cores_emulated();
+}
+
+bool may_have_warpgroups(const Device& device) {
+  if (!may_have_tensor_cores(device) || setting() == "mma") return false;
+  return tensor_cores_emulated() ? setting() == "emulate_warpgroups" : is_hopper(device);
+}
+
+bool has_tensor_cores(const Device& device) { return device.probes().passed(Probe::tensor_cores); }
+
+bool has_warpgroups(const Device& device) {
+  return has_tensor_cores(device) && device.probes().passed(Probe::warpgroups);
 }
 
 Defines& add_tensor_core_defines(Defines& defines, bool warpgroups) {

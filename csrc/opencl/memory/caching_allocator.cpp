@@ -3,7 +3,7 @@
 #include "base/environment.h"
 #include "opencl/memory/segment.h"
 #include "opencl/memory/out_of_memory.h"
-#include "base/os.h"
+#include "opencl/memory/host_memory.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -126,9 +126,7 @@ CachingAllocator::Block* CachingAllocator::new_segment(size_t bytes, Queue& queu
   const uint64_t reserved = static_cast<uint64_t>(statistics_.reserved_bytes[0].current);
   if (limit_ && reserved + size > limit_) return nullptr;
   if (reserved + size > device_.capabilities().global_memory) return nullptr;
-  // Pages are committed when they are first written, and then it is too late for an error.
-  if (device_.capabilities().unified_memory)
-    if (const size_t available = os::available_memory(); available && size > available) return nullptr;
+  if (!host_has(device_, size, reserved)) return nullptr;
   void* base = nullptr;
   try {
     base = allocate_segment(device_, size);
@@ -324,8 +322,7 @@ std::pair<size_t, size_t> CachingAllocator::memory_info() const {
   const uint64_t total = device_.capabilities().global_memory,
                  reserved = static_cast<uint64_t>(statistics_.reserved_bytes[0].current);
   uint64_t free = total > reserved ? total - reserved : 0;
-  if (device_.capabilities().unified_memory)
-    if (const uint64_t available = os::available_memory()) free = std::min(free, available);
+  if (const auto available = host_available(device_)) free = std::min(free, *available);
   return {free, total};
 }
 
@@ -352,6 +349,8 @@ std::string CachingAllocator::report(size_t bytes) const {
                      std::to_string(device_.index()) + " (" + device_.capabilities().name +
                      ") has a total capacity of " + human(device_.capabilities().global_memory);
   if (limit_) text += ", of which this process may reserve " + human(limit_);
+  if (const auto available = host_available(device_))
+    text += ". The host, or the control group of this process, has " + human(*available) + " left";
   const ErrorWords& words = error_words();
   text += ". Of the reserved " + human(reserved) + ", " + human(allocated) + " " + words.allocated + " and " +
           human(reserved - allocated) + " is cached. If the cached part is large, " + words.empty_cache +

@@ -1,5 +1,6 @@
 #include "opencl/memory/segment.h"
 
+#include "opencl/memory/host_memory.h"
 #include "base/os.h"
 
 #include <atomic>
@@ -97,6 +98,17 @@ Location locate(const void* address) {
   if (!location.buffer) [[unlikely]]
     throw std::invalid_argument("an address that is not in OpenCL device memory was given to a command");
   return location;
+}
+
+uint64_t unwritten_bytes(const Device& device) {
+  if (!device.capabilities().unified_memory) return 0;  // the driver's pages
+  AddressMap& map = address_map();
+  std::shared_lock lock(map.mutex);
+  uint64_t result = 0;
+  for (const auto& [mapping, segment] : map.segments)
+    if (segment.device == &device)
+      result += segment.mapping_bytes - os::present_bytes(segment.mapping, segment.mapping_bytes);
+  return result;
 }
 
 SegmentInfo find_segment(const void* address) noexcept {

@@ -3,6 +3,7 @@
 #include "opencl/program/compiler_process.h"
 #include "base/environment.h"
 #include "base/os.h"
+#include "base/processors.h"
 #include "opencl/device.h"
 #include "opencl/program/program_cache.h"
 
@@ -25,8 +26,7 @@ constexpr std::chrono::seconds idle_time{5};
 constexpr int most_failures = 3;  // of processes, after which there are no more
 
 long process_count() {
-  static const long count =
-      std::clamp(environment::number("TORCH_OCL_BUILD_PROCESSES", std::min(os::usable_processors() - 1, 7u)), 0L, 64L);
+  static const long count = environment::number("TORCH_OCL_BUILD_PROCESSES", std::min(processors::usable() - 1, 7u));
   return count;
 }
 
@@ -141,6 +141,7 @@ class BuildList {
   // A thread for one compiler process.
   void serve() {
     os::name_thread("ocl-build");
+    os::unbind_thread();  // also for the process that it starts
     std::unique_ptr<CompilerProcess> compiler;
     std::unique_lock lock(mutex_);
     for (;;) {
@@ -160,7 +161,7 @@ class BuildList {
       lock.unlock();
       if (!compiler) compiler = std::make_unique<CompilerProcess>();
       compiler->build(state.request);
-      const bool built = compiler->answer(), alive = compiler->alive();
+      const bool built = compiler->answer() == CompilerProcess::Answer::yes, alive = compiler->alive();
       if (!alive) compiler.reset();
       lock.lock();
       failures_ = alive ? 0 : failures_ + 1;
@@ -184,7 +185,7 @@ BuildAhead::~BuildAhead() = default;
 bool BuildAhead::available(const Device& device) {
   static const bool works =
       process_count() > 0 && program_cache::enabled() && program_cache::state().writable && CompilerProcess::exists();
-  return works && device.executor() && !os::in_forked_child();
+  return works && device.executor() && !device.guarded() && !os::in_forked_child();
 }
 
 std::shared_ptr<BuildAhead> BuildAhead::start(ProgramRequest request, bool beside) {

@@ -1,5 +1,7 @@
 #include "opencl/program/compiler_process.h"
 
+#include "opencl/program/program_cache.h"
+
 #include <cstdint>
 
 namespace ocl {
@@ -9,26 +11,30 @@ const std::string& CompilerProcess::path() {
   return path;
 }
 
-void CompilerProcess::ask(int device, const std::string& file, const std::string& key, const std::string& options,
-                          const std::string& source) {
+void CompilerProcess::ask(const char* what, const ProgramRequest& request) {
   std::string message;
-  for (const std::string& text : {std::to_string(device), file, key, options, source}) {
+  const std::string device = std::to_string(request.device->index());
+  for (const std::string& text :
+       {std::string(what), device, request.file, request.key, request.options, request.source}) {
     const auto length = static_cast<uint32_t>(text.size());
     message.append(reinterpret_cast<const char*>(&length), sizeof length).append(text);
   }
-  alive_ = process_.started() && process_.write(message.data(), message.size());
+  alive_ = alive_ && process_.started() && process_.write(message.data(), message.size());
 }
 
-void CompilerProcess::build(const ProgramRequest& request) {
-  ask(request.device->index(), request.file, request.key, request.options, request.source);
+void CompilerProcess::ask(const Device& device, const std::string& question) {
+  ProgramRequest request;
+  request.device = const_cast<Device*>(&device);
+  request.file = question;
+  request.key = program_cache::key(device, "", "");
+  ask("ask", request);
 }
 
-void CompilerProcess::test_functions(int device) { ask(device, test_request, "", "", ""); }
-
-bool CompilerProcess::answer() {
+CompilerProcess::Answer CompilerProcess::answer() {
   char answer = 0;
   alive_ = alive_ && process_.read(&answer, 1);
-  return alive_ && answer == 1;
+  if (!alive_) return Answer::gone;
+  return answer == 'y' ? Answer::yes : answer == 'n' ? Answer::no : Answer::unable;
 }
 
 }  // namespace ocl

@@ -1,19 +1,20 @@
 #include "opencl/program/program.h"
 
 #include "opencl/capabilities/bfloat16_pairs.h"
+#include "opencl/capabilities/simulated.h"
 #include "opencl/program/build_ahead.h"
 #include "base/environment.h"
 #include "opencl/program/kernel_sources.h"
 #include "base/os.h"
 #include "opencl/program/program_build.h"
 #include "opencl/program/program_cache.h"
-#include "opencl/program/ptx_target.h"
 
 #include <algorithm>
 #include <chrono>
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -41,7 +42,9 @@ Defines& Defines::text(std::string_view source) {
 }
 
 std::string kernel_source(const std::string& file) {
-  if (auto folder = environment::get("TORCH_OCL_KERNEL_DIR")) {
+  if (const auto folder = environment::get("TORCH_OCL_KERNEL_DIR")) {
+    if (!std::filesystem::is_directory(*folder))
+      environment::reject("TORCH_OCL_KERNEL_DIR", *folder, "a folder", "the embedded kernel sources are used");
     std::ifstream stream(std::filesystem::path(*folder) / file, std::ios::binary);
     if (stream) return {std::istreambuf_iterator<char>(stream), {}};
   }
@@ -96,6 +99,7 @@ bool has_callable(const std::string& source) {
 std::string preamble(const Device& device, const std::string& source) {
   const Capabilities& c = device.capabilities();
   std::string text;
+  text += simulated_source(c);
   text += "#define DEVICE_FP64 " + std::to_string(c.fp64) + "\n";
   text += "#define CPU_STYLE " + std::to_string(device.cpu_style()) + "\n";
   text += "#define NARROW_REGISTERS " + std::to_string(c.vector_floats < 16) + "\n";
@@ -111,6 +115,7 @@ std::string preamble(const Device& device, const std::string& source) {
 struct Program {
   cl_program handle = nullptr;  // or
   std::shared_ptr<BuildAhead> ahead;
+  std::exception_ptr error;  // a BuildError of a guarded device, where callers have another way and come again
   std::unordered_map<std::string, std::unique_ptr<Kernel>> kernels;
 };
 
@@ -125,96 +130,6 @@ Programs& programs() {
   static Programs* instance = new Programs;
   return *instance;
 }
-
-std::string dump(const std::string& folder, const std::string& file, const std::string& key,
-                 const std::string& source) {
-  std::error_code ignored;
-  std::filesystem::create_directories(folder, ignored);
-  std::string name = file.substr(0, file.rfind('.'));
-  std::replace(name.begin(), name.end(), '/', '-');
-  const std::string path = folder + "/" + name + "-" + key.substr(0, 12) + ".cl";
-  std::ofstream(path, std::ios::binary) << source;
-  return path;
-}
-
-std::string build_log(cl_program program, cl_device_id id) {
-  size_t bytes = 0;
-  clGetProgramBuildInfo(program, id, CL_PROGRAM_BUILD_LOG, 0, nullptr, &bytes);
-  std::string log(bytes, 0);
-  if (bytes) clGetProgramBuildInfo(program, id, CL_PROGRAM_BUILD_LOG, bytes, log.data(), nullptr);
-  while (!log.empty() && (log.back() == 0 || log.back() == '\n')) log.pop_back();
-  return log;
-}
-
-}  // namespace
-
-cl_program load_program(const ProgramRequest& request) {
-  auto binary = program_cache::read(request.key);
-  if (!binary) return nullptr;
-  const unsigned char* data = binary->data();
-  const size_t bytes = binary->size();
-  cl_int status = CL_SUCCESS, code = CL_SUCCESS;
-  cl_device_id id = request.device->id();
-  cl_program program = clCreateProgramWithBinary(request.device->context(), 1, &id, &bytes, &data, &status, &code);
-  if (code == CL_SUCCESS && status == CL_SUCCESS &&
-      clBuildProgram(program, 1, &id, request.options.c_str(), nullptr, nullptr) == CL_SUCCESS)
-    return program;
-  if (program) clReleaseProgram(program);
-  program_cache::remove(request.key);
-  return nullptr;
-}
-
-// One line per process, after 2 s: the user should know what the first step waits for.
-void announce_wait(const Device& device, double seconds) {
-  static std::mutex mutex;
-  static double total = 0;
-  std::lock_guard lock(mutex);
-  const bool was_short = total <= 2;
-  total += seconds;
-  if (!was_short || total <= 2) return;
-  const std::string kept = program_cache::enabled() && program_cache::state().writable
-                               ? "once: they are kept in " + program_cache::folder()
-                               : "in every process: the disk cache is off or not writable";
-  std::fprintf(stderr, "torch_ocl: compiling kernels for %s, %s\n", device.capabilities().name.c_str(), kept.c_str());
-}
-
-cl_program compile_program(const ProgramRequest& request) {
-  const auto start = std::chrono::steady_clock::now();
-  const auto& [device, file, key, options, source] = request;
-  const char* text = source.c_str();
-  cl_int code = CL_SUCCESS;
-  cl_program program = clCreateProgramWithSource(device->context(), 1, &text, nullptr, &code);
-  check(code, "clCreateProgramWithSource");
-  cl_device_id id = device->id();
-  code = clBuildProgram(program, 1, &id, options.c_str(), nullptr, nullptr);
-  if (const std::string target = ptx_target(source); code == CL_SUCCESS && !target.empty())
-    code = compile_for(program, *device, options, target);
-  if (code != CL_SUCCESS) {
-    const std::string log = build_log(program, id);
-    const std::string path = dump(
-        environment::get("TORCH_OCL_DUMP_SOURCE").value_or(program_cache::folder() + "/failed"), file, key, source);
-    clReleaseProgram(program);
-    throw BuildError(code, file + " did not compile on " + device->capabilities().name + " (" +
-                               device->capabilities().platform_name + "): " + error_name(code) + "\nsource: " + path +
-                               "\n" + log);
-  }
-  if (environment::flag("TORCH_OCL_BUILD_LOG")) {
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    std::fprintf(stderr, "torch_ocl: built %s %s in %.2f s\n", file.c_str(), key.substr(0, 12).c_str(), seconds);
-    if (const std::string log = build_log(program, id); !log.empty()) std::fprintf(stderr, "%s\n", log.c_str());
-  }
-  return program;
-}
-
-cl_program load_or_compile_program(const ProgramRequest& request) {
-  const os::FileLock turn = program_cache::build_turn(request.key);
-  if (cl_program program = program_cache::enabled() ? load_program(request) : nullptr) return program;
-  cl_program program = compile_program(request);
-  if (program_cache::enabled()) program_cache::keep(*request.device, program, request.key);
-  return program;
-}
-
-namespace {
 
 // What the program is, or will be.
 void find_program(Program& program, ProgramRequest request, BuildTime when) {
@@ -257,9 +172,16 @@ Kernel& find_or_build(Device& device, const char* file, const char* name, const 
     source = preamble(device, source) + source;
     const std::string options = build_options(device, source);
     const std::string key = program_cache::key(device, options, source);
-    if (auto folder = environment::get("TORCH_OCL_DUMP_SOURCE")) dump(*folder, file, key, source);
-    find_program(*program, {&device, file, key, options, std::move(source)}, when);
+    ProgramRequest request{&device, file, key, options, std::move(source), name, variant};
+    if (auto folder = environment::get("TORCH_OCL_DUMP_SOURCE")) dump_source(*folder, request);
+    try {
+      find_program(*program, std::move(request), when);
+    } catch (const BuildError&) {
+      if (!device.guarded()) throw;
+      program->error = std::current_exception();
+    }
   });
+  if (program->error) std::rethrow_exception(program->error);
   std::lock_guard lock(all.mutex);
   auto& slot = program->kernels[name];
   if (!slot) {
@@ -282,7 +204,22 @@ Kernel::Kernel(Device& device, std::shared_ptr<BuildAhead> program, std::string 
   if (const Executor* executor = device.executor()) executor_state_ = executor->new_kernel_state();
 }
 
+// The driver takes what the simulated device does not have.
+static void refuse_more_local_memory(const Device& device, cl_program program, const std::string& name) {
+  cl_kernel kernel = clCreateKernel(program, name.c_str(), nullptr);
+  if (!kernel) return;  // reported by others
+  cl_ulong bytes = 0;
+  clGetKernelWorkGroupInfo(kernel, device.id(), CL_KERNEL_LOCAL_MEM_SIZE, sizeof bytes, &bytes, nullptr);
+  clReleaseKernel(kernel);
+  const uint64_t most = device.capabilities().local_memory;
+  if (bytes <= most) return;
+  const std::string amounts = std::to_string(bytes) + " bytes of local memory, of " + std::to_string(most);
+  throw_error(CL_OUT_OF_RESOURCES, ("clCreateKernel(" + name + "): " + amounts).c_str());
+}
+
 void Kernel::create(cl_program program) {
+  if (capabilities_simulated()) [[unlikely]]
+    refuse_more_local_memory(device_, program, name_);
   if (device_.calls_kernels()) address_kernel_ = clCreateKernel(program, (name_ + "_address").c_str(), nullptr);
   if (address_kernel_) return;  // no driver enqueues it
   cl_int code = CL_SUCCESS;
@@ -342,6 +279,13 @@ Kernel& get_kernel_from_source(Device& device, const char* name, const std::stri
     std::set<std::string> seen;
     expand(text, seen, source);
   });
+}
+
+std::string expanded_source(const std::string& file) {
+  std::string source;
+  std::set<std::string> seen{file};
+  expand(kernel_source(file), seen, source);
+  return source;
 }
 
 BuildCounts build_counts() { return {programs().built.load(), programs().loaded.load()}; }

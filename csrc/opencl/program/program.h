@@ -85,6 +85,9 @@ Kernel& get_kernel_from_source(Device& device, const char* name, const std::stri
 // The text of kernels_cl/`file` (with its ending) after TORCH_OCL_KERNEL_DIR was considered, includes not expanded.
 std::string kernel_source(const std::string& file);
 
+// The same with them, as a program has it behind its definitions.
+std::string expanded_source(const std::string& file);
+
 // Number of programs compiled by the driver / taken from the disk cache in this process; tests use it to show that new
 // shapes build nothing.
 struct BuildCounts {

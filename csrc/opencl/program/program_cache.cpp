@@ -4,6 +4,7 @@
 #include "opencl/device.h"
 #include "base/environment.h"
 #include "base/os.h"
+#include "base/warning.h"
 
 #include <chrono>
 #include <cstdlib>
@@ -96,6 +97,7 @@ std::optional<std::vector<unsigned char>> read(const std::string& key) {
 }
 
 bool write(const std::string& key, const std::vector<unsigned char>& binary) noexcept {
+  if (binary.empty()) return false;
   Header header;
   std::memcpy(header.magic, magic, 4);
   header.format = format;
@@ -106,14 +108,13 @@ bool write(const std::string& key, const std::vector<unsigned char>& binary) noe
                                          {reinterpret_cast<const char*>(binary.data()), binary.size()}});
 }
 
-bool write_binary(cl_program program, const std::string& key) {
+std::vector<unsigned char> binary_of(cl_program program) {
   size_t bytes = 0;
-  if (clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof bytes, &bytes, nullptr) != CL_SUCCESS || bytes == 0)
-    return false;
+  if (clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof bytes, &bytes, nullptr) != CL_SUCCESS) return {};
   std::vector<unsigned char> binary(bytes);
   unsigned char* data = binary.data();
-  return clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof data, &data, nullptr) == CL_SUCCESS &&
-         write(key, binary);
+  if (clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof data, &data, nullptr) != CL_SUCCESS) return {};
+  return binary;
 }
 
 namespace {
@@ -134,7 +135,10 @@ Postponed& postponed() {
 
 }  // namespace
 
+static void warn_unless_writable();
+
 void keep(const Device& device, cl_program program, const std::string& key) {
+  warn_unless_writable();
   Postponed& waiting = postponed();
   const bool wait = device.executor() && device.executor()->binaries_at_end();
   {
@@ -146,7 +150,7 @@ void keep(const Device& device, cl_program program, const std::string& key) {
     }
   }
   const auto start = Clock::now();
-  write_binary(program, key);
+  write(key, binary_of(program));
   if (Clock::now() - start < std::chrono::milliseconds(100)) return;
   std::lock_guard lock(waiting.mutex);
   if (waiting.process == 0) waiting.process = os::process_id();
@@ -161,7 +165,7 @@ size_t write_postponed(double seconds) {
     const auto [program, key] = waiting.programs.back();
     waiting.programs.pop_back();
     std::error_code ignored;
-    if (!fs::exists(path_of(key), ignored)) write_binary(program, key);  // another process may have been here
+    if (!fs::exists(path_of(key), ignored)) write(key, binary_of(program));  // another process may have been here
   }
   return waiting.programs.size();
 }
@@ -169,6 +173,26 @@ size_t write_postponed(double seconds) {
 void remove(const std::string& key) noexcept {
   std::error_code ignored;
   fs::remove(path_of(key), ignored);
+}
+
+static bool writable(const fs::path& programs) {
+  std::error_code error;
+  fs::create_directories(programs, error);
+  const fs::path probe = programs / (".probe." + std::to_string(os::process_id()));
+  const bool written = static_cast<bool>(std::ofstream(probe) << 1 << std::flush);
+  fs::remove(probe, error);
+  return written;
+}
+
+static void warn_unless_writable() {
+  static const bool once = [] {
+    if (!enabled() || writable(fs::path(folder()) / "programs")) return true;
+    warn("the cache folder " + folder() +
+         " cannot be written: kernels are compiled again in every process. TORCH_OCL_CACHE_DIR names another folder, "
+         "TORCH_OCL_CACHE=0 switches the cache off");
+    return true;
+  }();
+  (void)once;
 }
 
 State state() {
@@ -180,16 +204,13 @@ State state() {
       ++result.files;
       result.bytes += it->file_size(error);
     }
-  fs::create_directories(programs, error);
-  const fs::path probe = programs / (".probe." + std::to_string(os::process_id()));
-  result.writable = static_cast<bool>(std::ofstream(probe) << 1);
-  fs::remove(probe, error);
+  result.writable = writable(programs);
   return result;
 }
 
 void clear() {
   std::error_code ignored;
-  for (const char* part : {"programs", "functions"}) fs::remove_all(fs::path(folder()) / part, ignored);
+  for (const char* part : {"programs", "answers"}) fs::remove_all(fs::path(folder()) / part, ignored);
 }
 
 }  // namespace ocl::program_cache

@@ -1,7 +1,7 @@
 // The disk cache of compiled programs.
 //
 // Folder: TORCH_OCL_CACHE_DIR, otherwise <user cache folder>/torch_ocl; programs lie in programs/<key>.bin (others use
-// it, too: functions/, tuning). Key: 32 hexadecimal digits, a 128-bit FNV-1a-style hash of
+// it, too: answers/, tuning). Key: 32 hexadecimal digits, a 128-bit FNV-1a-style hash of
 //   format number, platform name and version, device name, device version, driver version, build options, complete
 //   source text.
 // File: magic "OCLP", uint32 format, uint64 payload bytes, uint64 payload hash, then the payload (what
@@ -30,7 +30,8 @@ std::string folder();  // may not exist
 std::string key(const Device& device, const std::string& options, const std::string& source);
 std::optional<std::vector<unsigned char>> read(const std::string& key);
 bool write(const std::string& key, const std::vector<unsigned char>& binary) noexcept;  // whether it is there now
-bool write_binary(cl_program program, const std::string& key);  // of a built program, whatever that costs
+// Of a built program, whatever that costs; empty: the driver does not give it.
+std::vector<unsigned char> binary_of(cl_program program);
 void remove(const std::string& key) noexcept;
 
 // Held while a program is loaded or compiled: processes that want the same one take turns. Drivers with a cache of

@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t items = 128, rows_of_group = 64;
 
 bool allowed() {
-  static const bool yes = environment::get("TORCH_OCL_ATTENTION") != "products";
+  static const bool yes = environment::word("TORCH_OCL_ATTENTION", "auto") != "products";
   return yes;
 }
 

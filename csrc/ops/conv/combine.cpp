@@ -48,10 +48,10 @@ void interleave(Queue& queue, const ConvProblem& p, const void* parts, uint64_t 
          per_task);
 }
 
-WeightTiles choose_weight_tiles(const Gather& g, const Device& device, int64_t pixels_per_word) {
+WeightTiles choose_weight_tiles(const Gather& g, const PlanTarget& target, int64_t pixels_per_word) {
   constexpr int64_t words = 128;
-  const int64_t cores = device.capabilities().compute_units, size = g.depth(), pixels = g.shape.batch * g.plane();
-  const bool roomy = device.capabilities().local_memory >= 512 << 10;
+  const int64_t cores = target.compute_units, size = g.depth(), pixels = g.shape.batch * g.plane();
+  const bool roomy = target.local_memory >= 512 << 10;
   auto even = [](int64_t total, int64_t limit, int64_t unit) {
     return round_up(ceil_div(total, ceil_div(total, limit)), unit);
   };
@@ -59,8 +59,7 @@ WeightTiles choose_weight_tiles(const Gather& g, const Device& device, int64_t p
   t.channels = even(g.shape.out_channels, roomy ? 256 : 128, 16);
   t.columns = even(size, roomy ? 192 : 128, 32);
   const int64_t tasks = g.groups * ceil_div(g.shape.out_channels, t.channels) * ceil_div(size, t.columns);
-  for (t.parts = 1; t.parts < ceil_div(pixels, words * pixels_per_word) && !balanced(tasks * t.parts, cores);)
-    ++t.parts;
+  t.parts = balanced_shares(tasks, cores, 1, ceil_div(pixels, words * pixels_per_word));
   t.share = round_up(ceil_div(pixels, t.parts), 16 * pixels_per_word);
   t.parts = ceil_div(pixels, t.share);
   t.local_bytes = 4 * (t.channels * words + t.columns * words + t.channels * t.columns);

@@ -23,7 +23,7 @@ struct WeightTiles {
   size_t local_bytes;
 };
 // For kernels whose slabs have 128 words of `pixels_per_word` pixels (kernels_cl/conv/weight_gradient.clh).
-WeightTiles choose_weight_tiles(const Gather& g, const Device& device, int64_t pixels_per_word);
+WeightTiles choose_weight_tiles(const Gather& g, const PlanTarget& target, int64_t pixels_per_word);
 // dw from `parts` partial sums in float32, added in order.
 void sum_shares(Queue& queue, const ConvProblem& p, const float* shares, int64_t parts, void* dw);
 

@@ -3,7 +3,9 @@
 #pragma once
 
 #include "ops/core/context.h"
+#include "ops/core/plan_target.h"
 
+#include <functional>
 #include <span>
 
 namespace ocl::ops {
@@ -28,6 +30,8 @@ struct ConvProblem {
   int64_t x_numel() const { return batch * in_channels * in_pixels(); }
   int64_t y_numel() const { return batch * out_channels * out_pixels(); }
   int64_t w_numel() const { return out_channels * in_per_group() * taps(); }
+  bool operator==(const ConvProblem&) const = default;
+
   bool depthwise() const { return groups == in_channels && groups > 1; }
 };
 
@@ -43,18 +47,24 @@ struct ConvOperands {
   const void* bias = nullptr;
 };
 
+// What an algorithm does with a problem on a device: made once for a problem, kept, and run by every launch.
+struct ConvPlan {
+  // nullptr when the algorithm can run the problem on the device, otherwise the reason why not: then nothing else is
+  // set. An algorithm that refuses channels_last is tried again in the other order, the operands being transposed
+  // through a workspace.
+  const char* refusal = nullptr;
+  // nullptr when it is also the better choice than the algorithms behind it; otherwise why it is passed over unless
+  // forced or measured to be quicker.
+  const char* declines = nullptr;
+  size_t workspace = 0;  // bytes
+  // Enqueues the pass; the problem is the one that was planned.
+  std::function<void(Queue&, const ConvProblem&, const ConvOperands&, void* workspace)> run;
+};
+
 struct ConvAlgorithm {
   const char* name;  // for TORCH_OCL_CONV and the benchmark
   ConvPass pass;
-  // nullptr when the algorithm can run the problem on the device, otherwise the reason why not. An algorithm that
-  // refuses channels_last is tried again in the other order, the operands being transposed through a workspace.
-  const char* (*refuses)(const ConvProblem&, const Device&);
-  size_t (*workspace)(const ConvProblem&, const Device&);  // bytes
-  void (*run)(Queue&, const ConvProblem&, const ConvOperands&, void* workspace);
-  // nullptr when it is also the better choice than the algorithms behind it; otherwise why it is passed over unless
-  // forced or measured to be quicker.
-  const char* (*declines)(const ConvProblem&, const Device&) = [](const ConvProblem&, const Device&) -> const
-      char* { return nullptr; };
+  ConvPlan (*plan)(const ConvProblem&, const PlanTarget&);
   // Whether it takes w in the order filters_last too. For others w goes through a workspace.
   bool (*takes_filters_last)(const ConvProblem&) = [](const ConvProblem&) { return false; };
 };
@@ -62,12 +72,24 @@ struct ConvAlgorithm {
 // All algorithms of a pass, best first; the last one, "reference", never refuses.
 std::span<const ConvAlgorithm> conv_algorithms(ConvPass pass);
 
-// nullptr when run_conv takes the problem (possibly by way of the other memory order), otherwise the reason why not.
-const char* conv_refusal(const ConvAlgorithm& algorithm, const ConvProblem& problem, const Device& device);
-void run_conv(const ConvAlgorithm& algorithm, Queue& queue, const ConvProblem& problem, const ConvOperands& operands);
+// How one algorithm computes a problem, the copies around it included: x and y in channels-first order where the
+// algorithm takes no other, w where it does not take filters_last.
+struct ConvRoute {
+  const ConvAlgorithm* algorithm = nullptr;
+  ConvProblem problem;  // as the caller has it
+  ConvProblem inner;    // as the algorithm takes it
+  ConvPlan plan;        // of `inner`; its refusal is the route's
+};
+ConvRoute conv_route(const ConvAlgorithm& algorithm, const ConvProblem& problem, const PlanTarget& target);
+// The route must not be refused.
+void run_conv(const ConvRoute& route, Queue& queue, const ConvOperands& operands);
+
+// The route that convolution() takes where nothing is forced or measured.
+ConvRoute choose_conv(ConvPass pass, const ConvProblem& problem, const PlanTarget& target);
 
 // Runs the algorithm forced by TORCH_OCL_CONV when it does not refuse, otherwise the one known to be quickest
-// (ops/core/tuning.h), otherwise the first that neither refuses nor declines. An empty output does nothing; an empty
+// (ops/core/tuning.h), otherwise the first that neither refuses nor declines; which one, and its plan, is kept for the
+// next launch of the problem (ops/core/plan_table.h). An empty output does nothing; an empty
 // reduction gives zeros (plus bias). Errors: std::invalid_argument for inconsistent shapes or a dimension above 2^31
 // - 1.
 void convolution(Queue& queue, ConvPass pass, const ConvProblem& problem, const ConvOperands& operands);

@@ -1,5 +1,7 @@
 #include "ops/conv/depthwise.h"
 
+#include "ops/conv/plan.h"
+
 #include <algorithm>
 
 namespace ocl::ops {
@@ -15,7 +17,7 @@ struct Sweep {
   int32_t batch, channels, in_h, in_w, out_h, out_w, pad_h, pad_w, pitch, band;
 };
 
-const char* refuses_common(const ConvProblem& p, const Device& device) {
+const char* refuses_common(const ConvProblem& p, const PlanTarget& target) {
   if (!p.depthwise() || p.out_channels != p.in_channels) return "one filter per channel only";
   if (p.input[0] != 1 || p.output[0] != 1 || p.kernel[0] != 1) return "two dimensions only";
   const int64_t height = p.kernel[1], width = p.kernel[2];
@@ -28,7 +30,7 @@ const char* refuses_common(const ConvProblem& p, const Device& device) {
   if (p.padding[1] >= p.kernel[1] || p.padding[2] >= p.kernel[2]) return "padding is not smaller than the kernel";
   if (p.channels_last) return "channels first only";
   if (p.dtype != DType::float32 && !is_half(p.dtype)) return "float32, float16 and bfloat16 only";
-  if (!device.cpu_style()) return "made for CPU runtimes";
+  if (!target.cpu_style) return "made for CPU runtimes";
   if (std::max(p.input[2], p.output[2]) * std::max<int64_t>(height, 2) > 10500) return "rows are too wide";
   return nullptr;
 }
@@ -73,10 +75,10 @@ bool small_planes(const Sweep& s, const Border& image, int most_columns = 15) {
 }
 
 // `s` for that, and the grid: 16 channels by parts of the batch, where it is divided.
-Range planes_range(Sweep& s, const Border& image, const Device& device, bool divided) {
+Range planes_range(Sweep& s, const Border& image, int64_t units, bool divided) {
   s.pitch = narrow(image.columns);
   s.band = narrow(image.rows);
-  const int64_t blocks = ceil_div(s.channels, 16), tasks = int64_t{8} * device.capabilities().compute_units;
+  const int64_t blocks = ceil_div(s.channels, 16), tasks = 8 * units;
   return Range(blocks, divided ? std::clamp<int64_t>(ceil_div(tasks, blocks), 1, s.batch) : 1);
 }
 
@@ -87,31 +89,31 @@ Border border_of(const Sweep& s, const ConvProblem& p, int64_t stride) {
 
 // The sweep x -> y with this filter, or with the filter turned around.
 void gather(Queue& queue, const ConvProblem& p, Sweep s, int64_t stride, const void* x, const void* filter,
-            const void* bias, void* y, bool flip) {
+            const void* bias, void* y, bool flip, int64_t units) {
   static KernelSite rows("conv/depthwise.cpu.cl", "conv_depthwise_gather"),
       planes("conv/depthwise_planes.cpu.cl", "conv_depthwise_planes");
   const Border image = border_of(s, p, stride);
   const bool small = small_planes(s, image);
-  const Range range = small ? planes_range(s, image, queue.device(), true) : Range(p.in_channels);
+  const Range range = small ? planes_range(s, image, units, true) : Range(p.in_channels);
   launch(queue, specialise(small ? planes : rows, queue.device(), p, stride), range, small ? Range(1, 1) : Range(1), x,
          filter, bias, y, s, int32_t{bias != nullptr}, int32_t{flip});
 }
 
-void forward(Queue& queue, const ConvProblem& p, const ConvOperands& t, void*) {
+void forward(Queue& queue, const ConvProblem& p, const ConvOperands& t, int64_t units) {
   const Sweep s =
       sweep(p.batch, p.in_channels, &p.input[1], &p.output[1], p.padding[1], p.padding[2], &p.kernel[1], p.stride[1]);
-  gather(queue, p, s, p.stride[1], t.x, t.w, t.bias, t.y, false);
+  gather(queue, p, s, p.stride[1], t.x, t.w, t.bias, t.y, false, units);
 }
 
 // Stride 1 is the forward sweep over dy with the filter turned around; stride 2 has a kernel of its own.
-void backward_data(Queue& queue, const ConvProblem& p, const ConvOperands& t, void*) {
+void backward_data(Queue& queue, const ConvProblem& p, const ConvOperands& t, int64_t units) {
   static KernelSite scatter_site("conv/depthwise.cpu.cl", "conv_depthwise_scatter"),
       planes("conv/depthwise_planes.cpu.cl", "conv_depthwise_planes_scatter");
   const int64_t k = p.kernel[1];
   if (p.stride[1] == 1) {
     const Sweep s = sweep(p.batch, p.in_channels, &p.output[1], &p.input[1], k - 1 - p.padding[1],
                           p.kernel[2] - 1 - p.padding[2], &p.kernel[1], 1);
-    gather(queue, p, s, 1, t.y, t.w, nullptr, t.x, true);
+    gather(queue, p, s, 1, t.y, t.w, nullptr, t.x, true, units);
     return;
   }
   Sweep s = sweep(p.batch, p.in_channels, &p.output[1], &p.input[1], p.padding[1], p.padding[2], &p.kernel[1], 1);
@@ -120,7 +122,7 @@ void backward_data(Queue& queue, const ConvProblem& p, const ConvOperands& t, vo
   };
   const Border image{bordered(s.pad_h, s.in_h, s.out_h), bordered(s.pad_w, s.in_w, s.out_w)};
   if (small_planes(s, image, 31)) {
-    const Range range = planes_range(s, image, queue.device(), true);
+    const Range range = planes_range(s, image, units, true);
     launch(queue, specialise(planes, queue.device(), p, 1), range, Range(1, 1), t.y, t.w, t.x, s);
     return;
   }
@@ -131,30 +133,36 @@ void backward_data(Queue& queue, const ConvProblem& p, const ConvOperands& t, vo
   launch(queue, specialise(scatter_site, queue.device(), p, 1), Range(p.in_channels), Range(1), t.y, t.w, t.x, s);
 }
 
-void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, void*) {
+void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, int64_t units) {
   static KernelSite site("conv/depthwise.cpu.cl", "conv_depthwise_weight"),
       planes("conv/depthwise_planes.cpu.cl", "conv_depthwise_planes_weight");
   Sweep s =
       sweep(p.batch, p.in_channels, &p.input[1], &p.output[1], p.padding[1], p.padding[2], &p.kernel[1], p.stride[1]);
   const Border image = border_of(s, p, p.stride[1]);
-  if (small_planes(s, image) &&
-      ceil_div(p.in_channels, 16) >= int64_t{2} * queue.device().capabilities().compute_units) {
-    const Range range = planes_range(s, image, queue.device(), false);
+  if (small_planes(s, image) && ceil_div(p.in_channels, 16) >= 2 * units) {
+    const Range range = planes_range(s, image, units, false);
     launch(queue, specialise(planes, queue.device(), p, p.stride[1]), range, Range(1, 1), t.x, t.y, t.w, s);
     return;
   }
   launch(queue, specialise(site, queue.device(), p, p.stride[1]), Range(p.in_channels), Range(1), t.x, t.y, t.w, s);
 }
 
-size_t workspace(const ConvProblem&, const Device&) { return 0; }
+template <auto run>
+ConvPlan plan(const ConvProblem& p, const PlanTarget& target) {
+  if (const char* reason = refuses_common(p, target)) return refused(reason);
+  return {nullptr, nullptr, 0,
+          [units = target.compute_units](Queue& queue, const ConvProblem& problem, const ConvOperands& t, void*) {
+            run(queue, problem, t, units);
+          }};
+}
 
 }  // namespace
 
 std::span<const ConvAlgorithm> depthwise_algorithms() {
   static const ConvAlgorithm algorithms[] = {
-      {"depthwise", ConvPass::forward, refuses_common, workspace, forward},
-      {"depthwise", ConvPass::backward_data, refuses_common, workspace, backward_data},
-      {"depthwise", ConvPass::backward_weight, refuses_common, workspace, backward_weight},
+      {"depthwise", ConvPass::forward, plan<forward>},
+      {"depthwise", ConvPass::backward_data, plan<backward_data>},
+      {"depthwise", ConvPass::backward_weight, plan<backward_weight>},
   };
   return algorithms;
 }

@@ -1,4 +1,5 @@
 #include "ops/conv/depthwise.h"
+#include "ops/conv/plan.h"
 
 #include <algorithm>
 
@@ -10,7 +11,7 @@ struct ChannelSweep {
   int32_t batch, channels, in_h, in_w, out_h, out_w, pad_h, pad_w, dilation_h, dilation_w;
 };
 
-const char* refuses(const ConvProblem& p, const Device& device) {
+const char* refuses(const ConvProblem& p, const PlanTarget& target) {
   if (!p.depthwise() || p.out_channels != p.in_channels) return "one filter per channel only";
   if (!p.channels_last) return "channels last only";
   if (p.input[0] != 1 || p.output[0] != 1 || p.kernel[0] != 1) return "two dimensions only";
@@ -18,7 +19,7 @@ const char* refuses(const ConvProblem& p, const Device& device) {
     return "kernel sizes 3, 5 and 7 only";
   if (p.stride[1] != p.stride[2] || p.stride[1] > 2) return "strides 1 and 2 only";
   if (p.dtype != DType::float32 && !is_half(p.dtype)) return "float32, float16 and bfloat16 only";
-  if (!device.cpu_style()) return "made for CPU runtimes";
+  if (!target.cpu_style) return "made for CPU runtimes";
   if (p.in_channels < 8) return "too few channels for the lanes";
   return nullptr;
 }
@@ -56,34 +57,37 @@ void backward_data(Queue& queue, const ConvProblem& p, const ConvOperands& t, vo
   gather(queue, p, true, t.y, t.w, nullptr, t.x, sweep(p, p.output, p.input));
 }
 
-int64_t parts_of(const ConvProblem& p, const Device& device) {
+int64_t parts_of(const ConvProblem& p, const PlanTarget& target) {
   const int64_t blocks = ceil_div(p.in_channels, 16);
-  return std::clamp<int64_t>(ceil_div(4 * device.capabilities().compute_units, blocks), 1, p.batch * p.output[1]);
+  return std::clamp<int64_t>(ceil_div(4 * target.compute_units, blocks), 1, p.batch * p.output[1]);
 }
 
-size_t no_workspace(const ConvProblem&, const Device&) { return 0; }
-size_t share_bytes(const ConvProblem& p, const Device& device) {
-  return parts_of(p, device) * p.taps() * round_up(p.in_channels, 16) * sizeof(float);
-}
-
-void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace) {
+void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace, int64_t parts) {
   static KernelSite weight("conv/depthwise_channels.cpu.cl", "conv_depthwise_channels_weight"),
       sum("conv/depthwise_channels.cpu.cl", "conv_depthwise_channels_sum");
   Device& device = queue.device();
-  const int64_t parts = parts_of(p, device);
   launch(queue, specialise(weight, device, p, false), Range(ceil_div(p.in_channels, 16), parts), Range(1, 1), t.x, t.y,
          workspace, sweep(p, p.input, p.output));
   launch(queue, specialise(sum, device, p, false), Range(ceil_div(p.w_numel(), 4096)), Range(1), workspace, t.w,
          narrow(p.in_channels), narrow(parts));
 }
 
+ConvPlan plan_backward_weight(const ConvProblem& p, const PlanTarget& target) {
+  if (const char* reason = refuses(p, target)) return refused(reason);
+  const int64_t parts = parts_of(p, target);
+  return {nullptr, nullptr, parts * p.taps() * round_up(p.in_channels, 16) * sizeof(float),
+          [parts](Queue& queue, const ConvProblem& problem, const ConvOperands& t, void* workspace) {
+            backward_weight(queue, problem, t, workspace, parts);
+          }};
+}
+
 }  // namespace
 
 std::span<const ConvAlgorithm> depthwise_channels_algorithms() {
   static const ConvAlgorithm algorithms[] = {
-      {"depthwise_channels", ConvPass::forward, refuses, no_workspace, forward},
-      {"depthwise_channels", ConvPass::backward_data, refuses, no_workspace, backward_data},
-      {"depthwise_channels", ConvPass::backward_weight, refuses, share_bytes, backward_weight},
+      {"depthwise_channels", ConvPass::forward, plain_plan<refuses, forward>},
+      {"depthwise_channels", ConvPass::backward_data, plain_plan<refuses, backward_data>},
+      {"depthwise_channels", ConvPass::backward_weight, plan_backward_weight},
   };
   return algorithms;
 }

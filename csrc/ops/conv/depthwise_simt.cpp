@@ -1,4 +1,5 @@
 #include "ops/conv/depthwise.h"
+#include "ops/conv/plan.h"
 #include "ops/conv/simt.h"
 
 #include <algorithm>
@@ -18,8 +19,8 @@ Depthwise shape(const ConvProblem& p) {
           n(p.padding[2]), n(p.dilation[1]), n(p.dilation[2])};
 }
 
-const char* refuses(const ConvProblem& p, const Device& device) {
-  if (device.cpu_style()) return "made for GPUs";
+const char* refuses(const ConvProblem& p, const PlanTarget& target) {
+  if (target.cpu_style) return "made for GPUs";
   if (!p.depthwise() || p.out_channels != p.in_channels) return "one filter per channel only";
   if (p.input[0] != 1 || p.output[0] != 1 || p.kernel[0] != 1) return "two dimensions only";
   if (p.kernel[2] > 15) return "kernel rows of at most 15";
@@ -32,8 +33,8 @@ const char* refuses(const ConvProblem& p, const Device& device) {
 }
 
 // Intel's CPU compiler (2026) gives wrong sums for one tap per row; it is right for more.
-const char* refuses_weight(const ConvProblem& p, const Device& device) {
-  return p.kernel[2] == 1 ? "kernel rows of at least 2" : refuses(p, device);
+const char* refuses_weight(const ConvProblem& p, const PlanTarget& target) {
+  return p.kernel[2] == 1 ? "kernel rows of at least 2" : refuses(p, target);
 }
 
 Kernel& specialise(KernelSite& site, Device& device, const ConvProblem& p) {
@@ -72,36 +73,40 @@ struct WeightCut {
   simt_detail::Shares shares;
 };
 
-WeightCut cut(const ConvProblem& p, const Device& device) {
+WeightCut cut(const ConvProblem& p, const PlanTarget& target) {
   const int64_t groups = p.channels_last ? ceil_div(p.in_channels, 32) : p.in_channels,
                 most = p.channels_last ? ceil_div(p.batch * p.output[1], 8) : p.batch;
-  const int64_t parts =
-      std::clamp<int64_t>(8 * int64_t{device.capabilities().compute_units} / (groups * p.kernel[1]), 1, most);
+  const int64_t parts = std::clamp<int64_t>(8 * target.compute_units / (groups * p.kernel[1]), 1, most);
   return {groups, {parts, 0}};
 }
 
-// Always through sums in the accumulation type.
-size_t weight_workspace(const ConvProblem& p, const Device& device) {
-  return static_cast<size_t>(cut(p, device).shares.parts * p.w_numel()) * size_of(accumulate_type(p.dtype));
-}
-
-void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace) {
+void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace,
+                     const WeightCut& weight_cut) {
   static KernelSite site("conv/depthwise_simt.gpu.cl", "conv_depthwise_simt_weight");
-  const auto [groups, shares] = cut(p, queue.device());
+  const auto& [groups, shares] = weight_cut;
   launch(queue, specialise(site, queue.device(), p), Range(p.kernel[1] * 256, groups, shares.parts), Range(256, 1, 1),
          t.x, workspace, t.y, shape(p), static_cast<int32_t>(shares.parts));
   simt_detail::sum_shares(queue, p, shares, workspace, t.w);
 }
 
-size_t workspace(const ConvProblem&, const Device&) { return 0; }
+// Always through sums in the accumulation type.
+ConvPlan plan_backward_weight(const ConvProblem& p, const PlanTarget& target) {
+  if (const char* reason = refuses_weight(p, target)) return refused(reason);
+  const WeightCut weight_cut = cut(p, target);
+  return {nullptr, nullptr,
+          static_cast<size_t>(weight_cut.shares.parts * p.w_numel()) * size_of(accumulate_type(p.dtype)),
+          [weight_cut](Queue& queue, const ConvProblem& problem, const ConvOperands& t, void* workspace) {
+            backward_weight(queue, problem, t, workspace, weight_cut);
+          }};
+}
 
 }  // namespace
 
 std::span<const ConvAlgorithm> depthwise_simt_algorithms() {
   static const ConvAlgorithm algorithms[] = {
-      {"depthwise_simt", ConvPass::forward, refuses, workspace, forward},
-      {"depthwise_simt", ConvPass::backward_data, refuses, workspace, backward_data},
-      {"depthwise_simt", ConvPass::backward_weight, refuses_weight, weight_workspace, backward_weight},
+      {"depthwise_simt", ConvPass::forward, plain_plan<refuses, forward>},
+      {"depthwise_simt", ConvPass::backward_data, plain_plan<refuses, backward_data>},
+      {"depthwise_simt", ConvPass::backward_weight, plan_backward_weight},
   };
   return algorithms;
 }

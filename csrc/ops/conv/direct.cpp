@@ -2,6 +2,7 @@
 
 #include "ops/conv/combine.h"
 #include "ops/conv/gather.h"
+#include "ops/conv/plan.h"
 
 #include <algorithm>
 
@@ -85,14 +86,14 @@ bool choose_band(Direct& s, int64_t stride, int64_t channels, int64_t floats) {
   }
 }
 
-const char* refuses_common(const ConvProblem& p, const Device& device) {
-  if (!device.cpu_style()) return "made for CPU runtimes";
+const char* refuses_common(const ConvProblem& p, const PlanTarget& target) {
+  if (!target.cpu_style) return "made for CPU runtimes";
   if (p.channels_last) return "channels first only";
   if (p.dtype != DType::float32 && !is_half(p.dtype)) return "float32, float16 and bfloat16 only";
   if (p.input[0] != 1 || p.output[0] != 1 || p.kernel[0] != 1) return "two dimensions only";
   if (p.stride[2] > 2) return "strides of columns 1 and 2 only";
   if (p.taps() > most_pairs) return "too many taps";
-  if (device.capabilities().local_memory < 512 << 10) return "needs 512 KiB of local memory";
+  if (target.local_memory < 512 << 10) return "needs 512 KiB of local memory";
   return nullptr;
 }
 
@@ -112,8 +113,8 @@ struct Plan {
 };
 
 // Returns false where a row of one channel does not fit.
-bool plan_multiply(Plan& plan, const Gather& g, const Device& device) {
-  const int64_t stride = stride_of(g), units = device.capabilities().compute_units;
+bool plan_multiply(Plan& plan, const Gather& g, const PlanTarget& target) {
+  const int64_t stride = stride_of(g), units = target.compute_units;
   Direct& s = plan.shape = direct_of(g);
   const int64_t blocks = ceil_div(s.results, 4);
   for (plan.parts = 1;; ++plan.parts) {
@@ -131,18 +132,16 @@ bool plan_multiply(Plan& plan, const Gather& g, const Device& device) {
   plan.channels = ceil_div(s.channels, ceil_div(s.channels, plan.channels));
   plan.local_bytes = 4 * static_cast<size_t>(plan.channels * channel_floats(s, stride) +
                                              4 * ceil_div(blocks, plan.parts) * line_of(s));
-  return plan.local_bytes <= device.capabilities().local_memory - (8 << 10);
+  return plan.local_bytes <= target.local_memory - (8 << 10);
 }
 
 int64_t packed_floats(const Gather& g) { return g.groups * round_up(g.shape.out_channels, 4) * g.depth(); }
 
-void multiply(Queue& queue, DType type, const Gather& g, const void* x, const void* w, const void* bias, void* y,
-              float* packed) {
+void multiply(Queue& queue, DType type, const Gather& g, const Plan& plan, const void* x, const void* w,
+              const void* bias, void* y, float* packed) {
   static KernelSite pack_site("conv/direct.cpu.cl", "conv_direct_pack"), site("conv/direct.cpu.cl", "conv_direct");
   Device& device = queue.device();
   const int64_t stride = stride_of(g);
-  Plan plan;
-  plan_multiply(plan, g, device);
   const Direct& s = plan.shape;
   launch(queue, specialise(pack_site, device, type, DType::float32, stride), Range(ceil_div(s.results, 4), g.groups),
          Range(1, 1), w, packed, s, g.weights);
@@ -154,9 +153,8 @@ void multiply(Queue& queue, DType type, const Gather& g, const void* x, const vo
 // ---- whether it is the better choice: parts of a processor's peak, fitted to what was measured with AVX2
 
 // Of the pixels computed, those that are of the result.
-double pixels_used(const Direct& s, const Device& device) {
-  const int64_t lanes = device.capabilities().vector_floats < 16 ? 8 : 16, whole = s.out_h / s.band,
-                rest = s.out_h % s.band;
+double pixels_used(const Direct& s, const PlanTarget& target) {
+  const int64_t lanes = target.vector_floats < 16 ? 8 : 16, whole = s.out_h / s.band, rest = s.out_h % s.band;
   const auto computed = [&](int64_t rows) { return rows ? round_up((rows - 1) * s.pitch + s.out_w, lanes) : 0; };
   return static_cast<double>(int64_t{s.out_h} * s.out_w) /
          static_cast<double>(whole * computed(s.band) + computed(rest));
@@ -166,55 +164,34 @@ double part(int64_t of, double more) { return static_cast<double>(of) / (static_
 
 constexpr double filling = 6;  // copying a vector into a frame takes as long as so many products
 
-const char* slower_than_gathering(const Gather& g, const Device& device) {
-  Plan plan;
-  if (!plan_multiply(plan, g, device)) return nullptr;
+const char* slower_than_gathering(const Gather& g, const Plan& plan, const PlanTarget& target) {
   const Direct& s = plan.shape;
   const double rows = part(s.results, static_cast<double>(round_up(s.results, 4) - s.results));
   const double direct =
-      pixels_used(s, device) * rows *
+      pixels_used(s, target) * rows *
       part(s.taps() * ceil_div(s.results, plan.parts), filling * static_cast<double>(s.stride_h * stride_of(g)));
   return direct < 1.05 * part(s.results, 10) ? "gathering serves many channels" : nullptr;
 }
 
-const char* forward_refuses(const ConvProblem& p, const Device& device) {
-  if (const char* reason = refuses_common(p, device)) return reason;
+ConvPlan plan_gather(const Gather& g, const PlanTarget& target, bool forward) {
   Plan plan;
-  return plan_multiply(plan, forward_gather(p), device) ? nullptr : "rows are too wide";
+  if (!plan_multiply(plan, g, target)) return refused("rows are too wide");
+  return {nullptr, slower_than_gathering(g, plan, target), 4 * static_cast<size_t>(packed_floats(g)) + 256,
+          [g, plan, forward](Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace) {
+            multiply(queue, p.dtype, g, plan, forward ? t.x : t.y, t.w, forward ? t.bias : nullptr, forward ? t.y : t.x,
+                     static_cast<float*>(workspace));
+          }};
 }
 
-const char* forward_declines(const ConvProblem& p, const Device& device) {
-  return slower_than_gathering(forward_gather(p), device);
+ConvPlan plan_forward(const ConvProblem& p, const PlanTarget& target) {
+  if (const char* reason = refuses_common(p, target)) return refused(reason);
+  return plan_gather(forward_gather(p), target, true);
 }
 
-size_t forward_workspace(const ConvProblem& p, const Device&) {
-  return 4 * static_cast<size_t>(packed_floats(forward_gather(p))) + 256;
-}
-
-void forward(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace) {
-  multiply(queue, p.dtype, forward_gather(p), t.x, t.w, t.bias, t.y, static_cast<float*>(workspace));
-}
-
-constexpr std::array<int64_t, 3> only_residue{0, 0, 0};
-
-const char* backward_data_refuses(const ConvProblem& p, const Device& device) {
-  if (const char* reason = refuses_common(p, device)) return reason;
-  if (p.stride[1] != 1 || p.stride[2] != 1) return "stride 1 only";
-  Plan plan;
-  return plan_multiply(plan, backward_data_gather(p, only_residue), device) ? nullptr : "rows are too wide";
-}
-
-const char* backward_data_declines(const ConvProblem& p, const Device& device) {
-  return slower_than_gathering(backward_data_gather(p, only_residue), device);
-}
-
-size_t backward_data_workspace(const ConvProblem& p, const Device&) {
-  return 4 * static_cast<size_t>(packed_floats(backward_data_gather(p, only_residue))) + 256;
-}
-
-void backward_data(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace) {
-  multiply(queue, p.dtype, backward_data_gather(p, only_residue), t.y, t.w, nullptr, t.x,
-           static_cast<float*>(workspace));
+ConvPlan plan_backward_data(const ConvProblem& p, const PlanTarget& target) {
+  if (const char* reason = refuses_common(p, target)) return refused(reason);
+  if (p.stride[1] != 1 || p.stride[2] != 1) return refused("stride 1 only");
+  return plan_gather(backward_data_gather(p, {0, 0, 0}), target, false);
 }
 
 // ---- gradient of the weight: shares of the pieces leave partial sums
@@ -226,10 +203,10 @@ struct WeightPlan {
 };
 
 // Returns false where the frames do not fit.
-bool plan_weight(WeightPlan& plan, const ConvProblem& p, const Device& device) {
+bool plan_weight(WeightPlan& plan, const ConvProblem& p, const PlanTarget& target) {
   const Gather g = forward_gather(p);
   Direct& s = plan.shape = direct_of(g);
-  const int64_t stride = stride_of(g), units = device.capabilities().compute_units;
+  const int64_t stride = stride_of(g), units = target.compute_units;
   auto even = [](int64_t total, int64_t limit) { return ceil_div(total, ceil_div(total, limit)); };
   plan.results = round_up(even(s.results, 32), 4);
   if (!choose_band(s, stride, 1, std::min(line_floats, most_line_bytes / 4 / plan.results))) return false;
@@ -239,25 +216,17 @@ bool plan_weight(WeightPlan& plan, const ConvProblem& p, const Device& device) {
   plan.channels = even(s.channels, std::clamp<int64_t>(std::min(by_memory, by_sums), 1, most_pairs / s.taps()));
   const int64_t pieces = ceil_div(s.batch, s.images) * s.bands;
   const int64_t tasks = g.groups * ceil_div(s.channels, plan.channels) * ceil_div(s.results, plan.results);
-  for (plan.shares = 1; plan.shares < pieces && !balanced(tasks * plan.shares, units);) ++plan.shares;
+  plan.shares = balanced_shares(tasks, units, 1, pieces);
   const int64_t width = round_up(std::min<int64_t>(plan.results, s.results), 4);
   plan.local_bytes =
       4 * static_cast<size_t>(s.images * (plan.channels * channel_floats(s, stride) + width * line_of(s)) +
                               (plan.channels * s.taps() + 2) * width + 16);
-  return plan.local_bytes <= device.capabilities().local_memory - (8 << 10);
+  return plan.local_bytes <= target.local_memory - (8 << 10);
 }
 
-const char* backward_weight_refuses(const ConvProblem& p, const Device& device) {
-  if (const char* reason = refuses_common(p, device)) return reason;
-  WeightPlan plan;
-  return plan_weight(plan, p, device) ? nullptr : "rows are too wide";
-}
-
-const char* backward_weight_declines(const ConvProblem& p, const Device& device) {
-  WeightPlan plan;
-  if (!plan_weight(plan, p, device)) return nullptr;
+const char* weight_slower_than_gathering(const ConvProblem& p, const WeightPlan& plan, const PlanTarget& target) {
   const Direct& s = plan.shape;
-  const double used = pixels_used(s, device) * part(s.results, static_cast<double>(round_up(s.results, 4) - s.results));
+  const double used = pixels_used(s, target) * part(s.results, static_cast<double>(round_up(s.results, 4) - s.results));
   const int64_t results = std::min<int64_t>(plan.results, s.results);
   const double copied = static_cast<double>(plan.channels * s.stride_h * p.stride[2] + results);
   const double direct = used * part(plan.channels * results * s.taps(), filling * copied) *
@@ -265,16 +234,9 @@ const char* backward_weight_declines(const ConvProblem& p, const Device& device)
   return direct < 1.05 * part(s.results, 26) ? "gathering serves many channels" : nullptr;
 }
 
-size_t backward_weight_workspace(const ConvProblem& p, const Device& device) {
-  WeightPlan plan;
-  plan_weight(plan, p, device);
-  return plan.shares > 1 ? static_cast<size_t>(4 * plan.shares * p.w_numel()) + 256 : 0;
-}
-
-void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace) {
+void backward_weight(Queue& queue, const WeightPlan& plan, const ConvProblem& p, const ConvOperands& t,
+                     void* workspace) {
   static KernelSite site("conv/direct.cpu.cl", "conv_direct_weight");
-  WeightPlan plan;
-  plan_weight(plan, p, queue.device());
   const Direct& s = plan.shape;
   const bool partial = plan.shares > 1;
   const Range grid(plan.shares, ceil_div(s.channels, plan.channels) * ceil_div(s.results, plan.results), p.groups);
@@ -284,15 +246,24 @@ void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, 
   if (partial) sum_shares(queue, p, static_cast<const float*>(workspace), plan.shares, t.w);
 }
 
+ConvPlan plan_backward_weight(const ConvProblem& p, const PlanTarget& target) {
+  if (const char* reason = refuses_common(p, target)) return refused(reason);
+  WeightPlan plan;
+  if (!plan_weight(plan, p, target)) return refused("rows are too wide");
+  return {nullptr, weight_slower_than_gathering(p, plan, target),
+          plan.shares > 1 ? static_cast<size_t>(4 * plan.shares * p.w_numel()) + 256 : 0,
+          [plan](Queue& queue, const ConvProblem& problem, const ConvOperands& t, void* workspace) {
+            backward_weight(queue, plan, problem, t, workspace);
+          }};
+}
+
 }  // namespace
 
 std::span<const ConvAlgorithm> direct_algorithms() {
   static const ConvAlgorithm algorithms[] = {
-      {"direct", ConvPass::forward, forward_refuses, forward_workspace, forward, forward_declines},
-      {"direct", ConvPass::backward_data, backward_data_refuses, backward_data_workspace, backward_data,
-       backward_data_declines},
-      {"direct", ConvPass::backward_weight, backward_weight_refuses, backward_weight_workspace, backward_weight,
-       backward_weight_declines},
+      {"direct", ConvPass::forward, plan_forward},
+      {"direct", ConvPass::backward_data, plan_backward_data},
+      {"direct", ConvPass::backward_weight, plan_backward_weight},
   };
   return algorithms;
 }

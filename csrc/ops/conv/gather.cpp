@@ -1,5 +1,6 @@
 #include "ops/conv/gather.h"
 
+#include <algorithm>
 #include <numeric>
 
 namespace ocl::ops {
@@ -83,5 +84,11 @@ int stride_class(const GatherShape& s) {
 bool is_volume(const GatherShape& s) { return s.input[0] > 1 || s.output[0] > 1 || s.kernel[0] > 1; }
 
 bool balanced(int64_t tasks, int64_t cores) { return tasks >= 4 * cores && (tasks % cores == 0 || tasks >= 8 * cores); }
+
+int64_t balanced_shares(int64_t tasks, int64_t cores, int64_t least, int64_t most) {
+  const int64_t step = cores / std::gcd(tasks, cores);  // shares whose tasks are a multiple of the cores
+  const int64_t even = round_up(std::max(least, ceil_div(4 * cores, tasks)), step), many = ceil_div(8 * cores, tasks);
+  return std::max(least, std::min({even, many, most}));
+}
 
 }  // namespace ocl::ops

@@ -44,6 +44,8 @@ bool is_volume(const GatherShape& s);
 
 // Enough tasks for every core to be busy to the end, and a multiple of the cores when tasks are few.
 bool balanced(int64_t tasks, int64_t cores);
+// The fewest shares, from `least` on, with which tasks * shares are balanced, or `most` of them where fewer are not.
+int64_t balanced_shares(int64_t tasks, int64_t cores, int64_t least, int64_t most);
 
 // A 1x1 kernel with stride 1 and no padding becomes a single row of pixels.
 Gather flatten_pointwise(Gather gather);

@@ -3,10 +3,12 @@
 #include "opencl/capabilities/prefetch.h"
 #include "ops/conv/combine.h"
 #include "ops/conv/gather.h"
+#include "ops/conv/plan.h"
 #include "ops/elementwise/elementwise.h"
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 #include <vector>
 
 namespace ocl::ops {
@@ -50,25 +52,62 @@ int64_t phase_floats(const Gather& g, int64_t pixels) {
   return pixels * g.taps() + g.shape.stride[1] * g.shape.stride[2] * phase_line(g, pixels);
 }
 
-// When the last of `tasks` ends, of which the i-th takes cost(i). Every core has a contiguous share, then takes from
-// the end of the longest one left.
-template <class Cost>
-int64_t end_of(int64_t tasks, int64_t cores, const Cost& cost) {
+// The tasks of a launch: every pixel task meets every channel task in every group; the last one of each may be smaller.
+struct Tasks {
+  int64_t pixel_tasks, channel_tasks, groups;
+  int64_t cost[2][2];  // of a task: [last pixel task][last channel task]
+
+  int64_t count() const { return pixel_tasks * channel_tasks * groups; }
+  int64_t cost_of(int64_t pixel_task, int64_t channel_task) const {
+    return cost[pixel_task + 1 == pixel_tasks][channel_task + 1 == channel_tasks];
+  }
+};
+
+// Up to how many cores a schedule is played through; that takes time in proportion to cores * tasks, and tasks grow
+// with the cores. With more of them the order of tasks hardly matters: there is always a core that is free soon.
+constexpr int64_t most_played_cores = 4;
+
+// When the last task ends. Every core has a contiguous share, then takes from the end of the longest one left.
+int64_t played_end(const Tasks& tasks, int64_t cores, bool channels_slow) {
   struct Core {
-    int64_t begin, end, time = 0;
+    int begin, end;
+    int64_t time;
   };
-  std::vector<Core> all;
-  for (int64_t i = 0; i < cores; ++i) all.push_back({tasks * i / cores, tasks * (i + 1) / cores});
+  Core all[most_played_cores];
+  const int count = static_cast<int>(tasks.count()), pixel_tasks = static_cast<int>(tasks.pixel_tasks),
+            channel_tasks = static_cast<int>(tasks.channel_tasks), units = static_cast<int>(cores);
+  for (int i = 0; i < units; ++i) all[i] = {count * i / units, count * (i + 1) / units, 0};
+  const auto cost = [&](int i) {
+    i %= pixel_tasks * channel_tasks;
+    return channels_slow ? tasks.cost_of(i % pixel_tasks, i / pixel_tasks)
+                         : tasks.cost_of(i / channel_tasks, i % channel_tasks);
+  };
   int64_t last = 0;
-  for (int64_t i = 0; i < tasks; ++i) {
-    Core& free =
-        *std::min_element(all.begin(), all.end(), [](const Core& a, const Core& b) { return a.time < b.time; });
-    Core& longest = *std::max_element(all.begin(), all.end(),
+  for (int i = 0; i < count; ++i) {
+    Core& free = *std::min_element(all, all + cores, [](const Core& a, const Core& b) { return a.time < b.time; });
+    Core& longest = *std::max_element(all, all + cores,
                                       [](const Core& a, const Core& b) { return a.end - a.begin < b.end - b.begin; });
     free.time += cost(free.begin < free.end ? free.begin++ : --longest.end);
     last = std::max(last, free.time);
   }
   return last;
+}
+
+// The same in closed form: in rounds of one task for each core, large tasks first, a round takes as long as its
+// largest task.
+int64_t estimated_end(const Tasks& tasks, int64_t cores) {
+  const int64_t pixels[] = {tasks.pixel_tasks - 1, 1}, channels[] = {tasks.channel_tasks - 1, 1};
+  struct Kind {
+    int64_t cost, count;
+  } kinds[4];
+  for (int i = 0; i < 4; ++i) kinds[i] = {tasks.cost[i / 2][i % 2], pixels[i / 2] * channels[i % 2] * tasks.groups};
+  std::sort(kinds, kinds + 4, [](const Kind& a, const Kind& b) { return a.cost > b.cost; });
+  int64_t end = 0, before = 0;
+  for (const Kind& kind : kinds) {
+    end += kind.cost * (ceil_div(before + kind.count, cores) - ceil_div(before, cores));
+    before += kind.count;
+  }
+  return end;
 }
 
 // Chooses channels of a task, at most `limit`, and the order of tasks for the earliest end.
@@ -82,34 +121,36 @@ void split_channels(Tiles& t, int64_t total, int64_t out_channels, int64_t limit
   auto consider = [&](int64_t end, int64_t channels, bool channels_slow) {
     if (end < best_end) best_end = end, t.channels = channels, t.channels_slow = channels_slow;
   };
-  for (int64_t parts = fewest; parts <= most; ++parts) {
+  const int64_t last_pixels = total - (t.pixel_tasks - 1) * t.pixels;
+  for (int64_t parts = fewest; parts <= most;) {
     const int64_t channels = round_up(ceil_div(out_channels, parts), 8),
-                  channel_tasks = ceil_div(out_channels, channels), tasks = t.pixel_tasks * channel_tasks;
-    if (tasks * groups >= 16 * cores)  // even enough, and too many to play through at every launch
+                  channel_tasks = ceil_div(out_channels, channels);
+    if (t.pixel_tasks * channel_tasks * groups >= 16 * cores)  // even enough
       return consider(ceil_div(total, 16) * (round_up(out_channels, 8) + gathering * channel_tasks) * groups / cores,
                       channels, false);
-    auto cost = [&](int64_t pixel_task, int64_t channel_task) {
-      const int64_t vectors = ceil_div(std::min(t.pixels, total - pixel_task * t.pixels), 16),
-                    width = std::min(channels, out_channels - channel_task * channels);
-      return vectors * (round_up(width, 8) + gathering);
-    };
-    consider(
-        end_of(tasks * groups, cores, [&](int64_t i) { return cost(i % tasks / channel_tasks, i % channel_tasks); }),
-        channels, false);
-    consider(
-        end_of(tasks * groups, cores, [&](int64_t i) { return cost(i % t.pixel_tasks, i % tasks / t.pixel_tasks); }),
-        channels, true);
+    Tasks tasks{t.pixel_tasks, channel_tasks, groups, {}};
+    for (int i = 0; i < 4; ++i) {
+      const int64_t vectors = ceil_div(i / 2 ? last_pixels : t.pixels, 16),
+                    width = i % 2 ? out_channels - (channel_tasks - 1) * channels : channels;
+      tasks.cost[i / 2][i % 2] = vectors * (round_up(width, 8) + gathering);
+    }
+    if (cores <= most_played_cores) {
+      consider(played_end(tasks, cores, false), channels, false);
+      consider(played_end(tasks, cores, true), channels, true);
+    } else {
+      consider(estimated_end(tasks, cores), channels, false);
+    }
+    // The next number of parts whose tasks have fewer channels.
+    parts = channels > 8 ? ceil_div(out_channels, channels - 8) : most + 1;
   }
 }
 
 // A slab of 32 pixels should stay in a 32 KiB L1 cache: depth <= 256; slabs of equal depth. Sums between slabs are kept
 // in local memory, which bounds channels. Short of tasks, channels are split before pixels: pixels would be gathered no
 // less often.
-Tiles choose_tiles(const Gather& g, const Device& device) {
-  const int64_t cores = device.capabilities().compute_units;
-  int64_t budget =
-      (static_cast<int64_t>(std::min<uint64_t>(device.capabilities().local_memory, 768 << 10)) - static_local_bytes) /
-      4;
+Tiles choose_tiles(const Gather& g, const PlanTarget& target) {
+  const int64_t cores = target.compute_units;
+  int64_t budget = (static_cast<int64_t>(std::min<uint64_t>(target.local_memory, 768 << 10)) - static_local_bytes) / 4;
   const bool roomy = budget > 100'000;
   Tiles t{};
   const bool phases =
@@ -160,11 +201,19 @@ bool reads_weights(DType type, const Gather& g) {
          (g.groups == 1 || m.group == s.out_channels * g.depth()) && s.batch * g.plane() <= direct_pixels;
 }
 
+struct Product {
+  Gather gather;
+  Tiles tiles;
+};
+
+Product product_of(const Gather& g, const PlanTarget& target) { return {g, choose_tiles(g, target)}; }
+
 // y [batch, groups * out_channels, output]; packed: room for packed_floats.
-void multiply(Queue& queue, DType type, const Gather& g, const void* x, const void* w, const void* bias, void* y,
+void multiply(Queue& queue, DType type, const Product& product, const void* x, const void* w, const void* bias, void* y,
               float* packed) {
   static KernelSite pack_site("conv/implicit_gemm.cpu.cl", "conv_pack_weights"),
       multiply_site("conv/implicit_gemm.cpu.cl", "conv_multiply");
+  const auto& [g, t] = product;
   Device& device = queue.device();
   const int stride = stride_class(g.shape);
   const bool volume = is_volume(g.shape);
@@ -173,7 +222,6 @@ void multiply(Queue& queue, DType type, const Gather& g, const void* x, const vo
     launch(queue, specialise(pack_site, device, type, stride, volume),
            Range(ceil_div(g.shape.out_channels, 8), ceil_div(g.depth(), 512), g.groups), Range(1, 1, 1), w, packed,
            g.shape, g.weights);
-  const Tiles t = choose_tiles(g, device);
   const Range grid = t.channels_slow ? Range(t.pixel_tasks * t.channel_tasks, 1, g.groups)
                                      : Range(t.pixel_tasks, t.channel_tasks, g.groups);
   launch(queue, specialise(multiply_site, device, type, stride, volume), grid, Range(1, 1, 1), x, direct ? w : packed,
@@ -183,18 +231,16 @@ void multiply(Queue& queue, DType type, const Gather& g, const void* x, const vo
          LocalMemory{t.local_bytes});
 }
 
-const char* refuses_common(const ConvProblem& p, const Device& device) {
-  if (!device.cpu_style()) return "made for CPU runtimes";
+const char* refuses_common(const ConvProblem& p, const PlanTarget& target) {
+  if (!target.cpu_style) return "made for CPU runtimes";
   if (p.channels_last) return "channels first only";
   if (p.dtype != DType::float32 && !is_half(p.dtype)) return "float32, float16 and bfloat16 only";
-  if (device.capabilities().local_memory < 192 << 10) return "needs 192 KiB of local memory";
+  if (target.local_memory < 192 << 10) return "needs 192 KiB of local memory";
   if (p.taps() * std::max(p.in_per_group(), p.out_per_group()) >= 1 << 30) return "sums are too long";
   return nullptr;
 }
 
 // ---- forward
-
-const char* forward_refuses(const ConvProblem& p, const Device& device) { return refuses_common(p, device); }
 
 // Kernels of one tap with a stride: the pixels under the taps are packed first, then it is a plain product.
 bool skips_pixels(const ConvProblem& p) {
@@ -226,15 +272,19 @@ const void* forward_source(Queue& queue, const ConvProblem& p, void* x, void* me
   return memory;
 }
 
-size_t forward_workspace(const ConvProblem& p, const Device&) {
-  return 4 * round_up(packed_floats(forward_plan(p)), 64) + 256 + skipped_bytes(p);
+void forward(Queue& queue, const Product& product, const ConvProblem& p, const ConvOperands& t, void* workspace) {
+  float* packed = static_cast<float*>(workspace);
+  const void* x = forward_source(queue, p, t.x, packed + round_up(packed_floats(product.gather), 64) + 64);
+  multiply(queue, p.dtype, product, x, t.w, t.bias, t.y, packed);
 }
 
-void forward(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace) {
-  const Gather g = forward_plan(p);
-  float* packed = static_cast<float*>(workspace);
-  multiply(queue, p.dtype, g, forward_source(queue, p, t.x, packed + round_up(packed_floats(g), 64) + 64), t.w, t.bias,
-           t.y, packed);
+ConvPlan plan_forward(const ConvProblem& p, const PlanTarget& target) {
+  if (const char* reason = refuses_common(p, target)) return refused(reason);
+  const Product product = product_of(forward_plan(p), target);
+  return {nullptr, nullptr, 4 * round_up(packed_floats(product.gather), 64) + 256 + skipped_bytes(p),
+          [product](Queue& queue, const ConvProblem& problem, const ConvOperands& t, void* workspace) {
+            forward(queue, product, problem, t, workspace);
+          }};
 }
 
 // ---- backward-data: one sub-grid of dx per residue of the stride, each a stride-1 product, then interleaved.
@@ -243,48 +293,51 @@ int64_t packed_bytes(const ConvProblem& p) {
   return 4 * p.groups * round_up(p.in_per_group(), 8) * p.out_per_group() * p.taps() + 512;
 }
 
-const char* backward_data_refuses(const ConvProblem& p, const Device& device) {
-  if (residues(p) > 64) return "strides are too large";
-  return refuses_common(p, device);
-}
+struct SubGrids {
+  std::vector<std::pair<int, Product>> products;  // by residue
+  uint64_t present = 0;
+};
 
-size_t backward_data_workspace(const ConvProblem& p, const Device&) {
-  return packed_bytes(p) + (residues(p) > 1 ? 256 + residues(p) * slot_bytes(p) : 0);
-}
-
-void backward_data(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace) {
-  float* packed = static_cast<float*>(workspace);
+SubGrids sub_grids(const ConvProblem& p, const PlanTarget& target) {
+  SubGrids grids;
   if (residues(p) == 1)
-    return multiply(queue, p.dtype, flatten_pointwise(backward_data_gather(p, {0, 0, 0})), t.y, t.w, nullptr, t.x,
-                    packed);
+    grids.products.emplace_back(0, product_of(flatten_pointwise(backward_data_gather(p, {0, 0, 0})), target));
+  else
+    grids.present = each_sub_grid(
+        p, [&](const Gather& g, int residue) { grids.products.emplace_back(residue, product_of(g, target)); });
+  return grids;
+}
+
+void backward_data(Queue& queue, const SubGrids& grids, const ConvProblem& p, const ConvOperands& t, void* workspace) {
+  auto* packed = static_cast<float*>(workspace);
+  if (residues(p) == 1) return multiply(queue, p.dtype, grids.products[0].second, t.y, t.w, nullptr, t.x, packed);
   char* parts = static_cast<char*>(workspace) + round_up(packed_bytes(p), 64) + 256;
-  const uint64_t present = each_sub_grid(p, [&](const Gather& g, int residue) {
-    multiply(queue, p.dtype, g, t.y, t.w, nullptr, parts + residue * slot_bytes(p), packed);
-    packed += packed_floats(g);
-  });
-  interleave(queue, p, parts, present, t.x);
+  for (const auto& [residue, product] : grids.products) {
+    multiply(queue, p.dtype, product, t.y, t.w, nullptr, parts + residue * slot_bytes(p), packed);
+    packed += packed_floats(product.gather);
+  }
+  interleave(queue, p, parts, grids.present, t.x);
+}
+
+ConvPlan plan_backward_data(const ConvProblem& p, const PlanTarget& target) {
+  if (residues(p) > 64) return refused("strides are too large");
+  if (const char* reason = refuses_common(p, target)) return refused(reason);
+  return {nullptr, nullptr,
+          static_cast<size_t>(packed_bytes(p) + (residues(p) > 1 ? 256 + residues(p) * slot_bytes(p) : 0)),
+          [grids = sub_grids(p, target)](Queue& queue, const ConvProblem& problem, const ConvOperands& t,
+                                         void* workspace) { backward_data(queue, grids, problem, t, workspace); }};
 }
 
 // ---- backward-weight: shares of the pixels give partial sums, added by a second kernel.
-
-const char* backward_weight_refuses(const ConvProblem& p, const Device& device) {
-  if (p.batch * p.out_pixels() > 1 << 30) return "too many pixels";
-  return refuses_common(p, device);
-}
 
 size_t partial_bytes(const ConvProblem& p, int64_t parts) {
   return parts > 1 ? static_cast<size_t>(round_up(4 * parts * p.w_numel(), 256)) : 0;
 }
 
-size_t backward_weight_workspace(const ConvProblem& p, const Device& device) {
-  return partial_bytes(p, choose_weight_tiles(forward_plan(p), device, 1).parts) + 256 + skipped_bytes(p);
-}
-
-void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace) {
+void backward_weight(Queue& queue, const Gather& g, const WeightTiles& tiles, const ConvProblem& p,
+                     const ConvOperands& t, void* workspace) {
   static KernelSite site("conv/implicit_gemm_backward_weight.cpu.cl", "conv_backward_weight");
   Device& device = queue.device();
-  const Gather g = forward_plan(p);
-  const WeightTiles tiles = choose_weight_tiles(g, device, 1);
   const void* x = forward_source(queue, p, t.x, static_cast<char*>(workspace) + partial_bytes(p, tiles.parts) + 256);
   const int stride = stride_class(g.shape);
   const bool volume = is_volume(g.shape);
@@ -300,13 +353,24 @@ void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, 
   if (tiles.parts > 1) sum_shares(queue, p, static_cast<const float*>(workspace), tiles.parts, t.w);
 }
 
+ConvPlan plan_backward_weight(const ConvProblem& p, const PlanTarget& target) {
+  if (p.batch * p.out_pixels() > 1 << 30) return refused("too many pixels");
+  if (const char* reason = refuses_common(p, target)) return refused(reason);
+  const Gather g = forward_plan(p);
+  const WeightTiles tiles = choose_weight_tiles(g, target, 1);
+  return {nullptr, nullptr, partial_bytes(p, tiles.parts) + 256 + skipped_bytes(p),
+          [g, tiles](Queue& queue, const ConvProblem& problem, const ConvOperands& t, void* workspace) {
+            backward_weight(queue, g, tiles, problem, t, workspace);
+          }};
+}
+
 }  // namespace
 
 std::span<const ConvAlgorithm> implicit_gemm_algorithms() {
   static const ConvAlgorithm algorithms[] = {
-      {"implicit_gemm", ConvPass::forward, forward_refuses, forward_workspace, forward},
-      {"implicit_gemm", ConvPass::backward_data, backward_data_refuses, backward_data_workspace, backward_data},
-      {"implicit_gemm", ConvPass::backward_weight, backward_weight_refuses, backward_weight_workspace, backward_weight},
+      {"implicit_gemm", ConvPass::forward, plan_forward},
+      {"implicit_gemm", ConvPass::backward_data, plan_backward_data},
+      {"implicit_gemm", ConvPass::backward_weight, plan_backward_weight},
   };
   return algorithms;
 }

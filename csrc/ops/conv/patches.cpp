@@ -1,5 +1,6 @@
 #include "ops/conv/patches.h"
 
+#include "ops/conv/plan.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/elementwise/permute.h"
 #include "ops/gemm/gemm.h"
@@ -9,7 +10,7 @@ namespace {
 
 constexpr std::array<int64_t, 3> none{0, 0, 0}, ones{1, 1, 1};
 
-const char* refuses(const ConvProblem& p, const Device&) {
+const char* refuses(const ConvProblem& p, const PlanTarget&) {
   if (p.channels_last) return "channels first only";
   if (!is_floating(p.dtype)) return "floating types only";
   if (p.groups != 1) return "one group only";
@@ -18,17 +19,13 @@ const char* refuses(const ConvProblem& p, const Device&) {
 }
 
 // Smaller kernels gather well.
-const char* declines(const ConvProblem& p, const Device&) {
-  return p.taps() >= 36 ? nullptr : "small windows are gathered quicker";
-}
+const char* declines(const ConvProblem& p) { return p.taps() >= 36 ? nullptr : "small windows are gathered quicker"; }
 
 int64_t depth(const ConvProblem& p) { return p.in_channels * p.taps(); }
 int64_t patch_floats(const ConvProblem& p) { return p.batch * p.out_pixels() * depth(p); }
 
-size_t workspace(const ConvProblem& p, const Device&) {
-  return static_cast<size_t>(patch_floats(p)) * size_of(p.dtype);
-}
-size_t weight_workspace(const ConvProblem& p, const Device&) {
+size_t workspace(const ConvProblem& p) { return static_cast<size_t>(patch_floats(p)) * size_of(p.dtype); }
+size_t weight_workspace(const ConvProblem& p) {
   return static_cast<size_t>(patch_floats(p) + p.y_numel()) * size_of(p.dtype);
 }
 
@@ -95,9 +92,9 @@ void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, 
 
 std::span<const ConvAlgorithm> patches_algorithms() {
   static const ConvAlgorithm algorithms[] = {
-      {"patches", ConvPass::forward, refuses, workspace, forward, declines},
-      {"patches", ConvPass::backward_data, refuses, workspace, backward_data, declines},
-      {"patches", ConvPass::backward_weight, refuses, weight_workspace, backward_weight, declines},
+      {"patches", ConvPass::forward, plain_plan<refuses, forward, workspace, declines>},
+      {"patches", ConvPass::backward_data, plain_plan<refuses, backward_data, workspace, declines>},
+      {"patches", ConvPass::backward_weight, plain_plan<refuses, backward_weight, weight_workspace, declines>},
   };
   return algorithms;
 }

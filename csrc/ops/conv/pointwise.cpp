@@ -1,12 +1,13 @@
 #include "ops/conv/pointwise.h"
 
+#include "ops/conv/plan.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/gemm/gemm.h"
 
 namespace ocl::ops {
 namespace {
 
-const char* refuses(const ConvProblem& p, const Device&) {
+const char* refuses(const ConvProblem& p, const PlanTarget&) {
   if (!p.channels_last) return "channels last only";
   if (p.groups != 1 || p.taps() != 1) return "one group and kernels of one tap only";
   if (p.padding != std::array<int64_t, 3>{0, 0, 0}) return "without padding only";
@@ -16,7 +17,7 @@ const char* refuses(const ConvProblem& p, const Device&) {
 bool strided(const ConvProblem& p) { return p.stride != std::array<int64_t, 3>{1, 1, 1}; }
 
 // The pixels of x under the taps, packed.
-size_t workspace(const ConvProblem& p, const Device&) {
+size_t workspace(const ConvProblem& p) {
   return strided(p) ? static_cast<size_t>(p.batch * p.out_pixels() * p.in_channels) * size_of(p.dtype) : 0;
 }
 
@@ -75,9 +76,9 @@ void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, 
 
 std::span<const ConvAlgorithm> pointwise_algorithms() {
   static const ConvAlgorithm algorithms[] = {
-      {"pointwise", ConvPass::forward, refuses, workspace, forward},
-      {"pointwise", ConvPass::backward_data, refuses, workspace, backward_data},
-      {"pointwise", ConvPass::backward_weight, refuses, workspace, backward_weight},
+      {"pointwise", ConvPass::forward, plain_plan<refuses, forward, workspace>},
+      {"pointwise", ConvPass::backward_data, plain_plan<refuses, backward_data, workspace>},
+      {"pointwise", ConvPass::backward_weight, plain_plan<refuses, backward_weight, workspace>},
   };
   return algorithms;
 }

@@ -2,9 +2,11 @@
 
 #include "ops/conv/combine.h"
 #include "ops/conv/gather.h"
+#include "ops/conv/plan.h"
 #include "ops/elementwise/elementwise.h"
 
 #include <algorithm>
+#include <vector>
 
 namespace ocl::ops {
 namespace {
@@ -57,10 +59,13 @@ void pack(Queue& queue, const RowsShape& s, const WeightMap& m, int64_t groups, 
   launch(queue, kernel(site, queue), blocks, Range(1, 1, 1), w, packed, zeros, s, m, narrow(raw_taps));
 }
 
-void multiply(Queue& queue, const RowsShape& s, int64_t groups, const void* x, const float* packed, const float* zeros,
-              const void* bias, void* y) {
-  static KernelSite site("conv/rows.cpu.cl", "rows_multiply");
-  const int64_t units = queue.device().capabilities().compute_units, panels = ceil_div(s.results, panel);
+// How the pixels and panels of one shape are cut into tasks.
+struct RowsCut {
+  int64_t pixels, pixel_tasks, panels_per_task, panel_tasks;
+};
+
+RowsCut cut_of(const RowsShape& s, int64_t groups, const PlanTarget& target) {
+  const int64_t units = target.compute_units, panels = ceil_div(s.results, panel);
   // Enough tasks for every unit. Weights are read again for every range of pixels: many weights want few ranges.
   const bool heavy = panels * panel * s.sources * s.tap_count() > heavy_weights;
   const int64_t taps = std::max<int64_t>(1, s.tap_count()),
@@ -70,17 +75,24 @@ void multiply(Queue& queue, const RowsShape& s, int64_t groups, const void* x, c
   const int64_t pixels = round_up(ceil_div(s.pixels(), ranges), 8), pixel_tasks = ceil_div(s.pixels(), pixels);
   const int64_t panel_tasks = std::clamp<int64_t>(ceil_div(4 * units, pixel_tasks * groups), 1, panels);
   const int64_t panels_per_task = ceil_div(panels, panel_tasks);
-  const Range tasks(pixel_tasks, ceil_div(panels, panels_per_task), groups);
-  const LocalMemory offsets{static_cast<size_t>(taps * pixels * 8)}, targets{static_cast<size_t>(pixels * 8)};
-  launch(queue, kernel(site, queue), tasks, Range(1, 1, 1), x, packed, zeros, bias ? bias : zeros, y, s,
-         int32_t{bias != nullptr}, narrow(pixels), narrow(panels_per_task), offsets, targets);
+  return {pixels, pixel_tasks, panels_per_task, ceil_div(panels, panels_per_task)};
 }
 
-const char* refuses(const ConvProblem& p, const Device& device) {
-  if (!device.cpu_style()) return "made for CPU runtimes";
+void multiply(Queue& queue, const RowsShape& s, const RowsCut& cut, int64_t groups, const void* x, const float* packed,
+              const float* zeros, const void* bias, void* y) {
+  static KernelSite site("conv/rows.cpu.cl", "rows_multiply");
+  const int64_t taps = std::max<int64_t>(1, s.tap_count());
+  const LocalMemory offsets{static_cast<size_t>(taps * cut.pixels * 8)}, targets{static_cast<size_t>(cut.pixels * 8)};
+  launch(queue, kernel(site, queue), Range(cut.pixel_tasks, cut.panel_tasks, groups), Range(1, 1, 1), x, packed, zeros,
+         bias ? bias : zeros, y, s, int32_t{bias != nullptr}, narrow(cut.pixels), narrow(cut.panels_per_task), offsets,
+         targets);
+}
+
+const char* refuses(const ConvProblem& p, const PlanTarget& target) {
+  if (!target.cpu_style) return "made for CPU runtimes";
   if (!p.channels_last) return "channels last only";
   if (p.dtype != DType::float32) return "float32 only";
-  if (device.capabilities().local_memory < 192 << 10 || p.taps() > 128) return "too many taps for local memory";
+  if (target.local_memory < 192 << 10 || p.taps() > 128) return "too many taps for local memory";
   return nullptr;
 }
 
@@ -101,7 +113,7 @@ int64_t padded_floats(const ConvProblem& p) {
   return merges_taps(p) ? p.batch * size[0] * size[1] * size[2] * p.in_channels + 64 : 0;
 }
 
-const char* forward_declines(const ConvProblem& p, const Device&) {
+const char* forward_declines(const ConvProblem& p) {
   return row_length(p) < few_channels ? "rows are too short" : nullptr;
 }
 
@@ -109,13 +121,32 @@ int64_t forward_packed_floats(const ConvProblem& p) {
   return packed_floats(p.groups, p.out_per_group(), p.in_per_group(), p.taps());
 }
 
-size_t forward_workspace(const ConvProblem& p, const Device&) {
+size_t forward_workspace(const ConvProblem& p) {
   return 4 *
          static_cast<size_t>(zero_floats(row_length(p)) + round_up(forward_packed_floats(p), 64) + padded_floats(p));
 }
 
-// x with its padding in `memory`; the shape becomes that of a convolution of it, whose rows are those of the kernel.
-const void* pad(Queue& queue, const ConvProblem& p, RowsShape& s, void* x, void* memory) {
+struct ForwardRows {
+  RowsShape packed, shape;  // of the weights; of the product, whose padding is in the copy of x where taps are merged
+  RowsCut cut;
+  WeightMap weights;
+};
+
+ForwardRows forward_rows(const ConvProblem& p, const PlanTarget& target) {
+  const Gather g = forward_gather(p);
+  ForwardRows rows{shape_of(g, p.in_channels, p.out_channels, p.output, {0, 0, 0}, {1, 1, 1}), {}, {}, g.weights};
+  rows.shape = rows.packed;
+  if (merges_taps(p)) {  // the order of packed weights is the same
+    const auto size = padded_size(p);
+    for (int d = 0; d < 3; ++d) rows.shape.input[d] = narrow(size[d]), rows.shape.padding[d] = 0;
+    rows.shape.sources *= rows.shape.taps[2], rows.shape.taps[2] = 1;
+  }
+  rows.cut = cut_of(rows.shape, p.groups, target);
+  return rows;
+}
+
+// x with its padding in `memory`.
+const void* pad(Queue& queue, const ConvProblem& p, void* x, void* memory) {
   const auto size = padded_size(p);
   const int64_t c = p.in_channels, row = size[2] * c, plane = size[1] * row;
   const TensorView whole = TensorView::contiguous(memory, p.dtype, {padded_floats(p)});
@@ -124,54 +155,76 @@ const void* pad(Queue& queue, const ConvProblem& p, RowsShape& s, void* x, void*
                 strides[] = {size[0] * plane, plane, row, 1};
   float* inside = static_cast<float*>(memory) + p.padding[0] * plane + p.padding[1] * row + p.padding[2] * c;
   copy(queue, TensorView::strided(inside, p.dtype, sizes, strides), TensorView::contiguous(x, p.dtype, sizes));
-  for (int d = 0; d < 3; ++d) s.input[d] = narrow(size[d]), s.padding[d] = 0;
-  s.sources *= s.taps[2], s.taps[2] = 1;
   return memory;
 }
 
-void forward(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace) {
-  const Gather g = forward_gather(p);
-  RowsShape s = shape_of(g, p.in_channels, p.out_channels, p.output, {0, 0, 0}, {1, 1, 1});
+void forward(Queue& queue, const ForwardRows& rows, const ConvProblem& p, const ConvOperands& t, void* workspace) {
   float* zeros = static_cast<float*>(workspace);
   float* packed = zeros + zero_floats(row_length(p));
-  pack(queue, s, g.weights, p.groups, p.taps(), t.w, packed, zeros);
-  const void* x = t.x;
-  if (merges_taps(p))  // the order of packed weights is the same
-    x = pad(queue, p, s, t.x, packed + round_up(forward_packed_floats(p), 64));
-  multiply(queue, s, p.groups, x, packed, zeros, t.bias, t.y);
+  pack(queue, rows.packed, rows.weights, p.groups, p.taps(), t.w, packed, zeros);
+  const void* x = merges_taps(p) ? pad(queue, p, t.x, packed + round_up(forward_packed_floats(p), 64)) : t.x;
+  multiply(queue, rows.shape, rows.cut, p.groups, x, packed, zeros, t.bias, t.y);
+}
+
+ConvPlan plan_forward(const ConvProblem& p, const PlanTarget& target) {
+  if (const char* reason = refuses(p, target)) return refused(reason);
+  return {nullptr, forward_declines(p), forward_workspace(p),
+          [rows = forward_rows(p, target)](Queue& queue, const ConvProblem& problem, const ConvOperands& t,
+                                           void* workspace) { forward(queue, rows, problem, t, workspace); }};
 }
 
 // ---- gradient of the input
 
-const char* backward_data_refuses(const ConvProblem& p, const Device& device) {
-  return residues(p) > 64 ? "strides are too large" : refuses(p, device);
+const char* backward_data_refuses(const ConvProblem& p, const PlanTarget& target) {
+  return residues(p) > 64 ? "strides are too large" : refuses(p, target);
 }
 
-const char* backward_data_declines(const ConvProblem& p, const Device&) {
+const char* backward_data_declines(const ConvProblem& p) {
   return std::min(p.out_per_group(), p.in_per_group()) < few_channels ? "rows are too short" : nullptr;
 }
 
-size_t backward_data_workspace(const ConvProblem& p, const Device&) {
+size_t backward_data_workspace(const ConvProblem& p) {
   return 4 * static_cast<size_t>(zero_floats(p.out_per_group()) +
                                  packed_floats(p.groups, p.in_per_group(), p.out_per_group(), p.taps()) + 64);
 }
 
-void backward_data(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace) {
-  float* zeros = static_cast<float*>(workspace);
-  float* packed = zeros + zero_floats(p.out_per_group());
+struct SubGrid {
+  RowsShape shape;
+  RowsCut cut;
+  WeightMap weights;
+  bool reached;  // by any tap
+};
+
+std::vector<SubGrid> sub_grids(const ConvProblem& p, const PlanTarget& target) {
+  std::vector<SubGrid> grids;
   for (int64_t z = 0; z < p.stride[0]; ++z)
     for (int64_t y = 0; y < p.stride[1]; ++y)
       for (int64_t x = 0; x < p.stride[2]; ++x) {
         const Gather g = backward_data_gather(p, {z, y, x});
         if (g.plane() == 0) continue;
         RowsShape s = shape_of(g, p.out_channels, p.in_channels, p.input, {z, y, x}, p.stride);
-        if (g.taps() == 0)
-          std::fill_n(s.taps, 3, 0);  // pixels that no tap reaches become zero
-        else
-          pack(queue, s, g.weights, p.groups, p.taps(), t.w, packed, zeros);
-        multiply(queue, s, p.groups, t.y, packed, zeros, nullptr, t.x);
-        packed += packed_floats(p.groups, p.in_per_group(), p.out_per_group(), s.tap_count());
+        if (g.taps() == 0) std::fill_n(s.taps, 3, 0);  // pixels that no tap reaches become zero
+        grids.push_back({s, cut_of(s, p.groups, target), g.weights, g.taps() != 0});
       }
+  return grids;
+}
+
+void backward_data(Queue& queue, const std::vector<SubGrid>& grids, const ConvProblem& p, const ConvOperands& t,
+                   void* workspace) {
+  float* zeros = static_cast<float*>(workspace);
+  float* packed = zeros + zero_floats(p.out_per_group());
+  for (const SubGrid& grid : grids) {
+    if (grid.reached) pack(queue, grid.shape, grid.weights, p.groups, p.taps(), t.w, packed, zeros);
+    multiply(queue, grid.shape, grid.cut, p.groups, t.y, packed, zeros, nullptr, t.x);
+    packed += packed_floats(p.groups, p.in_per_group(), p.out_per_group(), grid.shape.tap_count());
+  }
+}
+
+ConvPlan plan_backward_data(const ConvProblem& p, const PlanTarget& target) {
+  if (const char* reason = backward_data_refuses(p, target)) return refused(reason);
+  return {nullptr, backward_data_declines(p), backward_data_workspace(p),
+          [grids = sub_grids(p, target)](Queue& queue, const ConvProblem& problem, const ConvOperands& t,
+                                         void* workspace) { backward_data(queue, grids, problem, t, workspace); }};
 }
 
 bool takes_filters_last(const ConvProblem&) { return true; }
@@ -180,9 +233,8 @@ bool takes_filters_last(const ConvProblem&) { return true; }
 
 std::span<const ConvAlgorithm> rows_algorithms() {
   static const ConvAlgorithm algorithms[] = {
-      {"rows", ConvPass::forward, refuses, forward_workspace, forward, forward_declines, takes_filters_last},
-      {"rows", ConvPass::backward_data, backward_data_refuses, backward_data_workspace, backward_data,
-       backward_data_declines, takes_filters_last},
+      {"rows", ConvPass::forward, plan_forward, takes_filters_last},
+      {"rows", ConvPass::backward_data, plan_backward_data, takes_filters_last},
   };
   return algorithms;
 }

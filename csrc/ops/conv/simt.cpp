@@ -1,5 +1,10 @@
 #include "ops/conv/simt.h"
 
+#include "ops/conv/plan.h"
+
+#include <utility>
+#include <vector>
+
 namespace ocl::ops {
 
 using namespace simt_detail;
@@ -8,10 +13,10 @@ namespace {
 
 // Results per work-item and direction: large tiles only where they fill the device and fit its local memory (two
 // operands, 16 steps, and the columns of conv_simt_weight).
-int choose_tile(DType dtype, int64_t rows, int64_t columns, int64_t layers, const Device& device) {
-  if (2 * 16 * 129 * size_of(accumulate_type(dtype)) + 128 * 32 > device.capabilities().local_memory) return 4;
+int choose_tile(DType dtype, int64_t rows, int64_t columns, int64_t layers, const PlanTarget& target) {
+  if (2 * 16 * 129 * size_of(accumulate_type(dtype)) + 128 * 32 > target.local_memory) return 4;
   const int64_t groups = ceil_div(rows, 128) * ceil_div(columns, 128) * layers;
-  return rows >= 128 && groups >= 2 * device.capabilities().compute_units ? 8 : 4;
+  return rows >= 128 && groups >= 2 * target.compute_units ? 8 : 4;
 }
 
 Kernel& specialise(KernelSite& site, Device& device, DType type, DType result, int tile) {
@@ -24,69 +29,96 @@ Kernel& specialise(KernelSite& site, Device& device, DType type, DType result, i
   });
 }
 
-void gather(Queue& queue, DType type, const Part& part, int64_t result_channels, const void* x, const void* w,
+struct Tiled {
+  Part part;
+  int tile;
+};
+
+Tiled tiled(DType type, const Part& part, const PlanTarget& target) {
+  const Gather& g = part.gather;
+  return {part, choose_tile(type, g.shape.out_channels, g.shape.batch * g.plane(), g.groups, target)};
+}
+
+void gather(Queue& queue, DType type, const Tiled& tiled, int64_t result_channels, const void* x, const void* w,
             const void* bias, void* y) {
   static KernelSite site("conv/simt.gpu.cl", "conv_simt_gather");
+  const auto& [part, tile] = tiled;
   const auto& [g, target] = part;
   const int64_t pixels = g.shape.batch * g.plane();
-  const int tile = choose_tile(type, g.shape.out_channels, pixels, g.groups, queue.device());
   const int64_t edge = 16 * tile;
   launch(queue, specialise(site, queue.device(), type, type, tile),
          Range(ceil_div(pixels, edge) * 16, ceil_div(g.shape.out_channels, edge) * 16, g.groups), Range(16, 16, 1), x,
          w, bias, y, g.shape, g.weights, target, int32_t{bias != nullptr}, result_channels * target.plane());
 }
 
-const char* refuses(const ConvProblem& p, const Device& device) {
-  if (device.cpu_style()) return "made for GPUs";
-  if (device.capabilities().max_work_group < 256) return "needs groups of 256 work-items";
+// What the kernels keep in local memory with the small tile: conv_simt_weight's operands and columns.
+uint64_t least_local_bytes(DType dtype) { return 2 * 16 * 65 * size_of(accumulate_type(dtype)) + 64 * 32; }
+
+const char* refuses(const ConvProblem& p, const PlanTarget& target) {
+  // The kernels of CPU devices want at least so much local memory; below it these are what there is.
+  if (target.cpu_style && target.local_memory >= 192 << 10) return "made for GPUs";
+  if (target.max_work_group < 256) return "needs groups of 256 work-items";
   if (p.channels_last) return "channels first only";
   if (!is_floating(p.dtype)) return "floating types only";
+  if (least_local_bytes(p.dtype) > target.local_memory) return "too little local memory";
   if (p.taps() * std::max(p.in_per_group(), p.out_per_group()) >= 1 << 30) return "sums are too long";
   return nullptr;
 }
 
-size_t no_workspace(const ConvProblem&, const Device&) { return 0; }
-
-void forward(Queue& queue, const ConvProblem& p, const ConvOperands& t, void*) {
-  gather(queue, p.dtype, forward_part(p), p.out_channels, t.x, t.w, t.bias, t.y);
+ConvPlan plan_forward(const ConvProblem& p, const PlanTarget& target) {
+  if (const char* reason = refuses(p, target)) return refused(reason);
+  return {nullptr, nullptr, 0,
+          [part = tiled(p.dtype, forward_part(p), target)](Queue& queue, const ConvProblem& problem,
+                                                           const ConvOperands& t, void*) {
+            gather(queue, problem.dtype, part, problem.out_channels, t.x, t.w, t.bias, t.y);
+          }};
 }
 
-const char* backward_data_refuses(const ConvProblem& p, const Device& device) {
-  if (p.stride[0] * p.stride[1] * p.stride[2] > 64) return "strides are too large";
-  return refuses(p, device);
+ConvPlan plan_backward_data(const ConvProblem& p, const PlanTarget& target) {
+  if (p.stride[0] * p.stride[1] * p.stride[2] > 64) return refused("strides are too large");
+  if (const char* reason = refuses(p, target)) return refused(reason);
+  std::vector<Tiled> parts;
+  for (const Part& part : backward_data_parts(p)) parts.push_back(tiled(p.dtype, part, target));
+  return {nullptr, nullptr, 0,
+          [parts = std::move(parts)](Queue& queue, const ConvProblem& problem, const ConvOperands& t, void*) {
+            for (const Tiled& part : parts)
+              gather(queue, problem.dtype, part, problem.in_channels, t.y, t.w, nullptr, t.x);
+          }};
 }
 
-void backward_data(Queue& queue, const ConvProblem& p, const ConvOperands& t, void*) {
-  for (const Part& part : backward_data_parts(p)) gather(queue, p.dtype, part, p.in_channels, t.y, t.w, nullptr, t.x);
-}
+struct WeightPlan {
+  Gather gather;
+  int tile;
+  Shares shares;
+};
 
-int gradient_tile(DType dtype, const Gather& g, const Device& device) {
-  return choose_tile(dtype, g.shape.out_channels, g.depth(), g.groups * ceil_div(g.shape.batch * g.plane(), 1024),
-                     device);
-}
-
-Shares choose_shares(DType dtype, const Gather& g, const Device& device) {
-  const int64_t edge = 16 * gradient_tile(dtype, g, device);
-  return share_pixels(g, device, edge, edge);
-}
-
-size_t backward_weight_workspace(const ConvProblem& p, const Device& device) {
-  return shares_workspace(p, choose_shares(p.dtype, forward_gather(p), device));
-}
-
-void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace) {
-  static KernelSite site("conv/simt.gpu.cl", "conv_simt_weight");
-  Device& device = queue.device();
+WeightPlan plan_weight(const ConvProblem& p, const PlanTarget& target) {
   const Gather g = forward_gather(p);
-  const Shares s = choose_shares(p.dtype, g, device);
+  const int tile = choose_tile(p.dtype, g.shape.out_channels, g.depth(),
+                               g.groups * ceil_div(g.shape.batch * g.plane(), 1024), target);
+  return {g, tile, share_pixels(g, target, 16 * tile, 16 * tile)};
+}
+
+void backward_weight(Queue& queue, const WeightPlan& plan, const ConvProblem& p, const ConvOperands& t,
+                     void* workspace) {
+  static KernelSite site("conv/simt.gpu.cl", "conv_simt_weight");
+  const auto& [g, tile, s] = plan;
   const DType result = s.parts > 1 ? accumulate_type(p.dtype) : p.dtype;
-  const int tile = gradient_tile(p.dtype, g, device);
   const int64_t edge = 16 * tile;
-  launch(queue, specialise(site, device, p.dtype, result, tile),
+  launch(queue, specialise(site, queue.device(), p.dtype, result, tile),
          Range(ceil_div(g.depth(), edge) * 16, ceil_div(g.shape.out_channels, edge) * 16, g.groups * s.parts),
          Range(16, 16, 1), t.x, t.y, s.parts > 1 ? workspace : t.w, g.shape, g.weights, static_cast<int32_t>(g.groups),
          s.pixels);
   if (s.parts > 1) sum_shares(queue, p, s, workspace, t.w);
+}
+
+ConvPlan plan_backward_weight(const ConvProblem& p, const PlanTarget& target) {
+  if (const char* reason = refuses(p, target)) return refused(reason);
+  const WeightPlan plan = plan_weight(p, target);
+  return {nullptr, nullptr, shares_workspace(p, plan.shares),
+          [plan](Queue& queue, const ConvProblem& problem, const ConvOperands& t, void* workspace) {
+            backward_weight(queue, plan, problem, t, workspace);
+          }};
 }
 
 }  // namespace
@@ -117,10 +149,10 @@ std::vector<Part> backward_data_parts(const ConvProblem& p) {
   return parts;
 }
 
-Shares share_pixels(const Gather& g, const Device& device, int64_t tile_rows, int64_t tile_columns) {
+Shares share_pixels(const Gather& g, const PlanTarget& target, int64_t tile_rows, int64_t tile_columns) {
   const int64_t pixels = g.shape.batch * g.plane(),
                 groups = ceil_div(g.shape.out_channels, tile_rows) * ceil_div(g.depth(), tile_columns) * g.groups;
-  const int64_t wanted = std::max<int64_t>(1, 4 * device.capabilities().compute_units / groups);
+  const int64_t wanted = std::max<int64_t>(1, 4 * target.compute_units / groups);
   Shares s{};
   s.pixels = round_up(ceil_div(pixels, std::min(wanted, ceil_div(pixels, 256))), 32);
   s.parts = ceil_div(pixels, s.pixels);
@@ -141,9 +173,9 @@ void sum_shares(Queue& queue, const ConvProblem& p, const Shares& s, const void*
 
 std::span<const ConvAlgorithm> simt_algorithms() {
   static const ConvAlgorithm algorithms[] = {
-      {"simt", ConvPass::forward, refuses, no_workspace, forward},
-      {"simt", ConvPass::backward_data, backward_data_refuses, no_workspace, backward_data},
-      {"simt", ConvPass::backward_weight, refuses, backward_weight_workspace, backward_weight},
+      {"simt", ConvPass::forward, plan_forward},
+      {"simt", ConvPass::backward_data, plan_backward_data},
+      {"simt", ConvPass::backward_weight, plan_backward_weight},
   };
   return algorithms;
 }

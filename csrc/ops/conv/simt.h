@@ -32,7 +32,7 @@ std::vector<Part> backward_data_parts(const ConvProblem& p);
 struct Shares {
   int64_t parts, pixels;  // pixels of one share: a multiple of 32
 };
-Shares share_pixels(const Gather& g, const Device& device, int64_t tile_rows, int64_t tile_columns);
+Shares share_pixels(const Gather& g, const PlanTarget& target, int64_t tile_rows, int64_t tile_columns);
 // The shares' gradients, in the accumulation type.
 size_t shares_workspace(const ConvProblem& p, const Shares& s);
 void sum_shares(Queue& queue, const ConvProblem& p, const Shares& s, const void* gradients, void* w);

@@ -1,6 +1,7 @@
 #include "ops/conv/stem.h"
 
 #include "opencl/capabilities/prefetch.h"
+#include "ops/conv/plan.h"
 
 #include <algorithm>
 
@@ -42,11 +43,11 @@ size_t local_bytes(ConvPass pass, const ConvProblem& p, const Geometry& g) {
 }
 
 // Bands as high as local memory and an even load of the compute units allow.
-Plan make_plan(ConvPass pass, const ConvProblem& p, const Device& device) {
-  const int64_t units = device.capabilities().compute_units;
+Plan make_plan(ConvPass pass, const ConvProblem& p, const PlanTarget& target) {
+  const int64_t units = target.compute_units;
   const uint64_t statics =
       pass == ConvPass::backward_weight ? (out_block + 2) * round_up(p.in_channels * p.taps(), 6) * 4 : 1024;
-  const uint64_t local_memory = device.capabilities().local_memory;
+  const uint64_t local_memory = target.local_memory;
   const uint64_t budget = std::min<uint64_t>(local_memory - std::min(local_memory, statics + 8192), 400 << 10);
   Plan plan;
   int64_t band = std::min(largest_band, p.output[1]);
@@ -70,14 +71,8 @@ Plan make_plan(ConvPass pass, const ConvProblem& p, const Device& device) {
   return plan;
 }
 
-const char* refuse(ConvPass pass, const ConvProblem& p, const Device& device) {
-  if (const char* reason = stem_refusal(p, device)) return reason;
-  return make_plan(pass, p, device).local_bytes ? nullptr : "rows too long for local memory";
-}
-
-void run_forward(Queue& queue, const ConvProblem& p, const ConvOperands& operands, void* workspace) {
+void run_forward(Queue& queue, const Plan& plan, const ConvProblem& p, const ConvOperands& operands, void* workspace) {
   static KernelSite site("conv/stem.cpu.cl", "stem_forward"), widen_site("conv/stem.cpu.cl", "stem_widen");
-  const Plan plan = make_plan(ConvPass::forward, p, queue.device());
   const auto make_defines = [&] { return stem_defines(p, queue.device()); };
   const void* w = operands.w;
   if (p.dtype != DType::float32) {
@@ -91,9 +86,9 @@ void run_forward(Queue& queue, const ConvProblem& p, const ConvOperands& operand
          int32_t{operands.bias != nullptr}, LocalMemory{plan.local_bytes});
 }
 
-void run_weight_gradient(Queue& queue, const ConvProblem& p, const ConvOperands& operands, void* workspace) {
+void run_weight_gradient(Queue& queue, const Plan& plan, const ConvProblem& p, const ConvOperands& operands,
+                         void* workspace) {
   static KernelSite site("conv/stem.cpu.cl", "stem_weight_gradient"), sum_site("conv/stem.cpu.cl", "stem_sum_partials");
-  const Plan plan = make_plan(ConvPass::backward_weight, p, queue.device());
   const auto make_defines = [&] { return stem_defines(p, queue.device()); };
   launch(queue, site.get(queue.device(), stem_variant(p), make_defines),
          Range(plan.parts, ceil_div(p.out_channels, out_block)), Range(1, 1), operands.x, operands.y, workspace,
@@ -104,19 +99,26 @@ void run_weight_gradient(Queue& queue, const ConvProblem& p, const ConvOperands&
 }
 
 template <ConvPass pass>
-constexpr ConvAlgorithm algorithm(void (*run)(Queue&, const ConvProblem&, const ConvOperands&, void*)) {
-  return {"stem", pass, [](const ConvProblem& problem, const Device& device) { return refuse(pass, problem, device); },
-          [](const ConvProblem& problem, const Device& device) { return make_plan(pass, problem, device).workspace; },
-          run};
+ConvPlan plan_stem(const ConvProblem& p, const PlanTarget& target) {
+  if (const char* reason = stem_refusal(p, target)) return refused(reason);
+  const Plan plan = make_plan(pass, p, target);
+  if (!plan.local_bytes) return refused("rows too long for local memory");
+  constexpr auto run = pass == ConvPass::forward ? run_forward : run_weight_gradient;
+  return {nullptr, nullptr, plan.workspace,
+          [plan](Queue& queue, const ConvProblem& problem, const ConvOperands& operands, void* workspace) {
+            run(queue, plan, problem, operands, workspace);
+          }};
 }
 
-constexpr ConvAlgorithm algorithms[] = {algorithm<ConvPass::forward>(run_forward),
-                                        algorithm<ConvPass::backward_weight>(run_weight_gradient)};
+constexpr ConvAlgorithm algorithms[] = {
+    {"stem", ConvPass::forward, plan_stem<ConvPass::forward>},
+    {"stem", ConvPass::backward_weight, plan_stem<ConvPass::backward_weight>},
+};
 
 }  // namespace
 
-const char* stem_refusal(const ConvProblem& p, const Device& device) {
-  if (!device.cpu_style()) return "written for CPU devices";
+const char* stem_refusal(const ConvProblem& p, const PlanTarget& target) {
+  if (!target.cpu_style) return "written for CPU devices";
   if (p.dtype != DType::float32 && !is_half(p.dtype)) return "computes in float32";
   if (p.input[0] != 1 || p.kernel[0] != 1 || p.padding[0] != 0) return "two-dimensional only";
   if (p.groups != 1) return "needs one group";

@@ -12,7 +12,7 @@ std::span<const ConvAlgorithm> stem_algorithms();
 std::span<const ConvAlgorithm> stem_backward_data_algorithms();
 
 // What both have in common: why a problem is none of theirs (else nullptr), and the kernels' variants and defines.
-const char* stem_refusal(const ConvProblem& p, const Device& device);
+const char* stem_refusal(const ConvProblem& p, const PlanTarget& target);
 Variant stem_variant(const ConvProblem& p);
 Defines stem_defines(const ConvProblem& p, const Device& device);
 

@@ -1,4 +1,5 @@
 // Gradient of images with at most 4 channels (kernels_cl/conv/stem_backward_data.cpu.cl). CPU kernels.
+#include "ops/conv/plan.h"
 #include "ops/conv/stem.h"
 
 #include <algorithm>
@@ -16,14 +17,14 @@ struct Geometry {
 constexpr int64_t largest_band = 8;
 
 // Columns of a register tile there.
-int64_t tile_columns(const ConvProblem& p, const Device& device) {
-  const bool narrow = device.capabilities().vector_floats < 16;
+int64_t tile_columns(const ConvProblem& p, const PlanTarget& target) {
+  const bool narrow = target.vector_floats < 16;
   return narrow ? (p.in_channels == 4 ? 16 : 32) : 64;
 }
 
-Geometry geometry_of(const ConvProblem& p, const Device& device, int64_t band) {
+Geometry geometry_of(const ConvProblem& p, const PlanTarget& target, int64_t band) {
   const int64_t stride = p.stride[2], reach = (p.kernel[2] - 1) / stride, first_b = p.padding[2] / stride;
-  const int64_t columns = round_up((p.padding[2] + p.input[2] - 1) / stride - first_b + 1, tile_columns(p, device));
+  const int64_t columns = round_up((p.padding[2] + p.input[2] - 1) / stride - first_b + 1, tile_columns(p, target));
   // Packing writes vectors of 16, the last one beyond the row.
   const int64_t pitch = round_up(reach + std::max(columns, p.output[2] + 16), 16);
   const auto narrow = [](int64_t value) { return static_cast<int32_t>(value); };
@@ -53,44 +54,48 @@ struct Plan {
 };
 
 // Bands as high as local memory and an even load of the compute units allow.
-Plan make_plan(const ConvProblem& p, const Device& device) {
-  const uint64_t local_memory = device.capabilities().local_memory,
+Plan make_plan(const ConvProblem& p, const PlanTarget& target) {
+  const uint64_t local_memory = target.local_memory,
                  budget = std::min<uint64_t>(local_memory - std::min<uint64_t>(local_memory, 8192), 400 << 10);
-  Geometry g = geometry_of(p, device, largest_band);
-  const int64_t tasks = 4 * int64_t{device.capabilities().compute_units};
+  Geometry g = geometry_of(p, target, largest_band);
+  const int64_t tasks = 4 * target.compute_units;
   for (int64_t band = std::min(largest_band, g.rows()); band > 1; --band) {
-    g = geometry_of(p, device, band);
+    g = geometry_of(p, target, band);
     if (local_bytes(p, g) <= budget && p.batch * ceil_div(g.rows(), band) >= std::min(tasks, p.batch * g.rows()))
       return {g, local_bytes(p, g)};
   }
-  g = geometry_of(p, device, 1);
+  g = geometry_of(p, target, 1);
   return {g, local_bytes(p, g) <= budget ? local_bytes(p, g) : 0};
 }
 
-const char* refuses(const ConvProblem& p, const Device& device) {
-  if (const char* reason = stem_refusal(p, device)) return reason;
-  if (p.channels_last) return "needs the contiguous memory format";
-  if (p.padding[1] >= p.kernel[1] || p.padding[2] >= p.kernel[2]) return "needs a padding below the kernel's size";
-  return make_plan(p, device).local_bytes ? nullptr : "rows too long for local memory";
-}
-
-size_t workspace(const ConvProblem& p, const Device&) { return static_cast<size_t>(p.w_numel()) * sizeof(float); }
-
-void run(Queue& queue, const ConvProblem& p, const ConvOperands& operands, void* weights) {
+void run(Queue& queue, const Plan& plan, const ConvProblem& p, const ConvOperands& operands, void* weights) {
   static KernelSite weights_site("conv/stem_backward_data.cpu.cl", "stem_phase_weights"),
       site("conv/stem_backward_data.cpu.cl", "stem_data_gradient");
   Device& device = queue.device();
   const auto kernel = [&](KernelSite& of) -> Kernel& {
     return of.get(device, stem_variant(p), [&] { return stem_defines(p, device); });
   };
-  const auto [geometry, bytes] = make_plan(p, device);
+  const auto& [geometry, bytes] = plan;
   const auto out_channels = static_cast<int32_t>(p.out_channels);
   launch(queue, kernel(weights_site), Range(p.stride[1] * p.stride[2]), Range(1), operands.w, weights, out_channels);
   launch(queue, kernel(site), Range(p.batch, ceil_div(geometry.rows(), geometry.band)), Range(1, 1), operands.y,
          weights, operands.x, geometry, out_channels, LocalMemory{bytes});
 }
 
-constexpr ConvAlgorithm algorithms[] = {{"stem", ConvPass::backward_data, refuses, workspace, run}};
+ConvPlan plan_stem(const ConvProblem& p, const PlanTarget& target) {
+  if (const char* reason = stem_refusal(p, target)) return refused(reason);
+  if (p.channels_last) return refused("needs the contiguous memory format");
+  if (p.padding[1] >= p.kernel[1] || p.padding[2] >= p.kernel[2])
+    return refused("needs a padding below the kernel's size");
+  const Plan plan = make_plan(p, target);
+  if (!plan.local_bytes) return refused("rows too long for local memory");
+  return {nullptr, nullptr, static_cast<size_t>(p.w_numel()) * sizeof(float),
+          [plan](Queue& queue, const ConvProblem& problem, const ConvOperands& operands, void* weights) {
+            run(queue, plan, problem, operands, weights);
+          }};
+}
+
+constexpr ConvAlgorithm algorithms[] = {{"stem", ConvPass::backward_data, plan_stem}};
 
 }  // namespace
 

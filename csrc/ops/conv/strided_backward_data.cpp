@@ -1,6 +1,7 @@
 #include "ops/conv/strided_backward_data.h"
 
 #include "opencl/capabilities/prefetch.h"
+#include "ops/conv/plan.h"
 
 #include <algorithm>
 
@@ -33,7 +34,7 @@ struct Plan {
 
 int64_t panels_of(const Plan& plan, int64_t images) { return ceil_div(images * plan.rows * plan.pitch, 16); }
 
-Plan make_plan(const ConvProblem& p, const Device& device) {
+Plan make_plan(const ConvProblem& p, const PlanTarget& target) {
   Plan plan;
   plan.planes = p.output[2] >= 24;  // below, the zero column and row cost more than storing the views
   plan.rows = p.output[1] + plan.planes;
@@ -59,8 +60,7 @@ Plan make_plan(const ConvProblem& p, const Device& device) {
   plan.filter_floats = p.w_numel();
   // Tasks for every unit; what panels hold stays in the second-level cache from one group of 4 input channels to the
   // next.
-  const int64_t wanted_tasks = int64_t{8} * device.capabilities().compute_units,
-                groups = std::max<int64_t>(1, p.in_channels / 4);
+  const int64_t wanted_tasks = int64_t{8} * target.compute_units, groups = std::max<int64_t>(1, p.in_channels / 4);
   const int64_t cached =
       plan.planes ? most_panels : std::clamp<int64_t>(cached_floats / (p.out_channels * 64), 1, most_panels);
   const int64_t fewest_groups = std::min<int64_t>(p.in_channels >= 128 ? 4 : 2, groups);
@@ -72,8 +72,8 @@ Plan make_plan(const ConvProblem& p, const Device& device) {
   return plan;
 }
 
-const char* refuse(const ConvProblem& p, const Device& device) {
-  if (!device.cpu_style()) return "written for CPU devices";
+const char* refuse(const ConvProblem& p, const PlanTarget& target) {
+  if (!target.cpu_style) return "written for CPU devices";
   if (p.channels_last) return "needs the contiguous memory format";
   if (p.dtype != DType::float32 && !is_half(p.dtype)) return "computes in float32";
   if (p.groups != 1) return "needs one group";
@@ -83,7 +83,7 @@ const char* refuse(const ConvProblem& p, const Device& device) {
   if (p.dilation[1] != 1 || p.dilation[2] != 1) return "needs dilation 1";
   if (p.in_channels % 4 != 0) return "needs input channels in multiples of 4";
   if (p.in_channels * p.in_pixels() > INT32_MAX / 2) return "image too large";
-  if (static_cast<uint64_t>(most_panels * (16 * piece_bytes + 4)) + 1024 > device.capabilities().local_memory)
+  if (static_cast<uint64_t>(most_panels * (16 * piece_bytes + 4)) + 1024 > target.local_memory)
     return "too little local memory";
   return nullptr;
 }
@@ -96,10 +96,9 @@ Kernel& kernel(KernelSite& site, Queue& queue, DType type) {
   });
 }
 
-void run(Queue& queue, const ConvProblem& p, const ConvOperands& operands, void* workspace) {
+void run(Queue& queue, const Plan& plan, const ConvProblem& p, const ConvOperands& operands, void* workspace) {
   static KernelSite planes_site(file, "pack_planes"), panels_site(file, "pack_panels"),
       filters_site(file, "pack_filters"), multiply_site(file, "multiply_parities");
-  const Plan plan = make_plan(p, queue.device());
   const auto narrow = [](int64_t value) { return static_cast<int32_t>(value); };
   const int64_t bytes = static_cast<int64_t>(size_of(p.dtype));
   float* filters = static_cast<float*>(workspace) + plan.view_floats;
@@ -126,9 +125,16 @@ void run(Queue& queue, const ConvProblem& p, const ConvOperands& operands, void*
   }
 }
 
-constexpr ConvAlgorithm algorithms[] = {
-    {"strided_backward_data", ConvPass::backward_data, refuse,
-     [](const ConvProblem& p, const Device& device) { return make_plan(p, device).workspace(); }, run}};
+ConvPlan plan_strided(const ConvProblem& p, const PlanTarget& target) {
+  if (const char* reason = refuse(p, target)) return refused(reason);
+  const Plan plan = make_plan(p, target);
+  return {nullptr, nullptr, plan.workspace(),
+          [plan](Queue& queue, const ConvProblem& problem, const ConvOperands& operands, void* workspace) {
+            run(queue, plan, problem, operands, workspace);
+          }};
+}
+
+constexpr ConvAlgorithm algorithms[] = {{"strided_backward_data", ConvPass::backward_data, plan_strided}};
 
 }  // namespace
 

@@ -1,11 +1,14 @@
 #include "ops/conv/tensor_cores.h"
 
 #include "opencl/capabilities/tensor_cores.h"
+#include "ops/conv/plan.h"
 #include "ops/conv/simt.h"
 #include "ops/core/precision.h"
 #include "ops/gemm/tensor_cores.h"
 
 #include <limits>
+#include <utility>
+#include <vector>
 
 namespace ocl::ops {
 
@@ -26,7 +29,7 @@ Kernel& specialise(KernelSite& site, Device& device, DType type, DType result, P
 // Elements of a row of filters, for whole vectors.
 int64_t pitch_of(const Gather& g) { return round_up(g.depth(), 8); }
 
-const char* refuses(const ConvProblem& p, const Device& device) {
+const char* refuses(const ConvProblem& p, const PlanTarget& target) {
   if (p.channels_last) return "channels first only";
   if (p.dtype != DType::float32 && p.dtype != DType::bfloat16 && p.dtype != DType::float16)
     return "float32 and the half types only";
@@ -35,17 +38,17 @@ const char* refuses(const ConvProblem& p, const Device& device) {
       p.out_per_group() * p.out_pixels() > limit ||
       p.taps() * std::max(p.in_per_group(), p.out_per_group()) > limit / 2)
     return "places are too many for 32 bits";
-  if (!has_tensor_cores(device)) return "no tensor cores";
+  if (!target.tensor_cores()) return "no tensor cores";
   return nullptr;
 }
 
-const char* declines(const ConvProblem& p, const Device&) {
+const char* declines(const ConvProblem& p) {
   return p.out_per_group() <= 8 || p.in_per_group() <= 2 ? "most of a tile would be empty" : nullptr;
 }
-const char* gradient_declines(const ConvProblem& p, const Device&) {
+const char* gradient_declines(const ConvProblem& p) {
   return p.out_per_group() <= 8 ? "most of a tile would be empty" : nullptr;
 }
-const char* data_declines(const ConvProblem& p, const Device&) {
+const char* data_declines(const ConvProblem& p) {
   return p.in_per_group() <= 8 ? "most of a tile would be empty" : nullptr;
 }
 
@@ -59,13 +62,23 @@ bool packed_already(const ConvProblem& p, const Gather& g, const void* w) {
          reinterpret_cast<uintptr_t>(w) % 16 == 0;
 }
 
-void gather(Queue& queue, const ConvProblem& p, const Part& part, int64_t result_channels, const void* x, const void* w,
-            const void* bias, void* y, void* workspace) {
+struct Tiled {
+  Part part;
+  ProductTile tile;
+};
+
+Tiled tiled(const Part& part, const PlanTarget& target) {
+  const Gather& g = part.gather;
+  return {part, choose_product_tile(g.shape.out_channels, g.shape.batch * g.plane(), g.groups, target, {64, 128})};
+}
+
+void gather(Queue& queue, const ConvProblem& p, const Tiled& tiled, int64_t result_channels, const void* x,
+            const void* w, const void* bias, void* y, void* workspace) {
   static KernelSite site("conv/tensor_cores.gpu.cl", "conv_tensor_cores_gather"),
       pack_site("conv/tensor_cores.gpu.cl", "conv_tensor_cores_weights");
+  const auto& [part, tile] = tiled;
   const auto& [g, target] = part;
   const int64_t pixels = g.shape.batch * g.plane(), pitch = pitch_of(g);
-  const ProductTile tile = choose_product_tile(g.shape.out_channels, pixels, g.groups, queue.device(), {64, 128});
   if (pitch > 0 && !packed_already(p, g, w)) {
     launch(queue, specialise(pack_site, queue.device(), p.dtype, p.dtype, tile, false),
            Range(pitch, g.shape.out_channels, g.groups), Range(), w, workspace, g.shape, g.weights,
@@ -78,71 +91,84 @@ void gather(Queue& queue, const ConvProblem& p, const Part& part, int64_t result
          result_channels * target.plane());
 }
 
-size_t forward_workspace(const ConvProblem& p, const Device&) { return packed_bytes(forward_gather(p), p.dtype); }
-
-void forward(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace) {
-  gather(queue, p, forward_part(p), p.out_channels, t.x, t.w, t.bias, t.y, workspace);
+ConvPlan plan_forward(const ConvProblem& p, const PlanTarget& target) {
+  if (const char* reason = refuses(p, target)) return refused(reason);
+  const Tiled part = tiled(forward_part(p), target);
+  return {nullptr, declines(p), packed_bytes(part.part.gather, p.dtype),
+          [part](Queue& queue, const ConvProblem& problem, const ConvOperands& t, void* workspace) {
+            gather(queue, problem, part, problem.out_channels, t.x, t.w, t.bias, t.y, workspace);
+          }};
 }
 
-const char* backward_data_refuses(const ConvProblem& p, const Device& device) {
-  if (p.stride[0] * p.stride[1] * p.stride[2] > 64) return "strides are too large";
-  return refuses(p, device);
-}
-
-// The parts' filters one after the other.
-size_t backward_data_workspace(const ConvProblem& p, const Device&) {
-  size_t bytes = 0;
-  for (const Part& part : backward_data_parts(p)) bytes += packed_bytes(part.gather, p.dtype);
-  return bytes;
-}
-
-void backward_data(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace) {
+void backward_data(Queue& queue, const std::vector<Tiled>& parts, const ConvProblem& p, const ConvOperands& t,
+                   void* workspace) {
   auto* packed = static_cast<char*>(workspace);
-  for (const Part& part : backward_data_parts(p)) {
+  for (const Tiled& part : parts) {
     gather(queue, p, part, p.in_channels, t.y, t.w, nullptr, t.x, packed);
-    packed += packed_bytes(part.gather, p.dtype);
+    packed += packed_bytes(part.part.gather, p.dtype);
   }
 }
 
-ProductTile gradient_tile(const Gather& g, const Device& device) {
-  return choose_product_tile(g.shape.out_channels, g.depth(), g.groups * ceil_div(g.shape.batch * g.plane(), 1024),
-                             device, {64, 128});
+ConvPlan plan_backward_data(const ConvProblem& p, const PlanTarget& target) {
+  if (p.stride[0] * p.stride[1] * p.stride[2] > 64) return refused("strides are too large");
+  if (const char* reason = refuses(p, target)) return refused(reason);
+  std::vector<Tiled> parts;
+  size_t bytes = 0;  // the parts' filters one after the other
+  for (const Part& part : backward_data_parts(p)) {
+    parts.push_back(tiled(part, target));
+    bytes += packed_bytes(part.gather, p.dtype);
+  }
+  return {nullptr, data_declines(p), bytes,
+          [parts = std::move(parts)](Queue& queue, const ConvProblem& problem, const ConvOperands& t, void* workspace) {
+            backward_data(queue, parts, problem, t, workspace);
+          }};
 }
 
-Shares choose_shares(const Gather& g, const Device& device) {
-  const ProductTile tile = gradient_tile(g, device);
-  return share_pixels(g, device, tile.m, tile.n);
-}
+struct WeightPlan {
+  Gather gather;
+  ProductTile tile;
+  Shares shares;
+};
 
-size_t backward_weight_workspace(const ConvProblem& p, const Device& device) {
-  return shares_workspace(p, choose_shares(forward_gather(p), device));
-}
-
-void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace) {
-  static KernelSite site("conv/tensor_cores.gpu.cl", "conv_tensor_cores_gradient");
-  Device& device = queue.device();
+WeightPlan plan_weight(const ConvProblem& p, const PlanTarget& target) {
   const Gather g = forward_gather(p);
-  const Shares s = choose_shares(g, device);
-  const ProductTile tile = gradient_tile(g, device);
+  const ProductTile tile = choose_product_tile(g.shape.out_channels, g.depth(),
+                                               g.groups * ceil_div(g.shape.batch * g.plane(), 1024), target, {64, 128});
+  return {g, tile, share_pixels(g, target, tile.m, tile.n)};
+}
+
+void backward_weight(Queue& queue, const WeightPlan& plan, const ConvProblem& p, const ConvOperands& t,
+                     void* workspace) {
+  static KernelSite site("conv/tensor_cores.gpu.cl", "conv_tensor_cores_gradient");
+  const auto& [g, tile, s] = plan;
   const DType result = s.parts > 1 ? DType::float32 : p.dtype;
-  launch(queue, specialise(site, device, p.dtype, result, tile, true),
+  launch(queue, specialise(site, queue.device(), p.dtype, result, tile, true),
          Range(ceil_div(g.depth(), tile.n) * 256, ceil_div(g.shape.out_channels, tile.m), g.groups * s.parts),
          Range(256, 1, 1), t.x, t.y, s.parts > 1 ? workspace : t.w, g.shape, static_cast<int32_t>(g.groups),
          static_cast<int32_t>(s.pixels));
   if (s.parts > 1) sum_shares(queue, p, s, workspace, t.w);
 }
 
+ConvPlan plan_backward_weight(const ConvProblem& p, const PlanTarget& target) {
+  if (const char* reason = refuses(p, target)) return refused(reason);
+  const WeightPlan plan = plan_weight(p, target);
+  return {nullptr, gradient_declines(p), shares_workspace(p, plan.shares),
+          [plan](Queue& queue, const ConvProblem& problem, const ConvOperands& t, void* workspace) {
+            backward_weight(queue, plan, problem, t, workspace);
+          }};
+}
+
 // 1x1 convolutions: one product per image, whose pixels come in whole chunks of 16 bytes.
-const char* pointwise_refuses(const ConvProblem& p, const Device& device) {
+const char* pointwise_refuses(const ConvProblem& p, const PlanTarget& target) {
   constexpr std::array<int64_t, 3> one{1, 1, 1}, none{0, 0, 0};
   if (p.channels_last || p.kernel != one || p.stride != one || p.padding != none || p.groups != 1)
     return "1x1 without stride, padding and groups only";
   if (p.dtype != DType::float32 && p.dtype != DType::bfloat16 && p.dtype != DType::float16)
     return "float32 and the half types only";
-  return has_tensor_cores(device) ? nullptr : "no tensor cores";
+  return target.tensor_cores() ? nullptr : "no tensor cores";
 }
 
-const char* pointwise_declines(const ConvProblem& p, const Device&) {
+const char* pointwise_declines(const ConvProblem& p) {
   if (p.in_channels <= 16 || p.out_channels <= 16) return "most of a tile would be empty";
   return p.in_pixels() < 128 || p.in_pixels() * static_cast<int64_t>(size_of(p.dtype)) % 16 != 0
              ? "pixels of an image are not whole chunks of 16 bytes"
@@ -172,27 +198,24 @@ void pointwise_backward_data(Queue& queue, const ConvProblem& p, const ConvOpera
   multiply_images(queue, p, p.in_channels, p.out_channels, {0, 1, p.in_channels}, {t.w, t.y, t.x, nullptr});
 }
 
-size_t no_workspace(const ConvProblem&, const Device&) { return 0; }
-
 }  // namespace
 
 std::span<const ConvAlgorithm> tensor_core_pointwise_algorithms() {
+  using conv_detail::no_bytes;
   static const ConvAlgorithm algorithms[] = {
-      {"tensor_cores_pointwise", ConvPass::forward, pointwise_refuses, no_workspace, pointwise_forward,
-       pointwise_declines},
-      {"tensor_cores_pointwise", ConvPass::backward_data, pointwise_refuses, no_workspace, pointwise_backward_data,
-       pointwise_declines},
+      {"tensor_cores_pointwise", ConvPass::forward,
+       plain_plan<pointwise_refuses, pointwise_forward, no_bytes, pointwise_declines>},
+      {"tensor_cores_pointwise", ConvPass::backward_data,
+       plain_plan<pointwise_refuses, pointwise_backward_data, no_bytes, pointwise_declines>},
   };
   return algorithms;
 }
 
 std::span<const ConvAlgorithm> tensor_core_algorithms() {
   static const ConvAlgorithm algorithms[] = {
-      {"tensor_cores", ConvPass::forward, refuses, forward_workspace, forward, declines},
-      {"tensor_cores", ConvPass::backward_data, backward_data_refuses, backward_data_workspace, backward_data,
-       data_declines},
-      {"tensor_cores", ConvPass::backward_weight, refuses, backward_weight_workspace, backward_weight,
-       gradient_declines},
+      {"tensor_cores", ConvPass::forward, plan_forward},
+      {"tensor_cores", ConvPass::backward_data, plan_backward_data},
+      {"tensor_cores", ConvPass::backward_weight, plan_backward_weight},
   };
   return algorithms;
 }

@@ -1,6 +1,7 @@
 // Channels last (kernels_cl/conv/tensor_cores_last.gpu.cl): operands of the other order go through copies, where there
 // is enough to compute for that.
 #include "opencl/capabilities/tensor_cores.h"
+#include "ops/conv/plan.h"
 #include "ops/conv/simt.h"
 #include "ops/conv/tensor_cores.h"
 #include "ops/core/precision.h"
@@ -9,6 +10,8 @@
 
 #include <limits>
 #include <optional>
+#include <utility>
+#include <vector>
 
 namespace ocl::ops {
 
@@ -50,7 +53,7 @@ int64_t chunk_of(DType type) { return 16 / static_cast<int64_t>(size_of(type)); 
 
 // `summed`: channels of a group that are summed over, or that both operands of the gradient have; they are copied in
 // chunks.
-const char* refuses_channels(const ConvProblem& p, const Device& device, std::initializer_list<int64_t> summed) {
+const char* refuses_channels(const ConvProblem& p, const PlanTarget& target, std::initializer_list<int64_t> summed) {
   if (p.dtype != DType::float32 && p.dtype != DType::bfloat16 && p.dtype != DType::float16)
     return "float32 and the half types only";
   for (const int64_t channels : summed)
@@ -59,31 +62,18 @@ const char* refuses_channels(const ConvProblem& p, const Device& device, std::in
   if (p.batch * p.out_pixels() > limit || p.batch * p.in_pixels() > limit ||
       p.taps() * std::max(p.in_per_group(), p.out_per_group()) > limit / 2)
     return "places are too many for 32 bits";
-  if (!has_tensor_cores(device)) return "no tensor cores";
+  if (!target.tensor_cores()) return "no tensor cores";
   return nullptr;
 }
 
-const char* forward_refuses(const ConvProblem& p, const Device& device) {
-  return refuses_channels(p, device, {p.in_per_group()});
-}
-const char* gradient_refuses(const ConvProblem& p, const Device& device) {
-  return refuses_channels(p, device, {p.in_per_group(), p.out_per_group()});
-}
-const char* data_refuses(const ConvProblem& p, const Device& device) {
-  if (p.stride[0] * p.stride[1] * p.stride[2] > 64) return "strides are too large";
-  return refuses_channels(p, device, {p.out_per_group()});
-}
-
 // Two copies of x and y cost as much as some ninety operations per byte save, by what an H100 was seen to do.
-const char* declines(const ConvProblem& p, const Device&) {
+const char* declines(const ConvProblem& p) {
   if (p.in_per_group() <= 8 || p.out_per_group() <= 8) return "most of a tile would be empty";
   if (p.channels_last) return nullptr;
   const int64_t operations = 2 * p.y_numel() * p.in_per_group() * p.taps(),
                 bytes = (p.x_numel() + p.y_numel()) * static_cast<int64_t>(size_of(p.dtype));
   return operations < 90 * bytes ? "the copies into the other order would cost more than they gain" : nullptr;
 }
-
-size_t no_workspace(const ConvProblem&, const Device&) { return 0; }
 
 // An operand in the order N D H W C.
 class ChannelsLast {
@@ -115,13 +105,23 @@ class ChannelsLast {
   std::optional<Workspace> copy_;
 };
 
-void gather(Queue& queue, const ConvProblem& p, const Part& part, const void* x, const void* w, const void* bias,
+struct Tiled {
+  Part part;
+  ProductTile tile;
+};
+
+Tiled tiled(const Part& part, const PlanTarget& target) {
+  const Gather& g = part.gather;
+  return {part, choose_product_tile(g.shape.batch * g.plane(), g.shape.out_channels, g.groups, target, {128, 64})};
+}
+
+void gather(Queue& queue, const ConvProblem& p, const Tiled& tiled, const void* x, const void* w, const void* bias,
             void* y) {
   static KernelSite site("conv/tensor_cores_last.gpu.cl", "conv_last_gather"),
       pack_site("conv/tensor_cores_last.gpu.cl", "conv_last_weights");
+  const auto& [part, tile] = tiled;
   const auto& [g, target] = part;
   const int64_t pixels = g.shape.batch * g.plane();
-  const ProductTile tile = choose_product_tile(pixels, g.shape.out_channels, g.groups, queue.device(), {128, 64});
   Workspace packed(queue, static_cast<size_t>(g.groups * g.shape.out_channels * g.depth()) * size_of(p.dtype));
   if (g.depth() > 0)
     launch(queue, specialise(pack_site, queue.device(), p.dtype, tile, Program::gather),
@@ -136,28 +136,56 @@ void gather(Queue& queue, const ConvProblem& p, const Part& part, const void* x,
          static_cast<int32_t>(g.groups), int32_t{bias != nullptr}, int32_t{in_place});
 }
 
-void forward(Queue& queue, const ConvProblem& p, const ConvOperands& t, void*) {
+void forward(Queue& queue, const Tiled& part, const ConvProblem& p, const ConvOperands& t) {
   ChannelsLast x(queue, p, t.x, p.in_channels, p.in_pixels(), false),
       y(queue, p, t.y, p.out_channels, p.out_pixels(), true);
-  gather(queue, p, forward_part(p), x.data(), t.w, t.bias, y.data());
+  gather(queue, p, part, x.data(), t.w, t.bias, y.data());
   y.finish();
 }
 
-void backward_data(Queue& queue, const ConvProblem& p, const ConvOperands& t, void*) {
+ConvPlan plan_forward(const ConvProblem& p, const PlanTarget& target) {
+  if (const char* reason = refuses_channels(p, target, {p.in_per_group()})) return refused(reason);
+  return {nullptr, declines(p), 0,
+          [part = tiled(forward_part(p), target)](Queue& queue, const ConvProblem& problem, const ConvOperands& t,
+                                                  void*) { forward(queue, part, problem, t); }};
+}
+
+void backward_data(Queue& queue, const std::vector<Tiled>& parts, const ConvProblem& p, const ConvOperands& t) {
   ChannelsLast x(queue, p, t.x, p.in_channels, p.in_pixels(), true),
       y(queue, p, t.y, p.out_channels, p.out_pixels(), false);
-  for (const Part& part : backward_data_parts(p)) gather(queue, p, part, y.data(), t.w, nullptr, x.data());
+  for (const Tiled& part : parts) gather(queue, p, part, y.data(), t.w, nullptr, x.data());
   x.finish();
 }
 
-void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, void*) {
+ConvPlan plan_backward_data(const ConvProblem& p, const PlanTarget& target) {
+  if (p.stride[0] * p.stride[1] * p.stride[2] > 64) return refused("strides are too large");
+  if (const char* reason = refuses_channels(p, target, {p.out_per_group()})) return refused(reason);
+  std::vector<Tiled> parts;
+  for (const Part& part : backward_data_parts(p)) parts.push_back(tiled(part, target));
+  return {nullptr, declines(p), 0,
+          [parts = std::move(parts)](Queue& queue, const ConvProblem& problem, const ConvOperands& t, void*) {
+            backward_data(queue, parts, problem, t);
+          }};
+}
+
+struct WeightPlan {
+  Gather gather;
+  ProductTile tile;
+  Shares shares;
+};
+
+WeightPlan plan_weight(const ConvProblem& p, const PlanTarget& target) {
+  const Gather g = forward_gather(p);
+  const ProductTile tile = choose_product_tile(g.shape.out_channels, g.depth(),
+                                               g.groups * ceil_div(g.shape.batch * g.plane(), 1024), target, {128, 64});
+  return {g, tile, share_pixels(g, target, tile.m, tile.n)};
+}
+
+void backward_weight(Queue& queue, const WeightPlan& plan, const ConvProblem& p, const ConvOperands& t) {
   static KernelSite site("conv/tensor_cores_last.gpu.cl", "conv_last_gradient"),
       finish_site("conv/tensor_cores_last.gpu.cl", "conv_last_finish");
   Device& device = queue.device();
-  const Gather g = forward_gather(p);
-  const ProductTile tile = choose_product_tile(g.shape.out_channels, g.depth(),
-                                               g.groups * ceil_div(g.shape.batch * g.plane(), 1024), device, {128, 64});
-  const Shares s = share_pixels(g, device, tile.m, tile.n);
+  const auto& [g, tile, s] = plan;
   ChannelsLast x(queue, p, t.x, p.in_channels, p.in_pixels(), false),
       y(queue, p, t.y, p.out_channels, p.out_pixels(), false);
   Workspace sums(queue, static_cast<size_t>(s.parts * p.w_numel()) * sizeof(float));
@@ -171,13 +199,21 @@ void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, 
          static_cast<int32_t>(p.taps()), static_cast<int32_t>(s.parts));
 }
 
+ConvPlan plan_backward_weight(const ConvProblem& p, const PlanTarget& target) {
+  if (const char* reason = refuses_channels(p, target, {p.in_per_group(), p.out_per_group()})) return refused(reason);
+  return {nullptr, declines(p), 0,
+          [plan = plan_weight(p, target)](Queue& queue, const ConvProblem& problem, const ConvOperands& t, void*) {
+            backward_weight(queue, plan, problem, t);
+          }};
+}
+
 }  // namespace
 
 std::span<const ConvAlgorithm> tensor_core_last_algorithms() {
   static const ConvAlgorithm algorithms[] = {
-      {"tensor_cores_last", ConvPass::forward, forward_refuses, no_workspace, forward, declines},
-      {"tensor_cores_last", ConvPass::backward_data, data_refuses, no_workspace, backward_data, declines},
-      {"tensor_cores_last", ConvPass::backward_weight, gradient_refuses, no_workspace, backward_weight, declines},
+      {"tensor_cores_last", ConvPass::forward, plan_forward},
+      {"tensor_cores_last", ConvPass::backward_data, plan_backward_data},
+      {"tensor_cores_last", ConvPass::backward_weight, plan_backward_weight},
   };
   return algorithms;
 }

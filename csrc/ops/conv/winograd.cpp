@@ -2,6 +2,7 @@
 
 #include "base/environment.h"
 #include "opencl/capabilities/prefetch.h"
+#include "ops/conv/plan.h"
 #include "ops/elementwise/permute.h"
 
 #include <algorithm>
@@ -13,8 +14,12 @@ namespace ocl::ops {
 namespace {
 
 std::atomic<WinogradMode>& mode() {
-  static std::atomic<WinogradMode> value{environment::flag("TORCH_OCL_WINOGRAD", true) ? WinogradMode::automatic
-                                                                                       : WinogradMode::precise};
+  static std::atomic<WinogradMode> value{[] {
+    const std::string setting = environment::word("TORCH_OCL_WINOGRAD", "auto");
+    return setting == "off"       ? WinogradMode::off
+           : setting == "precise" ? WinogradMode::precise
+                                  : WinogradMode::automatic;
+  }()};
   return value;
 }
 
@@ -41,17 +46,17 @@ struct Form {
   bool transforming;  // multiply with TRANSFORM_WEIGHT
 
   uint64_t variant() const { return Variant().add(tile, 4).add(taps, 4).add(type).add(transforming, 1); }
-  Defines defines(const Device& owner) const {
-    const Capabilities& device = owner.capabilities();
+  Defines defines(const Device& device) const {
+    const PlanTarget target(device);
     Defines result;
-    if (step == Step::multiply || step == Step::weight_gradient) add_prefetch_define(result, owner);
+    if (step == Step::multiply || step == Step::weight_gradient) add_prefetch_define(result, device);
     result.add("TILE", tile).add("TAPS", taps);
     dtype(result, "DTYPE", type);
     if (step == Step::multiply)
       result.add("TRANSFORM_WEIGHT", transforming)
-          .add("TILE_BLOCK", winograd_tile_block(tile, taps, transforming, device));
-    if (step == Step::multiply && transforming) result.add("SLAB", winograd_slab(tile, taps, device));
-    if (step == Step::weight_gradient) result.add("MOST_FILTERS", winograd_most_filters(tile, taps, device));
+          .add("TILE_BLOCK", winograd_tile_block(tile, taps, transforming, target));
+    if (step == Step::multiply && transforming) result.add("SLAB", winograd_slab(tile, taps, target));
+    if (step == Step::weight_gradient) result.add("MOST_FILTERS", winograd_most_filters(tile, taps, target));
     return result;
   }
 };
@@ -69,8 +74,8 @@ Kernel& kernel_of(Device& device, Step step, DType type, const WinogradPlan& pla
     for (bool transforming : {false, true}) {
       const Form form{step, type, tile, plan.taps, transforming};
       const bool exists = tile == 2 || (plan.taps == 3 && winograd_mode() == WinogradMode::automatic);
-      if (exists && (!transforming ||
-                     (step == Step::multiply && winograd_tile_block(tile, plan.taps, true, device.capabilities()))))
+      if (exists &&
+          (!transforming || (step == Step::multiply && winograd_tile_block(tile, plan.taps, true, PlanTarget(device)))))
         build(form);
     }
   return build(wanted);
@@ -217,8 +222,7 @@ void run_weight_gradient(Queue& queue, const WinogradPlan& plan, DType type, con
 
 // Estimated time in multiply-adds of a register-tiled kernel. A transformed pixel costs about as much as 12 of them to
 // write and read back, a transformed weight 10 (half of that in the weight gradient, which only stores its own result).
-double winograd_cost(ConvPass pass, const ConvProblem& problem, const Capabilities& device, int tile, int taps) {
-  const WinogradPlan plan = winograd_plan(pass, problem, tile, taps, device);
+double winograd_cost(ConvPass pass, const WinogradPlan& plan) {
   const double planes = plan.points() * plan.points(), depth_taps = plan.depth_taps;
   const double tiles =
       static_cast<double>(plan.batch * (plan.volume ? plan.result_depth : 1)) * plan.tiles_h * plan.tiles_w;
@@ -234,8 +238,8 @@ double direct_cost(const ConvProblem& problem) {
   return 1.3 * problem.batch * problem.out_pixels() * problem.in_channels * problem.out_channels * problem.taps();
 }
 
-const char* refuse(ConvPass pass, const ConvProblem& problem, const Device& device, int tile, int taps) {
-  if (!device.cpu_style()) return "written for CPU devices";
+const char* refuse(ConvPass pass, const ConvProblem& problem, const PlanTarget& target, int tile, int taps) {
+  if (!target.cpu_style) return "written for CPU devices";
   if (problem.dtype != DType::float32 && !is_half(problem.dtype)) return "computes in float32";
   if (problem.kernel[1] != taps || problem.kernel[2] != taps) return "another kernel size";
   constexpr std::array<int64_t, 3> ones{1, 1, 1};
@@ -244,8 +248,6 @@ const char* refuse(ConvPass pass, const ConvProblem& problem, const Device& devi
     return "needs stride 1 and dilation 1 in depth";
   if (dilation != problem.dilation[2] || problem.padding[1] % dilation || problem.padding[2] % dilation)
     return "padding is no multiple of the dilation";
-  if (dilation > 1 && winograd_plan(pass, problem, tile, taps, device.capabilities()).volume)
-    return "no dilated volumes";
   if (problem.groups != 1) return "needs one group";
   if (pass == ConvPass::backward_data &&
       (problem.padding[0] >= problem.kernel[0] || problem.padding[1] >= taps * dilation ||
@@ -255,46 +257,53 @@ const char* refuse(ConvPass pass, const ConvProblem& problem, const Device& devi
   if (current == WinogradMode::off) return "switched off";
   if (current == WinogradMode::precise && tile + taps > 5)
     return "less accurate than the direct sum, precise mode is on";
-  const uint64_t local_memory = device.capabilities().local_memory;
-  const WinogradPlan plan = winograd_plan(pass, problem, tile, taps, device.capabilities());
-  if (local_memory < uint64_t{128} << 10 || (pass != ConvPass::backward_weight && !plan.tile_block))
+  return nullptr;
+}
+
+const char* refuse(ConvPass pass, const WinogradPlan& plan, const PlanTarget& target) {
+  if (plan.dilation > 1 && plan.volume) return "no dilated volumes";
+  if (target.local_memory < uint64_t{128} << 10 || (pass != ConvPass::backward_weight && !plan.tile_block))
     return "too little local memory";
-  if (plan.workspace() > device.capabilities().max_allocation / 2) return "too much workspace";
+  if (plan.workspace() > target.max_allocation / 2) return "too much workspace";
   if (plan.source_tiles() * 16 > INT32_MAX) return "image too large";
   return nullptr;
 }
 
-const char* decline(ConvPass pass, const ConvProblem& problem, const Device& device, int tile, int taps) {
-  const double cost = winograd_cost(pass, problem, device.capabilities(), tile, taps);
+const char* decline(ConvPass pass, const ConvProblem& problem, const WinogradPlan& plan, const PlanTarget& target) {
+  const double cost = winograd_cost(pass, plan);
   if (cost > direct_cost(problem)) return "too few channels or pixels to be faster";
-  if (tile == 4 && cost > winograd_cost(pass, problem, device.capabilities(), 2, taps)) return "F(2x2,3x3) is faster";
+  if (plan.tile == 4 && cost > winograd_cost(pass, winograd_plan(pass, problem, 2, plan.taps, target)))
+    return "F(2x2,3x3) is faster";
   return nullptr;
+}
+
+template <ConvPass pass>
+void run(Queue& queue, const WinogradPlan& plan, DType type, const ConvOperands& operands, void* workspace) {
+  if constexpr (pass == ConvPass::forward)
+    run_convolution(queue, plan, type, operands.x, operands.w, operands.bias, operands.y, false, workspace);
+  else if constexpr (pass == ConvPass::backward_data)
+    run_convolution(queue, plan, type, operands.y, operands.w, nullptr, operands.x, true, workspace);
+  else
+    run_weight_gradient(queue, plan, type, operands.x, operands.y, operands.w, workspace);
+}
+
+template <ConvPass pass, int tile, int taps>
+ConvPlan plan_winograd(const ConvProblem& problem, const PlanTarget& target) {
+  if (const char* reason = refuse(pass, problem, target, tile, taps)) return refused(reason);
+  const WinogradPlan plan = winograd_plan(pass, problem, tile, taps, target);
+  if (const char* reason = refuse(pass, plan, target)) return refused(reason);
+  return {nullptr, decline(pass, problem, plan, target), plan.workspace(),
+          [plan](Queue& queue, const ConvProblem& p, const ConvOperands& operands, void* workspace) {
+            run<pass>(queue, plan, p.dtype, operands, workspace);
+          }};
 }
 
 // ---- table
 
 template <ConvPass pass, int tile, int taps>
 constexpr ConvAlgorithm algorithm(const char* name) {
-  return {
-      name,
-      pass,
-      [](const ConvProblem& problem, const Device& device) { return refuse(pass, problem, device, tile, taps); },
-      [](const ConvProblem& problem, const Device& device) {
-        return winograd_plan(pass, problem, tile, taps, device.capabilities()).workspace();
-      },
-      [](Queue& queue, const ConvProblem& problem, const ConvOperands& operands, void* workspace) {
-        const WinogradPlan plan = winograd_plan(pass, problem, tile, taps, queue.device().capabilities());
-        if constexpr (pass == ConvPass::forward)
-          run_convolution(queue, plan, problem.dtype, operands.x, operands.w, operands.bias, operands.y, false,
-                          workspace);
-        else if constexpr (pass == ConvPass::backward_data)
-          run_convolution(queue, plan, problem.dtype, operands.y, operands.w, nullptr, operands.x, true, workspace);
-        else
-          run_weight_gradient(queue, plan, problem.dtype, operands.x, operands.y, operands.w, workspace);
-      },
-      [](const ConvProblem& problem, const Device& device) { return decline(pass, problem, device, tile, taps); },
-      [](const ConvProblem& problem) { return pass != ConvPass::backward_weight && problem.kernel[0] == 1; },
-  };
+  return {name, pass, plan_winograd<pass, tile, taps>,
+          [](const ConvProblem& problem) { return pass != ConvPass::backward_weight && problem.kernel[0] == 1; }};
 }
 
 constexpr ConvAlgorithm algorithms[] = {

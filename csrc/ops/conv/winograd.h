@@ -69,12 +69,12 @@ struct WinogradPart {
 WinogradPart winograd_part(const WinogradPlan& plan, int64_t index);
 
 // Tiles of a multiplication task; 0: too little local memory.
-int winograd_tile_block(int tile, int taps, bool transform_weight, const Capabilities& device);
+int winograd_tile_block(int tile, int taps, bool transform_weight, const PlanTarget& target);
 // Input channels whose filters a multiplication task transforms at once, 16 to 64.
-int winograd_slab(int tile, int taps, const Capabilities& device);
+int winograd_slab(int tile, int taps, const PlanTarget& target);
 // Filters whose gradients a task can keep in local memory.
-int winograd_most_filters(int tile, int taps, const Capabilities& device);
+int winograd_most_filters(int tile, int taps, const PlanTarget& target);
 
-WinogradPlan winograd_plan(ConvPass pass, const ConvProblem& problem, int tile, int taps, const Capabilities& device);
+WinogradPlan winograd_plan(ConvPass pass, const ConvProblem& problem, int tile, int taps, const PlanTarget& target);
 
 }  // namespace ocl::ops

@@ -39,23 +39,23 @@ int64_t task_bytes(int tile, int taps, int block, int slab) {
 
 }  // namespace
 
-int winograd_tile_block(int tile, int taps, bool transform_weight, const Capabilities& device) {
+int winograd_tile_block(int tile, int taps, bool transform_weight, const PlanTarget& target) {
   for (int block : {64, 32, 16})
-    if (task_bytes(tile, taps, block, transform_weight ? 16 : 0) <= static_cast<int64_t>(device.local_memory))
+    if (task_bytes(tile, taps, block, transform_weight ? 16 : 0) <= static_cast<int64_t>(target.local_memory))
       return block;
   return 0;
 }
 
-int winograd_slab(int tile, int taps, const Capabilities& device) {
-  const int block = winograd_tile_block(tile, taps, true, device);
+int winograd_slab(int tile, int taps, const PlanTarget& target) {
+  const int block = winograd_tile_block(tile, taps, true, target);
   for (int slab : {64, 32})
-    if (task_bytes(tile, taps, block, slab) <= static_cast<int64_t>(device.local_memory)) return slab;
+    if (task_bytes(tile, taps, block, slab) <= static_cast<int64_t>(target.local_memory)) return slab;
   return 16;
 }
 
-int winograd_most_filters(int tile, int taps, const Capabilities& device) {
+int winograd_most_filters(int tile, int taps, const PlanTarget& target) {
   for (int filters : {64 * 64, 64 * 32, 32 * 32})
-    if (planes_of(tile, taps) * plane_pitch(filters) * 4 + 1024 <= static_cast<int64_t>(device.local_memory))
+    if (planes_of(tile, taps) * plane_pitch(filters) * 4 + 1024 <= static_cast<int64_t>(target.local_memory))
       return filters;
   return 16 * 32;
 }
@@ -63,14 +63,14 @@ int winograd_most_filters(int tile, int taps, const Capabilities& device) {
 namespace {
 
 // The largest block of filters that leaves every compute unit several tasks.
-void choose_gradient_block(WinogradPlan& plan, const Capabilities& device) {
-  const int most = winograd_most_filters(plan.tile, plan.taps, device);
+void choose_gradient_block(WinogradPlan& plan, const PlanTarget& target) {
+  const int most = winograd_most_filters(plan.tile, plan.taps, target);
   for (auto [outs, ins] : {std::pair{64, 64}, {64, 32}, {32, 32}, {16, 32}}) {
     plan.out_block = outs;
     plan.in_block = ins;
     if (outs * ins > most) continue;
     const int64_t tasks = ceil_div(plan.result_channels, outs) * ceil_div(plan.source_channels, ins);
-    if (tasks >= int64_t{4} * device.compute_units || outs * ins <= 32 * 32) return;
+    if (tasks >= 4 * target.compute_units || outs * ins <= 32 * 32) return;
   }
 }
 
@@ -105,7 +105,7 @@ WinogradPart winograd_part(const WinogradPlan& plan, int64_t index) {
           0};
 }
 
-WinogradPlan winograd_plan(ConvPass pass, const ConvProblem& problem, int tile, int taps, const Capabilities& device) {
+WinogradPlan winograd_plan(ConvPass pass, const ConvProblem& problem, int tile, int taps, const PlanTarget& target) {
   WinogradPlan plan;
   plan.tile = tile;
   plan.taps = taps;
@@ -142,7 +142,7 @@ WinogradPlan winograd_plan(ConvPass pass, const ConvProblem& problem, int tile, 
   const int64_t image_tiles = plan.tiles_h * plan.tiles_w;
   const int64_t transformed = plan.source_channels + (weights ? plan.result_channels : 0);
   const int64_t image_bytes = std::max<int64_t>(1, point_floats(plan.points(), transformed, image_tiles) * 4);
-  int64_t wanted = std::max(part_bytes * device.compute_units / image_bytes,
+  int64_t wanted = std::max(part_bytes * target.compute_units / image_bytes,
                             ceil_div(weights ? least_gradient_tiles : least_tiles, image_tiles + 1));
   wanted = std::max(wanted, 2 * (plan.depth_taps - 1));  // the slices at the seams are transformed twice
   const int64_t whole = plan.volume ? plan.result_depth : plan.batch;
@@ -152,12 +152,12 @@ WinogradPlan winograd_plan(ConvPass pass, const ConvProblem& problem, int tile, 
   plan.v_bytes = aligned_bytes(point_floats(plan.points(), plan.source_channels, plan.source_tiles()));
   if (plan.depth_taps > 1) plan.weight_bytes = aligned_bytes(problem.w_numel());
   if (weights) {
-    choose_gradient_block(plan, device);
+    choose_gradient_block(plan, target);
     plan.other_bytes = aligned_bytes(point_floats(plan.points(), plan.result_channels, plan.tiles()));
     plan.partial_bytes = plan.parts() > 1 ? aligned_bytes(problem.w_numel()) : 0;
   } else {
     plan.transform_weight = plan.source_channels >= 256 && plan.parts() * plan.tiles() <= 128;
-    plan.tile_block = winograd_tile_block(tile, taps, plan.transform_weight, device);
+    plan.tile_block = winograd_tile_block(tile, taps, plan.transform_weight, target);
     plan.other_bytes = plan.transform_weight ? 0 : aligned_bytes(plan.depth_taps * plan.filter_floats());
   }
   return plan;

@@ -17,24 +17,25 @@
 #include <optional>
 #include <set>
 #include <stdexcept>
-#include <unordered_map>
 
 namespace ocl::ops::tuning {
 namespace {
 
 constexpr std::string_view shipped = "tuning/cpu.tsv";
-constexpr const char* header = "# torch_ocl tuning 1\n";
+// To be raised when the numbers of a problem change. 2: convolutions say the order of filters, TF32 and the mode of
+// Winograd, products TF32.
+constexpr std::string_view header = "# torch_ocl tuning 2\n", header_of_any = "# torch_ocl tuning ";
 constexpr double needed_gain = 0.95;
-constexpr size_t most_asked = 4096;
 
 std::atomic<bool>& measuring_flag() {
   static std::atomic<bool> value{environment::flag("TORCH_OCL_TUNE", false)};
   return value;
 }
 
-struct Hash {
-  size_t operator()(const Problem& problem) const { return problem.hash(); }
-};
+std::atomic<uint64_t>& changes() {
+  static std::atomic<uint64_t> count{0};
+  return count;
+}
 
 using Lines = std::map<std::string, std::string, std::less<>>;  // algorithm by the text of its problem
 
@@ -46,11 +47,9 @@ std::string_view intern(std::string_view name) {
   return *names->emplace(name).first;
 }
 
-// Choices by the text of their problem as files have them, and those already asked for by the problem itself.
 struct Table {
   Lines lines;
   Lines measured;  // the part that belongs on disk
-  std::unordered_map<Problem, std::string_view, Hash> asked;
 };
 
 void parse(std::string_view text, Lines& lines) {
@@ -66,18 +65,27 @@ void parse(std::string_view text, Lines& lines) {
 
 std::filesystem::path path_of(const Device& device) {
   return std::filesystem::path(program_cache::folder()) / "tuning" /
-         (program_cache::key(device, "tuning", header) + ".tsv");
+         (program_cache::key(device, "tuning", "# torch_ocl tuning 1\n") + ".tsv");  // one file for all versions
 }
 
 Lines on_disk(const Device& device) {
   Lines lines;
-  std::ifstream file(path_of(device), std::ios::binary);
-  parse(std::string(std::istreambuf_iterator<char>(file), {}), lines);
+  const std::filesystem::path path = path_of(device);
+  std::ifstream file(path, std::ios::binary);
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  if (text.starts_with(header_of_any) && !text.starts_with(header)) {
+    std::fprintf(stderr,
+                 "torch_ocl: the tuning results in %s are not used: another version of torch_ocl measured them, which "
+                 "tells problems apart in another way. The next measurement replaces them.\n",
+                 path.c_str());
+    return lines;
+  }
+  parse(text, lines);
   return lines;
 }
 
 std::string text_of(const Lines& lines) {
-  std::string text = header;
+  std::string text(header);
   for (const auto& [problem, name] : lines) text.append(problem).append("\t").append(name).append("\n");
   return text;
 }
@@ -205,7 +213,8 @@ std::string_view remember(const Device& device, const Problem& problem, const ch
     for (const auto& [measured, choice] : table.measured) lines.insert_or_assign(measured, choice);
     write_atomically(path_of(device), {text_of(lines)});
   }
-  return table.asked[problem] = intern(name);
+  changes().fetch_add(1);
+  return intern(name);
 }
 
 }  // namespace
@@ -222,16 +231,15 @@ std::string Problem::text() const {
   return text;
 }
 
-size_t Problem::hash() const {
-  uint64_t state = std::hash<std::string_view>()(family_) + static_cast<uint64_t>(dtype_);
-  for (int i = 0; i < count_; ++i)
-    state = (state ^ static_cast<uint64_t>(numbers_[static_cast<size_t>(i)])) * 0x9e3779b97f4a7c15ull,
-    state ^= state >> 29;
-  return state;
+bool measuring() { return measuring_flag().load(std::memory_order_relaxed); }
+void set_measuring(bool on) {
+  measuring_flag().store(on, std::memory_order_relaxed);
+  changes().fetch_add(1);
 }
 
-bool measuring() { return measuring_flag().load(std::memory_order_relaxed); }
-void set_measuring(bool on) { measuring_flag().store(on, std::memory_order_relaxed); }
+uint64_t generation() { return changes().load(std::memory_order_acquire); }
+
+void count_change() { changes().fetch_add(1); }
 
 bool active(const Device& device) {
   if (measuring()) return true;
@@ -244,11 +252,8 @@ std::string_view choice(const Device& device, const Problem& problem) {
   Tables& all = tables();
   std::lock_guard lock(all.mutex);
   Table& table = all.of(device);
-  const auto asked = table.asked.find(problem);
-  if (asked != table.asked.end()) return asked->second;
   const auto line = table.lines.find(problem.text());
-  if (table.asked.size() >= most_asked) table.asked.clear();  // programs whose shapes never repeat
-  return table.asked[problem] = line == table.lines.end() ? std::string_view() : intern(line->second);
+  return line == table.lines.end() ? std::string_view() : intern(line->second);
 }
 
 std::string_view measure(Queue& queue, const Problem& problem, std::span<const Candidate> candidates,
@@ -281,6 +286,7 @@ void clear(const Device& device) {
   Tables& all = tables();
   std::lock_guard lock(all.mutex);
   all.of_device.erase(device.index());
+  changes().fetch_add(1);
   std::error_code ignored;
   std::filesystem::remove(path_of(device), ignored);
 }

@@ -8,7 +8,8 @@
 //      (base/atomic_file.h). Two processes that measure at the same time may lose each other's choices, which costs a
 //      repetition;
 //   2. kernels_cl/tuning/cpu.tsv, which ships for CPU runtimes.
-// Both files: one choice per line, "<problem>\t<algorithm>", the problem as text() gives it; lines that start with '#'
+// Both files: a first line with the version of the problems' text (files of another version are reported and left
+// alone), then one choice per line, "<problem>\t<algorithm>", the problem as text() gives it; lines that start with '#'
 // and lines that cannot be parsed are skipped. An algorithm that refuses the problem (a switch, another device) is
 // passed over.
 //
@@ -38,8 +39,6 @@ class Problem {
     return *this;
   }
   std::string text() const;  // "conv_forward float32 0 8 1 64 ..."
-  bool operator==(const Problem& other) const = default;
-  size_t hash() const;
 
  private:
   std::string_view family_;
@@ -50,6 +49,11 @@ class Problem {
 
 bool measuring();
 void set_measuring(bool on);
+// Counts what may change a choice: measurements, clear(), set_measuring(). A choice that is kept elsewhere holds while
+// this stays.
+uint64_t generation();
+// Something else has changed what is chosen: an algorithm was left out, say.
+void count_change();
 // Whether anything is known for the device or measuring is on; otherwise choice() finds nothing.
 bool active(const Device& device);
 

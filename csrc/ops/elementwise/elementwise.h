@@ -16,6 +16,14 @@ namespace ocl::ops {
 // common/vector_math.clh. A null text means that the operator has no kernel for that class of types; integer == nullptr
 // uses `real`.
 struct ElementwiseRow {
+  // What csrc/torch/aten/table_rows.cpp registers for a row that is one operator of PyTorch and nothing else.
+  enum class Operator : uint8_t {
+    none,           // registered by hand, or not an operator of PyTorch
+    floating,       // integers become PyTorch's default floating type
+    wide_floating,  // likewise, and PyTorch has no half types for it on any device
+    same,           // the result has the inputs' common type
+  };
+
   const char* name;
   int inputs;
   const char* real;               // float32 and float64 (half types compute in float32)
@@ -25,6 +33,8 @@ struct ElementwiseRow {
       nullptr;  // FUNCTIONS_<this> makes elementwise/elementwise.clh include the file that has the row's functions
   bool vectors = false;  // what it is made of serves vectors too: `functions` take T, and `complex` needs
                          // common/complex_arithmetic.clh only
+  Operator kind = Operator::none;
+  const char* aten = nullptr;  // the operator's name in PyTorch (with kind != none)
 };
 
 // Errors: std::invalid_argument for a name that is not in the table.

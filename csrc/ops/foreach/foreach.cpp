@@ -4,6 +4,7 @@
 #include "opencl/memory/caching_allocator.h"
 #include "opencl/memory/out_of_memory.h"
 #include "opencl/program/build_ahead.h"
+#include "ops/core/build_failures.h"
 #include "ops/foreach/chain.h"
 #include "ops/foreach/table_ring.h"
 
@@ -130,16 +131,23 @@ void run_single(Queue& queue, const ForeachChain::Stage& stage, size_t& issued) 
 
 bool run_fused(Queue& queue, DType dtype, const MultiTensor& work, size_t& issued) {
   static KernelSite site("foreach/foreach.cl", "foreach_chain", BuildTime::beside);
-  Kernel& kernel = site.get(queue.device(), Variant().add(dtype), [&] {
+  const auto defines = [&] {
     std::string operators;
     for (const Row& row : rows_table)
       if (can_fuse(row.op))
         operators += "EACH(" + std::to_string(static_cast<int>(row.op)) + ", " + std::to_string(row.inputs) + ", " +
                      row.expression + ") ";
     return types(dtype).add("OPERATORS", operators);
-  });
-  if (!kernel.ready()) return false;
-  launch_multi_tensor(queue, work, kernel, nullptr, &issued);
+  };
+  if (build_failures::reason(&site, dtype, queue.device())) return false;
+  Kernel* kernel = nullptr;
+  try {
+    kernel = &site.get(queue.device(), Variant().add(dtype), defines);
+  } catch (const BuildError& error) {
+    build_failures::add(&site, "foreach_chain", dtype, queue.device(), error.what());
+  }
+  if (!kernel || !kernel->ready()) return false;
+  launch_multi_tensor(queue, work, *kernel, nullptr, &issued);
   return true;
 }
 

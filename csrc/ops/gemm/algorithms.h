@@ -25,8 +25,11 @@ struct GemmArguments {
         activation(static_cast<int32_t>(p.activation)) {}
 };
 
-inline const char* never(const GemmProblem&, const Device&) { return nullptr; }
-inline size_t no_workspace(const GemmProblem&, const Device&) { return 0; }
+inline GemmPlan refused(const char* reason) {
+  GemmPlan plan;
+  plan.refusal = reason;
+  return plan;
+}
 
 // Real floating types, the half types as storage.
 inline bool is_real_floating(DType dtype) { return is_floating(dtype) && !is_complex(dtype); }
@@ -48,8 +51,6 @@ extern const GemmAlgorithm clblast;
 #endif
 
 // Whether bfloat16_pairs would take the problem where no algorithm before it does.
-inline bool multiplies_pairs(const GemmProblem& p, const Device& device) {
-  return !bfloat16_pairs.refuses(p, device) && !bfloat16_pairs.declines(p, device);
-}
+bool multiplies_pairs(const GemmProblem& p, const PlanTarget& target);
 
 }  // namespace ocl::ops::gemm_detail

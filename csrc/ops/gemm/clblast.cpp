@@ -26,7 +26,7 @@ Operand operand_of(const MatrixStrides& s, int64_t rows, int64_t columns) {
   return {false, false, 0};
 }
 
-const char* refuses(const GemmProblem& p, const Device&) {
+const char* refuses(const GemmProblem& p) {
   if (p.dtype != DType::float32 && p.dtype != DType::float64) return "float32 and float64 only";
   if (p.activation != Activation::none) return "has no epilogue";
   if (p.k == 0) return "k is 0";
@@ -37,9 +37,7 @@ const char* refuses(const GemmProblem& p, const Device&) {
 }
 
 // Its database has no CPU runtimes; there it is many times slower than the panel algorithm.
-const char* declines(const GemmProblem&, const Device& device) {
-  return device.capabilities().is_gpu ? nullptr : "tuned for GPUs only";
-}
+const char* declines(const PlanTarget& target) { return target.is_gpu ? nullptr : "tuned for GPUs only"; }
 
 template <class T>
 void run_as(Queue& queue, const GemmProblem& p, const GemmOperands& o) {
@@ -78,7 +76,10 @@ void run(Queue& queue, const GemmProblem& p, const GemmOperands& o, void*) {
 
 }  // namespace
 
-const GemmAlgorithm clblast{"clblast", refuses, declines, no_workspace, run};
+const GemmAlgorithm clblast{"clblast", [](const GemmProblem& p, const PlanTarget& target) {
+                              if (const char* reason = refuses(p)) return refused(reason);
+                              return GemmPlan{nullptr, declines(target), 0, run};
+                            }};
 
 }  // namespace ocl::ops::gemm_detail
 

@@ -11,8 +11,8 @@ constexpr int64_t rows = 32, columns_of_task = 12, pack_depth = 256;  // as in t
 // The problem with few rows in a.
 GemmProblem flipped(const GemmProblem& p) { return has_few_columns(p, rows) ? transpose(p) : p; }
 
-const char* refuses(const GemmProblem& problem, const Device& device) {
-  if (!device.cpu_style()) return "needs CPU kernels";
+const char* refuses(const GemmProblem& problem, const PlanTarget& target) {
+  if (!target.cpu_style) return "needs CPU kernels";
   if (!is_real_floating(problem.dtype) || problem.dtype == DType::float64)
     return "real floating types up to 32 bits only";
   const GemmProblem p = flipped(problem);
@@ -20,16 +20,16 @@ const char* refuses(const GemmProblem& problem, const Device& device) {
   return nullptr;
 }
 
-const char* declines(const GemmProblem& problem, const Device& device) {
+const char* declines(const GemmProblem& problem, const PlanTarget& target) {
   const GemmProblem p = flipped(problem);
-  if (multiplies_pairs(p, device)) return "pairs of bfloat16 multiply faster";
+  if (multiplies_pairs(p, target)) return "pairs of bfloat16 multiply faster";
   if (p.m <= 24) return "too many lanes would be idle";
   if (p.k < 512 || p.n * p.k * static_cast<int64_t>(size_of(p.dtype)) < (int64_t{2} << 20))
     return "b stays in the caches";
   return nullptr;
 }
 
-size_t workspace(const GemmProblem& problem, const Device&) {
+size_t workspace(const GemmProblem& problem) {
   const GemmProblem p = flipped(problem);
   return static_cast<size_t>(p.batch * p.k * rows) * sizeof(float);
 }
@@ -58,6 +58,9 @@ void run(Queue& queue, const GemmProblem& problem, const GemmOperands& operands,
 
 }  // namespace
 
-const GemmAlgorithm columns{"columns", refuses, declines, workspace, run};
+const GemmAlgorithm columns{"columns", [](const GemmProblem& p, const PlanTarget& target) {
+                              if (const char* reason = refuses(p, target)) return refused(reason);
+                              return GemmPlan{nullptr, declines(p, target), workspace(p), run};
+                            }};
 
 }  // namespace ocl::ops::gemm_detail

@@ -1,6 +1,8 @@
 #include "ops/gemm/gemm.h"
 
 #include "base/environment.h"
+#include "ops/core/build_failures.h"
+#include "ops/core/plan_table.h"
 #include "ops/core/tuning.h"
 #include "ops/gemm/algorithms.h"
 
@@ -27,42 +29,59 @@ namespace {
 // The algorithm named by TORCH_OCL_GEMM.
 const std::optional<std::string>& forced() {
   static const auto name = [] {
-    auto value = environment::get("TORCH_OCL_GEMM");
-    return value && *value != "auto" ? value : std::nullopt;
+    std::optional<std::string> value = environment::get("TORCH_OCL_GEMM");
+    if (!value || *value == "auto") return std::optional<std::string>();
+    std::string list = "auto";
+    for (const GemmAlgorithm& algorithm : gemm_algorithms()) {
+      if (*value == algorithm.name) return value;
+      list.append(", ").append(algorithm.name);
+    }
+    environment::reject("TORCH_OCL_GEMM", *value, list, "auto is used");
+    return std::optional<std::string>();
   }();
   return name;
 }
 
+// The algorithm's own plan, or a refusal because its program was not built.
+GemmPlan plan_of(const GemmAlgorithm& algorithm, const GemmProblem& problem, const PlanTarget& target) {
+  const char* unbuilt = target.unbuilt(&algorithm, problem.dtype);
+  return unbuilt ? gemm_detail::refused(unbuilt) : algorithm.plan(problem, target);
+}
+
 }  // namespace
 
-const GemmAlgorithm& choose_gemm(const GemmProblem& problem, const Device& device) {
-  const auto algorithms = gemm_algorithms();
-  if (forced())
-    for (const GemmAlgorithm& algorithm : algorithms)
-      if (*forced() == algorithm.name && !algorithm.refuses(problem, device)) return algorithm;
-  for (const GemmAlgorithm& algorithm : algorithms)
-    if (!algorithm.refuses(problem, device) && !algorithm.declines(problem, device)) return algorithm;
-  return algorithms.back();
+GemmChoice choose_gemm(const GemmProblem& problem, const PlanTarget& target) {
+  for (const GemmAlgorithm& algorithm : gemm_algorithms()) {
+    GemmPlan plan = plan_of(algorithm, problem, target);
+    if (!plan.refusal && !plan.declines) return {&algorithm, std::move(plan)};
+  }
+  const GemmAlgorithm& last = gemm_algorithms().back();
+  return {&last, last.plan(problem, target)};
 }
 
 namespace {
 
-void run(const GemmAlgorithm& algorithm, Queue& queue, const GemmProblem& problem, const GemmOperands& operands) {
-  Workspace workspace(queue, algorithm.workspace(problem, queue.device()));
-  algorithm.run(queue, problem, operands, workspace.data());
+void run(const GemmPlan& plan, Queue& queue, const GemmProblem& problem, const GemmOperands& operands) {
+  Workspace workspace(queue, plan.workspace);
+  plan.run(queue, problem, operands, workspace.data());
+}
+
+// Whether the precision of the problem's products is a setting.
+bool rounds_to_tf32(const GemmProblem& p, const Device& device) {
+  return p.dtype == DType::float32 && !device.cpu_style() && allows_tf32(p.rounding);
 }
 
 // Sizes, which way the operands lie and what is added. Row pitches are left out: they hardly matter.
-tuning::Problem tuning_problem(const GemmProblem& p) {
+tuning::Problem tuning_problem(const GemmProblem& p, const Device& device) {
   auto order = [](const MatrixStrides& s) -> int64_t { return (s[0] != 0) << 2 | (s[2] == 1) << 1 | (s[1] == 1); };
   tuning::Problem key("gemm", p.dtype);
   key.add(p.batch).add(p.m).add(p.n).add(p.k).add(order(p.a)).add(order(p.b)).add(order(p.c));
-  return key.add(p.beta != 0.0).add(static_cast<int64_t>(p.activation));
+  return key.add(p.beta != 0.0).add(static_cast<int64_t>(p.activation)).add(rounds_to_tf32(p, device));
 }
 
 // Into a matrix of its own, because c may also be what is added.
 std::string_view measure(Queue& queue, const tuning::Problem& key, const GemmAlgorithm& guess,
-                         const GemmProblem& problem, const GemmOperands& operands) {
+                         const GemmProblem& problem, const GemmOperands& operands, const PlanTarget& target) {
   const int64_t numel = problem.batch * problem.m * problem.n;
   Workspace scratch(queue, static_cast<size_t>(numel) * size_of(problem.dtype));
   GemmProblem p = problem;
@@ -70,25 +89,73 @@ std::string_view measure(Queue& queue, const tuning::Problem& key, const GemmAlg
   GemmOperands o = operands;
   o.c = scratch.data();
   std::vector<tuning::Candidate> candidates;
-  auto add = [&](const GemmAlgorithm& algorithm) {
-    candidates.push_back({algorithm.name, [&] { run(algorithm, queue, p, o); }});
+  auto add = [&](const GemmAlgorithm& algorithm, GemmPlan plan) {
+    candidates.push_back({algorithm.name, [&queue, &p, &o, plan = std::move(plan)] { run(plan, queue, p, o); }});
   };
-  add(guess);
-  for (const GemmAlgorithm& algorithm : gemm_algorithms().first(gemm_algorithms().size() - 1))
-    if (&algorithm != &guess && !algorithm.refuses(p, queue.device())) add(algorithm);
+  add(guess, guess.plan(p, target));
+  for (const GemmAlgorithm& algorithm : gemm_algorithms().first(gemm_algorithms().size() - 1)) {
+    GemmPlan plan = plan_of(algorithm, p, target);
+    if (&algorithm != &guess && !plan.refusal) add(algorithm, std::move(plan));
+  }
   return tuning::measure(queue, key, candidates, {o.c, p.dtype, numel});
 }
 
-const GemmAlgorithm& choose_tuned(Queue& queue, const GemmProblem& problem, const GemmOperands& operands) {
-  const Device& device = queue.device();
-  const GemmAlgorithm& guess = choose_gemm(problem, device);
-  if (!gemm_detail::is_real_floating(problem.dtype) || !tuning::active(device)) return guess;
-  const tuning::Problem key = tuning_problem(problem);
-  std::string_view name = tuning::choice(device, key);
-  if (name.empty() && tuning::measuring()) name = measure(queue, key, guess, problem, operands);
+// The algorithm of this name, where it takes the problem.
+std::optional<GemmChoice> find(std::string_view name, const GemmProblem& problem, const PlanTarget& target) {
   for (const GemmAlgorithm& algorithm : gemm_algorithms())
-    if (algorithm.name == name && !algorithm.refuses(problem, device)) return algorithm;
-  return guess;
+    if (algorithm.name == name)
+      if (GemmPlan plan = plan_of(algorithm, problem, target); !plan.refusal)
+        return GemmChoice{&algorithm, std::move(plan)};
+  return std::nullopt;
+}
+
+GemmChoice choose(Queue& queue, const GemmProblem& problem, const GemmOperands& operands) {
+  const Device& device = queue.device();
+  const PlanTarget target(device);
+  if (forced()) {
+    auto found = find(*forced(), problem, target);
+    return found ? std::move(*found) : choose_gemm(problem, target);
+  }
+  if (!gemm_detail::is_real_floating(problem.dtype) || !tuning::active(device)) return choose_gemm(problem, target);
+  const tuning::Problem key = tuning_problem(problem, device);
+  std::string_view name = tuning::choice(device, key);
+  if (name.empty() && tuning::measuring())
+    name = measure(queue, key, *choose_gemm(problem, target).algorithm, problem, operands, target);
+  auto known = name.empty() ? std::nullopt : find(name, problem, target);
+  return known ? std::move(*known) : choose_gemm(problem, target);
+}
+
+// What a plan is made from: no values of alpha and beta, nothing of d.
+struct GemmKey {
+  const Device* device;
+  DType dtype;
+  Activation activation;
+  bool adds, tf32;
+  int64_t batch, m, n, k;
+  MatrixStrides a, b, c;
+
+  bool operator==(const GemmKey&) const = default;
+  size_t hash() const {
+    return Hasher()
+        .add(reinterpret_cast<uintptr_t>(device) ^ static_cast<uint64_t>(dtype) << 56 ^
+             static_cast<uint64_t>(activation) << 52 ^ uint64_t{adds} << 50 ^ uint64_t{tf32} << 49)
+        .add({batch, m, n})
+        .add(static_cast<uint64_t>(k))
+        .add(a)
+        .add(b)
+        .add(c)
+        .value();
+  }
+};
+
+GemmKey key_of(const GemmProblem& p, const Device& device) {
+  return {&device, p.dtype, p.activation, p.beta != 0.0, rounds_to_tf32(p, device), p.batch, p.m, p.n, p.k,
+          p.a,     p.b,     p.c};
+}
+
+PlanTable<GemmKey, GemmChoice>& plans() {
+  static auto* table = new PlanTable<GemmKey, GemmChoice>;
+  return *table;
 }
 
 }  // namespace
@@ -123,7 +190,17 @@ void gemm(Queue& queue, const GemmProblem& problem, const GemmOperands& operands
   GemmProblem p = problem;
   GemmOperands o = operands;
   canonicalize(p, o);
-  run(forced() ? choose_gemm(p, queue.device()) : choose_tuned(queue, p, o), queue, p, o);
+  for (;;) {
+    const auto known = plans().get(key_of(p, queue.device()), [&] { return choose(queue, p, o); });
+    const uint64_t before = queue.commands();
+    try {
+      return run(known->plan, queue, p, o);
+    } catch (const BuildError& error) {
+      const bool added_to = p.beta != 0.0 && queue.commands() != before;  // what is added may be c, changed by now
+      if (known->algorithm == &gemm_algorithms().back() || added_to) throw;
+      build_failures::add(known->algorithm, known->algorithm->name, p.dtype, queue.device(), error.what());
+    }
+  }
 }
 
 }  // namespace ocl::ops

@@ -4,9 +4,11 @@
 #pragma once
 
 #include "ops/core/context.h"
+#include "ops/core/plan_target.h"
 #include "ops/core/precision.h"
 
 #include <complex>
+#include <functional>
 #include <span>
 
 namespace ocl::ops {
@@ -38,29 +40,43 @@ struct GemmOperands {
   const void* d = nullptr;  // may be c (with c's strides); may be null when beta == 0
 };
 
-struct GemmAlgorithm {
-  const char* name;  // for TORCH_OCL_GEMM and the benchmark
-  // nullptr when the algorithm can run the problem on the device, otherwise the reason why not.
-  const char* (*refuses)(const GemmProblem&, const Device&);
+// What an algorithm does with a problem on a device: made once for a problem, kept, and run by every launch.
+struct GemmPlan {
+  // nullptr when the algorithm can run the problem on the device, otherwise the reason why not: then nothing else is
+  // set.
+  const char* refusal = nullptr;
   // nullptr when it is also the better choice than the algorithms behind it; otherwise why it is passed over unless
   // forced.
-  const char* (*declines)(const GemmProblem&, const Device&);
-  size_t (*workspace)(const GemmProblem&, const Device&);  // bytes
-  void (*run)(Queue&, const GemmProblem&, const GemmOperands&, void* workspace);
+  const char* declines = nullptr;
+  size_t workspace = 0;  // bytes
+  // Enqueues the product; the problem is the one that was planned, but for the strides of d and the values of alpha and
+  // beta (a beta of zero stays one).
+  std::function<void(Queue&, const GemmProblem&, const GemmOperands&, void* workspace)> run;
+};
+
+struct GemmAlgorithm {
+  const char* name;  // for TORCH_OCL_GEMM and the benchmark
+  GemmPlan (*plan)(const GemmProblem&, const PlanTarget&);
 };
 
 // All algorithms, best first; the last one, "reference", takes every type and stride.
 std::span<const GemmAlgorithm> gemm_algorithms();
 
-// What gemm() would run where nothing was measured; the problem as gemm() passes it on (canonical).
-const GemmAlgorithm& choose_gemm(const GemmProblem& problem, const Device& device);
+// The algorithm that gemm() takes where nothing is forced or measured, and its plan; the problem as gemm() passes it on
+// (canonical).
+struct GemmChoice {
+  const GemmAlgorithm* algorithm = nullptr;
+  GemmPlan plan;
+};
+GemmChoice choose_gemm(const GemmProblem& problem, const PlanTarget& target);
 
 // Problem and operands with c's columns contiguous where possible (c^T = b^T a^T otherwise) and the strides of
 // dimensions of size 1 made harmless. Algorithms may rely on it.
 void canonicalize(GemmProblem& problem, GemmOperands& operands);
 
 // Runs the algorithm forced by TORCH_OCL_GEMM when it does not refuse, otherwise the one known to be quickest
-// (ops/core/tuning.h), otherwise the first that neither refuses nor declines. An empty c does nothing; k == 0 gives
+// (ops/core/tuning.h), otherwise the first that neither refuses nor declines; which one, and its plan, is kept for the
+// next launch of the problem (ops/core/plan_table.h). An empty c does nothing; k == 0 gives
 // activation(beta * d). Errors: std::invalid_argument for negative sizes or an activation of a type that has none;
 // std::runtime_error when the device lacks the type.
 void gemm(Queue& queue, const GemmProblem& problem, const GemmOperands& operands);

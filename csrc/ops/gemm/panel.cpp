@@ -20,7 +20,8 @@ PanelTile panel_tile(uint64_t local_memory, DType dtype) {
   return wide ? PanelTile{16, 32, 64} : PanelTile{32, 64, 64};
 }
 
-PanelSplit split_panels(const PanelTile& tile, int64_t batch, int64_t m, int64_t n, int64_t k, int units, bool direct) {
+PanelSplit split_panels(const PanelTile& tile, int64_t batch, int64_t m, int64_t n, int64_t k, int64_t units,
+                        bool direct) {
   constexpr int64_t row_step = 16, column_step = 32;
   // Time of the busiest unit in multiply-adds per k: packing an element costs about as much as 8 of them, reading it
   // once more 1.
@@ -36,19 +37,31 @@ PanelSplit split_panels(const PanelTile& tile, int64_t batch, int64_t m, int64_t
   PanelSplit best{};
   int64_t best_cost = std::numeric_limits<int64_t>::max();
   const int64_t gn0 = ceil_div(n, most_columns);
-  for (int64_t gn = gn0; gn <= gn0 + 2 * units && (gn == gn0 || gn * column_step <= round_up(n, column_step)); ++gn) {
-    const int64_t nc = round_up(ceil_div(n, gn), column_step);
+  // Only sizes that differ are tried, and for each number of columns only the most rows of tasks for a number of
+  // rounds: the cost of a round falls with the size of its tasks. Many units offer more than that is worth.
+  constexpr int most_tried = 12;
+  int tried_columns = 0;
+  for (int64_t gn = gn0; gn <= gn0 + 2 * units && tried_columns < most_tried; ++tried_columns) {
+    const int64_t nc = round_up(ceil_div(n, gn), column_step), across = batch * ceil_div(n, nc);
     const int64_t gm0 = slabs == 1 ? 1 : ceil_div(m, std::max(most_rows, down(tile.carried / nc, row_step)));
-    for (int64_t gm = gm0; gm <= gm0 + 2 * units && (gm == gm0 || gm * row_step <= round_up(m, row_step)); ++gm) {
+    const int64_t last_gm = std::max(gm0, std::min(gm0 + 2 * units, round_up(m, row_step) / row_step));
+    int tried_rows = 0;
+    for (int64_t gm = gm0; gm <= last_gm && tried_rows < most_tried; ++tried_rows) {
       const int64_t mc = round_up(ceil_div(m, gm), row_step);
-      const int64_t tasks = batch * ceil_div(m, mc) * ceil_div(n, nc);
+      const int64_t tasks = across * ceil_div(m, mc);
       const int64_t cost = ceil_div(tasks, units) * (mc * nc + row_cost * mc + packing * nc);
-      if (cost >= best_cost) continue;
-      best_cost = cost;
-      const int64_t block = round_up(ceil_div(mc, ceil_div(mc, most_rows)), row_step);
-      best = {static_cast<int32_t>(mc), static_cast<int32_t>(nc), static_cast<int32_t>(kc),
-              static_cast<int32_t>(std::min(block, most_rows))};
+      if (cost < best_cost) {
+        best_cost = cost;
+        const int64_t block = round_up(ceil_div(mc, ceil_div(mc, most_rows)), row_step);
+        best = {static_cast<int32_t>(mc), static_cast<int32_t>(nc), static_cast<int32_t>(kc),
+                static_cast<int32_t>(std::min(block, most_rows))};
+      }
+      if (mc == row_step) break;
+      const int64_t smaller = ceil_div(m, mc - row_step);
+      gm = std::max(smaller, std::min(last_gm, round_up(smaller * across, units) / across));
     }
+    if (nc == column_step) break;
+    gn = ceil_div(n, nc - column_step);
   }
   return best;
 }
@@ -62,10 +75,10 @@ struct PanelPlan {
   int32_t mc, nc, kc, block, a_mode, b_mode, dense, batch, direct;
 };
 
-const char* refuses(const GemmProblem& p, const Device& device) {
-  if (!device.cpu_style()) return "needs CPU kernels";
+const char* refuses(const GemmProblem& p, const PlanTarget& target) {
+  if (!target.cpu_style) return "needs CPU kernels";
   if (!is_real_floating(p.dtype)) return "real floating types only";
-  if (device.capabilities().local_memory < (32 << 10)) return "needs 32 KiB of local memory";
+  if (target.local_memory < (32 << 10)) return "needs 32 KiB of local memory";
   return nullptr;
 }
 
@@ -76,11 +89,6 @@ int32_t packing_mode(int64_t along_panel, int64_t along_k) { return along_panel 
 bool reads_rows(const GemmProblem& p) { return p.a[2] == 1 && !is_half(p.dtype); }
 
 bool carries_in_c(const GemmProblem& p) { return p.c[2] == 1 && !is_half(p.dtype); }
-
-size_t workspace(const GemmProblem& p, const Device& device) {
-  if (carries_in_c(p) || p.k <= panel_tile(device.capabilities().local_memory, p.dtype).kc) return 0;
-  return static_cast<size_t>(p.batch * p.m * round_up(p.n, 32)) * size_of(compute_type(p.dtype));
-}
 
 Kernel& kernel_of(KernelSite& site, Device& device, DType type, const PanelTile& tile, bool pairs, bool deep) {
   return site.get(device, Variant().add(type).add(pairs, 1).add(deep, 1), [&] {
@@ -107,25 +115,39 @@ PanelPlan plan_of(const GemmProblem& p, const PanelSplit& split, const void* car
           reads_rows(p)};
 }
 
-PanelSplit split_of(const GemmProblem& p, const Device& device, const PanelTile& tile) {
-  return split_panels(tile, p.batch, p.m, p.n, p.k, static_cast<int>(device.capabilities().compute_units),
-                      reads_rows(p));
+PanelSplit split_of(const GemmProblem& p, const PlanTarget& target, const PanelTile& tile) {
+  return split_panels(tile, p.batch, p.m, p.n, p.k, target.compute_units, reads_rows(p));
+}
+
+// Sums between slabs where c cannot carry them.
+size_t carry_bytes(const GemmProblem& p) {
+  return static_cast<size_t>(p.batch * p.m * round_up(p.n, 32)) * size_of(compute_type(p.dtype));
 }
 
 template <class T>
-void run_as(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* carry, const PanelTile& tile, bool pairs) {
+void run_as(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* carry, const PanelTile& tile,
+            const PanelSplit& split, bool pairs) {
   static KernelSite site("gemm/panel.cpu.cl", "gemm_panel");
   Kernel& kernel = kernel_of(site, queue.device(), p.dtype, tile, pairs, false);
-  const PanelPlan plan = plan_of(p, split_of(p, queue.device(), tile), carry);
+  const PanelPlan plan = plan_of(p, split, carry);
   const Range grid(ceil_div(p.m, plan.mc), ceil_div(p.n, plan.nc), p.batch);
   launch(queue, kernel, grid, Range(1, 1, 1), o.a, o.b, o.c, o.d ? o.d : o.c, carry ? carry : o.c, GemmArguments(p),
          plan, static_cast<T>(p.alpha.real()), static_cast<T>(p.beta.real()));
 }
 
-void run(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* workspace) {
-  const PanelTile tile = panel_tile(queue.device().capabilities().local_memory, p.dtype);
-  if (p.dtype == DType::float64) return run_as<double>(queue, p, o, workspace, tile, false);
-  run_as<float>(queue, p, o, workspace, tile, false);
+GemmPlan plan_panels(const GemmProblem& p, const PlanTarget& target, const PanelTile& tile, bool pairs) {
+  const bool carried_in_c = !pairs && carries_in_c(p);
+  return {nullptr, nullptr, carried_in_c || p.k <= tile.kc ? 0 : carry_bytes(p),
+          [tile, split = split_of(p, target, tile), pairs](Queue& queue, const GemmProblem& problem,
+                                                           const GemmOperands& o, void* carry) {
+            if (problem.dtype == DType::float64) return run_as<double>(queue, problem, o, carry, tile, split, pairs);
+            run_as<float>(queue, problem, o, carry, tile, split, pairs);
+          }};
+}
+
+GemmPlan plan_panel(const GemmProblem& p, const PlanTarget& target) {
+  if (const char* reason = refuses(p, target)) return refused(reason);
+  return plan_panels(p, target, panel_tile(target.local_memory, p.dtype), false);
 }
 
 // ---- deep panels in a workspace, for large products
@@ -138,16 +160,13 @@ PanelTile deep_tile(DType dtype) {
   return dtype == DType::float64 ? PanelTile{128, 256, 256, carried} : PanelTile{128, 512, 512, carried};
 }
 
-PanelSplit deep_split(const GemmProblem& p, const Device& device) { return split_of(p, device, deep_tile(p.dtype)); }
-
 int64_t deep_tasks(const GemmProblem& p, const PanelSplit& split) {
   return p.batch * ceil_div(p.m, split.mc) * ceil_div(p.n, split.nc);
 }
 
 // Work-items that run at the same time, each with panels of its own.
-int64_t deep_parts(const GemmProblem& p, const PanelSplit& split, const Device& device) {
-  return std::min(
-      {deep_tasks(p, split), int64_t{device.capabilities().compute_units}, int64_t{Queue::counter_count} - 2});
+int64_t deep_parts(const GemmProblem& p, const PanelSplit& split, const PlanTarget& target) {
+  return std::min({deep_tasks(p, split), target.compute_units, int64_t{Queue::counter_count} - 2});
 }
 
 // Elements of a work-item's panels: PART in gemm/panel.cpu.cl, or a little more.
@@ -159,73 +178,81 @@ int64_t deep_carry(const GemmProblem& p, const PanelSplit& split) {
   return carries_in_c(p) || p.k <= split.kc ? 0 : p.batch * p.m * round_up(p.n, 32);
 }
 
-size_t deep_workspace(const GemmProblem& p, const Device& device) {
-  const PanelSplit split = deep_split(p, device);
-  return static_cast<size_t>(deep_carry(p, split) + deep_parts(p, split, device) * deep_panels(split)) *
-         size_of(compute_type(p.dtype));
-}
-
-const char* deep_declines(const GemmProblem& p, const Device& device) {
+const char* deep_declines(const GemmProblem& p, const PlanTarget& target) {
   constexpr int64_t few_rows = 96;
   if (p.m < few_rows) return "panels of b are used by few rows";
   // A large c is not passed over twice.
   const bool large = std::min(p.m, p.n) >= (reads_rows(p) ? 512 : 768);
-  return p.k > (large ? panel_tile(device.capabilities().local_memory, p.dtype).kc : 576) ? nullptr
-                                                                                          : "few passes over c";
+  return p.k > (large ? panel_tile(target.local_memory, p.dtype).kc : 576) ? nullptr : "few passes over c";
+}
+
+struct DeepPlan {
+  PanelSplit split;
+  int64_t parts, groups;
+};
+
+DeepPlan deep_plan(const GemmProblem& p, const PlanTarget& target) {
+  const PanelSplit split = split_of(p, target, deep_tile(p.dtype));
+  // Some more groups than compute units: a runtime that deals them out in advance may give one unit several and another
+  // none.
+  return {split, deep_parts(p, split, target), std::min(deep_tasks(p, split), 4 * target.compute_units)};
 }
 
 template <class T>
-void run_deep_as(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* workspace) {
+void run_deep_as(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* workspace, const DeepPlan& deep) {
   static KernelSite site("gemm/panel.cpu.cl", "gemm_panel");
-  Device& device = queue.device();
-  const PanelSplit split = deep_split(p, device);
   T* panels = static_cast<T*>(workspace);
-  const int64_t parts = deep_parts(p, split, device);
-  T* carry = deep_carry(p, split) ? panels + parts * deep_panels(split) : nullptr;
-  const PanelPlan plan = plan_of(p, split, carry);
-  // Some more groups than compute units: a runtime that deals them out in advance may give one unit several and another
-  // none.
-  const int64_t groups = std::min(deep_tasks(p, split), 4 * int64_t{device.capabilities().compute_units});
-  launch(queue, kernel_of(site, device, p.dtype, deep_tile(p.dtype), false, true), Range(groups), Range(1), o.a, o.b,
-         o.c, o.d ? o.d : o.c, carry ? carry : o.c, GemmArguments(p), plan, static_cast<T>(p.alpha.real()),
-         static_cast<T>(p.beta.real()), panels, static_cast<int32_t>(parts), queue.counters());
+  T* carry = deep_carry(p, deep.split) ? panels + deep.parts * deep_panels(deep.split) : nullptr;
+  const PanelPlan plan = plan_of(p, deep.split, carry);
+  launch(queue, kernel_of(site, queue.device(), p.dtype, deep_tile(p.dtype), false, true), Range(deep.groups), Range(1),
+         o.a, o.b, o.c, o.d ? o.d : o.c, carry ? carry : o.c, GemmArguments(p), plan, static_cast<T>(p.alpha.real()),
+         static_cast<T>(p.beta.real()), panels, static_cast<int32_t>(deep.parts), queue.counters());
 }
 
-void run_deep(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* workspace) {
-  if (p.dtype == DType::float64) return run_deep_as<double>(queue, p, o, workspace);
-  run_deep_as<float>(queue, p, o, workspace);
+GemmPlan plan_deep(const GemmProblem& p, const PlanTarget& target) {
+  if (const char* reason = refuses(p, target)) return refused(reason);
+  const DeepPlan deep = deep_plan(p, target);
+  const int64_t elements = deep_carry(p, deep.split) + deep.parts * deep_panels(deep.split);
+  return {nullptr, deep_declines(p, target), static_cast<size_t>(elements) * size_of(compute_type(p.dtype)),
+          [deep](Queue& queue, const GemmProblem& problem, const GemmOperands& o, void* workspace) {
+            if (problem.dtype == DType::float64) return run_deep_as<double>(queue, problem, o, workspace, deep);
+            run_deep_as<float>(queue, problem, o, workspace, deep);
+          }};
 }
 
 // ---- pairs of bfloat16 by vdpbf16ps
 
 // Sizes along k are elements: two in a word.
-PanelTile pairs_tile(const Device& device) {
-  return device.capabilities().local_memory >= (640 << 10) ? PanelTile{256, 256, 384} : PanelTile{128, 160, 384};
+PanelTile pairs_tile(const PlanTarget& target) {
+  return target.local_memory >= (640 << 10) ? PanelTile{256, 256, 384} : PanelTile{128, 160, 384};
 }
 
-const char* pairs_refuses(const GemmProblem& p, const Device& device) {
+const char* pairs_refuses(const GemmProblem& p, const PlanTarget& target) {
   if (p.dtype != DType::bfloat16) return "bfloat16 only";
-  if (device.capabilities().local_memory < (250 << 10)) return "needs 250 KiB of local memory";
-  return has_bfloat16_pairs(device) ? nullptr : "no products of bfloat16 in kernels of this device";
+  if (target.local_memory < (250 << 10)) return "needs 250 KiB of local memory";
+  return target.bfloat16_pairs() ? nullptr : "no products of bfloat16 in kernels of this device";
 }
 
-const char* pairs_declines(const GemmProblem&, const Device& device) {
-  return prefers_bfloat16_pairs(device) ? nullptr : "float32 multiplies faster on this processor";
+const char* pairs_declines(const PlanTarget& target) {
+  return target.prefers_bfloat16_pairs() ? nullptr : "float32 multiplies faster on this processor";
 }
 
-size_t pairs_workspace(const GemmProblem& p, const Device& device) {
-  return p.k <= pairs_tile(device).kc ? 0 : static_cast<size_t>(p.batch * p.m * round_up(p.n, 32)) * sizeof(float);
-}
-
-void pairs_run(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* workspace) {
-  run_as<float>(queue, p, o, workspace, pairs_tile(queue.device()), true);
+GemmPlan plan_pairs(const GemmProblem& p, const PlanTarget& target) {
+  if (const char* reason = pairs_refuses(p, target)) return refused(reason);
+  GemmPlan plan = plan_panels(p, target, pairs_tile(target), true);
+  plan.declines = pairs_declines(target);
+  return plan;
 }
 
 }  // namespace
 
-const GemmAlgorithm panel{"panel", refuses, never, workspace, run};
-const GemmAlgorithm deep_panel{"deep_panel", refuses, deep_declines, deep_workspace, run_deep};
-const GemmAlgorithm bfloat16_pairs{"bfloat16_pairs", pairs_refuses, pairs_declines, pairs_workspace, pairs_run};
+bool multiplies_pairs(const GemmProblem& p, const PlanTarget& target) {
+  return !pairs_refuses(p, target) && !pairs_declines(target);
+}
+
+const GemmAlgorithm panel{"panel", plan_panel};
+const GemmAlgorithm deep_panel{"deep_panel", plan_deep};
+const GemmAlgorithm bfloat16_pairs{"bfloat16_pairs", plan_pairs};
 
 }  // namespace gemm_detail
 }  // namespace ocl::ops

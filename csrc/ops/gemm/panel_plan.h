@@ -21,6 +21,7 @@ struct PanelSplit {
   int32_t mc, nc, kc, block;
 };
 // Tasks of equal size whose number keeps all `units` busy. `direct`: rows of a are read where they lie.
-PanelSplit split_panels(const PanelTile& tile, int64_t batch, int64_t m, int64_t n, int64_t k, int units, bool direct);
+PanelSplit split_panels(const PanelTile& tile, int64_t batch, int64_t m, int64_t n, int64_t k, int64_t units,
+                        bool direct);
 
 }  // namespace ocl::ops

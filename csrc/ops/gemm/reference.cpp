@@ -34,6 +34,7 @@ void run(Queue& queue, const GemmProblem& p, const GemmOperands& o, void*) {
 
 }  // namespace
 
-const GemmAlgorithm reference{"reference", never, never, no_workspace, run};
+const GemmAlgorithm reference{"reference",
+                              [](const GemmProblem&, const PlanTarget&) { return GemmPlan{nullptr, nullptr, 0, run}; }};
 
 }  // namespace ocl::ops::gemm_detail

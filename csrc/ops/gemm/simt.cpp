@@ -10,30 +10,22 @@ namespace {
 uint64_t local_bytes(int tile, DType dtype) { return uint64_t{2} * 2 * 16 * (tile + 4) * size_of(compute_type(dtype)); }
 
 // Small tiles while large ones would leave units without work, for doubles (registers) and where local memory is small.
-int tile_of(const GemmProblem& p, const Device& device) {
-  if (p.dtype == DType::float64 || p.m <= 64 || p.n <= 64 ||
-      local_bytes(128, p.dtype) > device.capabilities().local_memory)
-    return 64;
-  return p.batch * ceil_div(p.m, 128) * ceil_div(p.n, 128) >= 2 * device.capabilities().compute_units ? 128 : 64;
+int tile_of(const GemmProblem& p, const PlanTarget& target) {
+  if (p.dtype == DType::float64 || p.m <= 64 || p.n <= 64 || local_bytes(128, p.dtype) > target.local_memory) return 64;
+  return p.batch * ceil_div(p.m, 128) * ceil_div(p.n, 128) >= 2 * target.compute_units ? 128 : 64;
 }
 
-SlicePlan plan_of(const GemmProblem& p, const Device& device) {
-  const int tile = tile_of(p, device);
-  return plan_slices(p, device, tile, tile);
-}
-
-const char* refuses(const GemmProblem& p, const Device& device) {
+const char* refuses(const GemmProblem& p, const PlanTarget& target) {
   if (!is_real_floating(p.dtype)) return "real floating types only";
-  if (local_bytes(64, p.dtype) > device.capabilities().local_memory) return "too little local memory";
-  if (device.capabilities().max_work_group < 256) return "needs groups of 256 work-items";
+  if (local_bytes(64, p.dtype) > target.local_memory) return "too little local memory";
+  if (target.max_work_group < 256) return "needs groups of 256 work-items";
   return nullptr;
 }
 
-const char* declines(const GemmProblem&, const Device& device) {
-  return device.cpu_style() ? "CPU kernels are faster" : nullptr;
+const char* declines(const PlanTarget& target) {
+  const bool has_panels = target.local_memory >= 32 << 10;  // gemm/panel.cpp
+  return target.cpu_style && has_panels ? "CPU kernels are faster" : nullptr;
 }
-
-size_t workspace(const GemmProblem& p, const Device& device) { return slices_workspace(p, plan_of(p, device)); }
 
 Kernel& kernel_of(KernelSite& site, Device& device, const GemmProblem& p, int tile) {
   return site.get(device, Variant().add(p.dtype).add(tile == 128, 1), [&] {
@@ -43,11 +35,16 @@ Kernel& kernel_of(KernelSite& site, Device& device, const GemmProblem& p, int ti
   });
 }
 
-void run(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* partial) {
-  static KernelSite site("gemm/simt.gpu.cl", "gemm_simt");
-  const int tile = tile_of(p, queue.device());
-  run_slices(queue, kernel_of(site, queue.device(), p, tile), p, o, plan_of(p, queue.device()), tile, tile,
-             Range(16, 16, 1), partial);
+GemmPlan plan_simt(const GemmProblem& p, const PlanTarget& target) {
+  if (const char* reason = refuses(p, target)) return refused(reason);
+  const int tile = tile_of(p, target);
+  const SlicePlan slices = plan_slices(p, target, tile, tile);
+  return {nullptr, declines(target), slices_workspace(p, slices),
+          [tile, slices](Queue& queue, const GemmProblem& problem, const GemmOperands& o, void* partial) {
+            static KernelSite site("gemm/simt.gpu.cl", "gemm_simt");
+            run_slices(queue, kernel_of(site, queue.device(), problem, tile), problem, o, slices, tile, tile,
+                       Range(16, 16, 1), partial);
+          }};
 }
 
 template <class T>
@@ -59,9 +56,8 @@ void launch_gemm(Queue& queue, Kernel& kernel, const Range& grid, const Range& g
 
 }  // namespace
 
-SlicePlan plan_slices(const GemmProblem& p, const Device& device, int tile_m, int tile_n) {
-  const int64_t tiles = p.batch * ceil_div(p.m, tile_m) * ceil_div(p.n, tile_n),
-                wanted = 2 * device.capabilities().compute_units;
+SlicePlan plan_slices(const GemmProblem& p, const PlanTarget& target, int tile_m, int tile_n) {
+  const int64_t tiles = p.batch * ceil_div(p.m, tile_m) * ceil_div(p.n, tile_n), wanted = 2 * target.compute_units;
   constexpr int64_t slab = 32, least_slice = 256;
   SlicePlan plan{std::max<int64_t>(p.k, 1), p.batch, std::max<int64_t>(p.batch, 1), 0, 0, 0, 1, p.a[1] == 1 ? 0 : 1,
                  p.b[2] == 1 ? 0 : 1};
@@ -89,6 +85,6 @@ void run_slices(Queue& queue, Kernel& kernel, const GemmProblem& p, const GemmOp
                  partial);
 }
 
-const GemmAlgorithm simt{"simt", refuses, declines, workspace, run};
+const GemmAlgorithm simt{"simt", plan_simt};
 
 }  // namespace ocl::ops::gemm_detail

@@ -35,8 +35,8 @@ void slice(SkinnyPlan& plan, const GemmProblem& p, int64_t slices, int64_t step)
   plan.slices = static_cast<int32_t>(ceil_div(p.k, plan.slice));
 }
 
-SkinnyPlan plan_of(const GemmProblem& p, Form form, const Device& device) {
-  const int64_t units = device.capabilities().compute_units, lanes = p.dtype == DType::float64 ? 8 : 16;
+SkinnyPlan plan_of(const GemmProblem& p, Form form, const PlanTarget& target) {
+  const int64_t units = target.compute_units, lanes = p.dtype == DType::float64 ? 8 : 16;
   SkinnyPlan plan{p.k, p.batch, 1, 0, 0};
   if (form == Form::outer) {
     plan.columns = static_cast<int32_t>(std::min<int64_t>(round_up(p.n, 4 * lanes), 1 << 20));
@@ -69,11 +69,11 @@ SkinnyPlan plan_of(const GemmProblem& p, Form form, const Device& device) {
   return plan;
 }
 
-const char* refuses(const GemmProblem& p, const Device& device) {
-  if (!device.cpu_style()) return "needs CPU kernels";
+const char* refuses(const GemmProblem& p, Form form, const PlanTarget& target) {
+  if (!target.cpu_style) return "needs CPU kernels";
   if (!is_real_floating(p.dtype)) return "real floating types only";
-  if (device.capabilities().local_memory < (96 << 10)) return "needs 96 KiB of local memory";
-  if (form_of(p) == Form::none) return "no dimension is small, or the strides do not fit";
+  if (target.local_memory < (96 << 10)) return "needs 96 KiB of local memory";
+  if (form == Form::none) return "no dimension is small, or the strides do not fit";
   return nullptr;
 }
 
@@ -82,27 +82,20 @@ constexpr int64_t least_outer_bytes = 6 << 20, least_streamed_bytes = 8 << 20;  
 int64_t bytes_of_c(const GemmProblem& p) { return p.m * p.n * static_cast<int64_t>(size_of(p.dtype)); }
 
 // Measured on two CPU runtimes (torch.backends.ocl.benchmark over sizes of fully connected layers and attention heads).
-const char* declines(const GemmProblem& p, const Device& device) {
-  const Form form = form_of(p);
+const char* declines(const GemmProblem& p, Form form, const PlanTarget& target) {
   const int64_t small = std::min(p.m, p.n), large = std::max(p.m, p.n);
-  if (form != Form::outer && small >= 16 && multiplies_pairs(p, device)) return "pairs of bfloat16 multiply faster";
+  if (form != Form::outer && small >= 16 && multiplies_pairs(p, target)) return "pairs of bfloat16 multiply faster";
   if (form == Form::outer && (bytes_of_c(p) < least_outer_bytes || p.n < 512))
     return "packed panels are quicker while the result stays in the caches";
   if (form == Form::dot && small >= 16 && p.k <= 256) return "sums are too short";
   if (form == Form::rows && small >= 8 && large <= 32 && p.k <= 2048) return "all matrices are little";
   // With 16 registers packed panels multiply faster; reading a matrix that is larger than the caches only once makes up
   // for it.
-  const bool narrow = device.capabilities().vector_floats < 16;
+  const bool narrow = target.vector_floats < 16;
   if (form == Form::rows && narrow && small >= 16 &&
       p.k * large * static_cast<int64_t>(size_of(p.dtype)) < small * small * (int64_t{32} << 10))
     return "packed panels are quicker while the large matrix stays in the caches";
   return nullptr;
-}
-
-size_t workspace(const GemmProblem& p, const Device& device) {
-  const Form form = form_of(p);
-  const SkinnyPlan plan = plan_of(flip(p) && form != Form::outer ? transpose(p) : p, form, device);
-  return plan.slices == 1 ? 0 : static_cast<size_t>(plan.slices * p.batch * p.m * p.n) * size_of(compute_type(p.dtype));
 }
 
 // c is written past the caches when it exceeds what they could keep and every vector of it is aligned.
@@ -114,10 +107,9 @@ bool streams(const GemmProblem& p, const void* c) {
 }
 
 template <class T>
-void run_as(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* partial, Form form) {
+void run_as(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* partial, Form form, SkinnyPlan plan) {
   static KernelSite dot("gemm/skinny.cpu.cl", "gemm_dot"), rows("gemm/skinny.cpu.cl", "gemm_rows"),
       outer("gemm/skinny.cpu.cl", "gemm_outer"), finish("gemm/skinny.cpu.cl", "gemm_finish");
-  SkinnyPlan plan = plan_of(p, form, queue.device());
   if (form == Form::outer) plan.streaming = streams(p, o.c);
   auto launch_at = [&](KernelSite& site, const Range& grid) {
     Kernel& kernel = site.get(queue.device(), Variant().add(p.dtype), [&] {
@@ -137,20 +129,31 @@ void run_as(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* par
   if (plan.slices > 1) launch_at(finish, Range(ceil_div(p.n, plan.columns), p.m, p.batch));
 }
 
-void run(Queue& queue, const GemmProblem& problem, const GemmOperands& operands, void* partial) {
+void run(Queue& queue, const GemmProblem& problem, const GemmOperands& operands, void* partial, Form form,
+         const SkinnyPlan& plan) {
   GemmProblem p = problem;
   GemmOperands o = operands;
-  const Form form = form_of(p);
   if (form != Form::outer && flip(p)) {
     p = transpose(p);
     std::swap(o.a, o.b);
   }
-  if (p.dtype == DType::float64) return run_as<double>(queue, p, o, partial, form);
-  run_as<float>(queue, p, o, partial, form);
+  if (p.dtype == DType::float64) return run_as<double>(queue, p, o, partial, form, plan);
+  run_as<float>(queue, p, o, partial, form, plan);
+}
+
+GemmPlan plan_skinny(const GemmProblem& p, const PlanTarget& target) {
+  const Form form = form_of(p);
+  if (const char* reason = refuses(p, form, target)) return refused(reason);
+  const SkinnyPlan plan = plan_of(flip(p) && form != Form::outer ? transpose(p) : p, form, target);
+  const size_t sums = plan.slices == 1 ? 0 : static_cast<size_t>(plan.slices * p.batch * p.m * p.n);
+  return {nullptr, declines(p, form, target), sums * size_of(compute_type(p.dtype)),
+          [form, plan](Queue& queue, const GemmProblem& problem, const GemmOperands& operands, void* partial) {
+            run(queue, problem, operands, partial, form, plan);
+          }};
 }
 
 }  // namespace
 
-const GemmAlgorithm skinny{"skinny", refuses, declines, workspace, run};
+const GemmAlgorithm skinny{"skinny", plan_skinny};
 
 }  // namespace ocl::ops::gemm_detail

@@ -13,7 +13,7 @@ struct SlicePlan {
 };
 
 // As many slices of at least 256 steps as keep the device busy, when c has tiles of tile_m x tile_n.
-SlicePlan plan_slices(const GemmProblem& p, const Device& device, int tile_m, int tile_n);
+SlicePlan plan_slices(const GemmProblem& p, const PlanTarget& target, int tile_m, int tile_n);
 size_t slices_workspace(const GemmProblem& p, const SlicePlan& plan);
 
 // One launch of a kernel over the tiles of c and its slices; where there are several, `partial` is their sums and

@@ -13,8 +13,8 @@ using namespace gemm_detail;
 
 namespace {
 
-ProductTile tile_of(const GemmProblem& p, const Device& device) {
-  return choose_product_tile(p.m, p.n, p.batch, device, {64, 128});
+ProductTile tile_of(const GemmProblem& p, const PlanTarget& target) {
+  return choose_product_tile(p.m, p.n, p.batch, target, {64, 128});
 }
 
 // How the kernel reads an operand: whether neighbours along k are neighbours in memory, and whether it comes in whole
@@ -34,23 +34,16 @@ Access access_of(const void* address, const GemmProblem& p, std::array<int64_t, 
   return {along_k, inner == 1 && whole && reinterpret_cast<uintptr_t>(address) % 16 == 0};
 }
 
-const char* refuses(const GemmProblem& p, const Device& device) {
+const char* refuses(const GemmProblem& p, const PlanTarget& target) {
   if (p.dtype != DType::float32 && p.dtype != DType::bfloat16 && p.dtype != DType::float16)
     return "float32 and the half types only";
-  if (!has_tensor_cores(device)) return "no tensor cores";
+  if (!target.tensor_cores()) return "no tensor cores";
   return nullptr;
 }
 
-const char* declines(const GemmProblem& p, const Device&) {
+const char* declines(const GemmProblem& p) {
   return p.m <= 16 || p.n <= 16 ? "most of a tile would be empty" : nullptr;
 }
-
-SlicePlan plan_of(const GemmProblem& p, const Device& device) {
-  const ProductTile tile = tile_of(p, device);
-  return plan_slices(p, device, tile.m, tile.n);
-}
-
-size_t workspace(const GemmProblem& p, const Device& device) { return slices_workspace(p, plan_of(p, device)); }
 
 // Four warps along n: two read less of local memory, but leave half as many warps to a unit, and took 1.3 times as long
 // for the half types on an H100.
@@ -88,19 +81,24 @@ void run_planned(Queue& queue, const GemmProblem& p, const GemmOperands& o, cons
   run_slices(queue, kernel, p, o, plan, tile.m, tile.n, Range(group_items, 1, 1), partial);
 }
 
-void run(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* partial) {
-  run_planned(queue, p, o, plan_of(p, queue.device()), tile_of(p, queue.device()), p.dtype, partial);
+GemmPlan plan_tensor_cores(const GemmProblem& p, const PlanTarget& target) {
+  if (const char* reason = refuses(p, target)) return refused(reason);
+  const ProductTile tile = tile_of(p, target);
+  const SlicePlan slices = plan_slices(p, target, tile.m, tile.n);
+  return {nullptr, declines(p), slices_workspace(p, slices),
+          [tile, slices](Queue& queue, const GemmProblem& problem, const GemmOperands& o, void* partial) {
+            run_planned(queue, problem, o, slices, tile, problem.dtype, partial);
+          }};
 }
 
 }  // namespace
 
-ProductTile choose_product_tile(int64_t rows, int64_t columns, int64_t layers, const Device& device,
+ProductTile choose_product_tile(int64_t rows, int64_t columns, int64_t layers, const PlanTarget& target,
                                 ProductTile medium) {
   // most units: the larger tile of two that differ by a factor of two in number reads less, and takes less than twice
   // as long
   const auto fills = [&](ProductTile t) {
-    return layers * ceil_div(rows, t.m) * ceil_div(columns, t.n) * 8 >=
-           int64_t{device.capabilities().compute_units} * 7;
+    return layers * ceil_div(rows, t.m) * ceil_div(columns, t.n) * 8 >= target.compute_units * 7;
   };
   if (rows > 64 && columns > 64 && fills({128, 128})) return {128, 128};
   return (medium.m == 64 || rows > 64) && (medium.n == 64 || columns > 64) && fills(medium) ? medium
@@ -109,13 +107,13 @@ ProductTile choose_product_tile(int64_t rows, int64_t columns, int64_t layers, c
 
 void multiply_rows_of_matrices(Queue& queue, const GemmProblem& p, const GemmOperands& o, const MatrixRows& rows,
                                DType out) {
-  const ProductTile tile = tile_of(p, queue.device());
+  const ProductTile tile = tile_of(p, PlanTarget(queue.device()));
   SlicePlan plan{
       std::max<int64_t>(p.k, 1),         p.batch, rows.inner, rows.a_outer, rows.b_outer, rows.c_outer, 1, 0, 0,
       static_cast<int32_t>(rows.b_group)};
   run_planned(queue, p, o, plan, tile, out, nullptr);
 }
 
-const GemmAlgorithm gemm_detail::tensor_cores{"tensor_cores", refuses, declines, workspace, run};
+const GemmAlgorithm gemm_detail::tensor_cores{"tensor_cores", plan_tensor_cores};
 
 }  // namespace ocl::ops

@@ -1,4 +1,4 @@
-// Products on tensor cores with more freedom than a gemm problem has; only where has_tensor_cores(device)
+// Products on tensor cores with more freedom than a gemm problem has; only where target.tensor_cores()
 // (opencl/capabilities/tensor_cores.h).
 #pragma once
 
@@ -13,7 +13,7 @@ struct ProductTile {
 
 // Large tiles need fewer bytes for a product; smaller ones while large ones would leave units without work or be half
 // empty. `layers`: results of rows x columns; `medium`: between 128 x 128 and 64 x 64.
-ProductTile choose_product_tile(int64_t rows, int64_t columns, int64_t layers, const Device& device,
+ProductTile choose_product_tile(int64_t rows, int64_t columns, int64_t layers, const PlanTarget& target,
                                 ProductTile medium);
 
 // The matrices of a batch in rows of `inner`: matrix i of row r begins at r * a_outer + i * a[0] (a and c), r * b_outer

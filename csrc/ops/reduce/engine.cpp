@@ -50,14 +50,20 @@ ReduceTarget reduce_target(const Device& device, bool scalar) {
   return {device.cpu_style(), device.capabilities().compute_units, scalar ? 64 : 1024};
 }
 
-ReduceEngine::ReduceEngine(Queue& queue, Reduction op, DType in, DType out)
-    : queue_(queue), row_(reduce_row(op)), in_(in), accumulator_(reduce_accumulator(row_, in, out)), out_(out) {
+ReduceEngine::ReduceEngine(Queue& queue, const ReduceRow& row, DType in, DType out)
+    : queue_(queue), row_(row), in_(in), accumulator_(reduce_accumulator(row_, in, out)), out_(out) {
   for (DType type : {in, accumulator_, out}) require_dtype(queue.device(), type, row_.name);
 }
 
 ReducePlan ReduceEngine::plan(const TensorView& x, DimMask dims, const TensorView& y, const TensorView& index) const {
   const bool scalar = is_complex(accumulator_) || is_complex(in_);
   return plan_reduce(x, dims, y, index, row_.indexed, reduce_target(queue_.device(), scalar));
+}
+
+// The row is told by its place in the table.
+uint64_t ReduceEngine::variant() const {
+  const auto place = static_cast<uint64_t>(&row_ - reduce_table().data());
+  return Variant().add(place, 16).add(in_).add(accumulator_).add(out_);
 }
 
 template <class Launch>
@@ -71,7 +77,7 @@ void ReduceEngine::with_parameter(double parameter, Launch&& launch_with) const 
 void ReduceEngine::run(const ReducePlan& plan, const ReduceData& data, double parameter) const {
   static Sites sites;
   if (plan.shape.outputs == 0) return;
-  const uint64_t variant = Variant().add(static_cast<uint64_t>(row_.op), 6).add(in_).add(accumulator_).add(out_);
+  const uint64_t variant = this->variant();
   const auto defines = [&] { return make_defines(row_, in_, accumulator_, out_); };
   Device& device = queue_.device();
   const int64_t states = plan.shape.splits > 1 ? plan.shape.splits * plan.shape.outputs : 0;
@@ -104,7 +110,7 @@ void ReduceEngine::finish(const ReducePlan& plan, const void* partial, const voi
                           const ReduceData& data, double parameter) const {
   static Sites sites;
   Device& device = queue_.device();
-  const uint64_t variant = Variant().add(static_cast<uint64_t>(row_.op), 6).add(in_).add(accumulator_).add(out_);
+  const uint64_t variant = this->variant();
   Kernel& kernel = (device.cpu_style() ? sites.final : sites.gpu_final).get(device, variant, [&] {
     return make_defines(row_, in_, accumulator_, out_);
   });
@@ -121,7 +127,12 @@ void ReduceEngine::finish(const ReducePlan& plan, const void* partial, const voi
 
 void reduce(Queue& queue, Reduction op, const TensorView& x, DimMask dims, const TensorView& y, double parameter,
             const TensorView& index) {
-  const ReduceEngine engine(queue, op, x.dtype, y.data ? y.dtype : x.dtype);
+  reduce(queue, reduce_row(op), x, dims, y, parameter, index);
+}
+
+void reduce(Queue& queue, const ReduceRow& row, const TensorView& x, DimMask dims, const TensorView& y,
+            double parameter, const TensorView& index) {
+  const ReduceEngine engine(queue, row, x.dtype, y.data ? y.dtype : x.dtype);
   const ReducePlan plan = engine.plan(x, dims, y, index);
   engine.run(plan, {x.data, y.data, index.data, nullptr}, parameter);
 }

@@ -17,7 +17,8 @@ struct ReduceData {
 
 class ReduceEngine {
  public:
-  ReduceEngine(Queue& queue, Reduction op, DType in, DType out);
+  ReduceEngine(Queue& queue, Reduction op, DType in, DType out) : ReduceEngine(queue, reduce_row(op), in, out) {}
+  ReduceEngine(Queue& queue, const ReduceRow& row, DType in, DType out);
   ReducePlan plan(const TensorView& x, DimMask dims, const TensorView& y, const TensorView& index) const;
   void run(const ReducePlan& plan, const ReduceData& data, double parameter) const;
   // Combines plan.shape.splits states per output (partial[split][output]) and writes the results.
@@ -26,6 +27,7 @@ class ReduceEngine {
   DType accumulator() const { return accumulator_; }
 
  private:
+  uint64_t variant() const;
   template <class Launch>
   void with_parameter(double parameter, Launch&& launch_with) const;
 

@@ -27,7 +27,9 @@ enum class Reduction : uint8_t {
   norm_p,     // (sum |x|^p)^(1/p) with p = `parameter`
   variance,   // sum (x - mean)^2 / `parameter`; use moments()
   deviation,  // its square root
+  other,      // a row that is known by its name only: reduce_row(name) in ops/reduce/table.h
 };
+struct ReduceRow;
 
 // Bit d is set when dimension d is reduced.
 using DimMask = uint32_t;
@@ -40,6 +42,8 @@ using DimMask = uint32_t;
 // device without it.
 void reduce(Queue& queue, Reduction op, const TensorView& x, DimMask dims, const TensorView& y, double parameter = 0,
             const TensorView& index = {});
+void reduce(Queue& queue, const ReduceRow& row, const TensorView& x, DimMask dims, const TensorView& y,
+            double parameter = 0, const TensorView& index = {});
 
 // Variance with divisor max(0, n - correction), or its square root, into `spread`; the mean into `mean` unless its data
 // is null. Two passes: mean, then centred squares. Real floating types.

@@ -1,5 +1,6 @@
 #include "ops/reduce/table.h"
 
+#include <cstring>
 #include <stdexcept>
 
 namespace ocl::ops {
@@ -46,10 +47,18 @@ constexpr ReduceRow table[] = {
 
 }  // namespace
 
+std::span<const ReduceRow> reduce_table() { return table; }
+
 const ReduceRow& reduce_row(Reduction op) {
   for (const ReduceRow& row : table)
-    if (row.op == op) return row;
+    if (row.op == op && op != R::other) return row;
   throw std::invalid_argument("unknown reduction");
+}
+
+const ReduceRow& reduce_row(const char* name) {
+  for (const ReduceRow& row : table)
+    if (std::strcmp(row.name, name) == 0) return row;
+  throw std::invalid_argument(std::string("there is no reduction ") + name);
 }
 
 DType reduce_accumulator(const ReduceRow& row, DType input, DType output) {

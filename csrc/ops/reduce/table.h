@@ -4,6 +4,8 @@
 #include "ops/core/dtype.h"
 #include "ops/reduce/reduce.h"
 
+#include <span>
+
 namespace ocl::ops {
 
 // How elements are read.
@@ -23,19 +25,23 @@ enum class ReduceAccumulator : uint8_t {
 };
 
 struct ReduceRow {
-  Reduction op;
+  Reduction op = Reduction::other;
   const char* name;
   ReduceLoad load;
   ReduceAccumulator accumulator;
-  bool indexed, centered;
-  bool keeps_nan;        // a NaN among the values is the result, though `combine` may lose it
-  const char* identity;  // tokens; LOWEST, HIGHEST and ONE depend on the accumulator
-  const char* map;       // expression of x (W lanes; `center` when centered)
-  const char* combine;   // expression of a, b; for indexed rows the condition that b beats a
-  const char* finish;    // expression of a and param (reduce.h)
+  bool indexed = false, centered = false;
+  bool keeps_nan = false;  // a NaN among the values is the result, though `combine` may lose it
+  const char* identity;    // tokens; LOWEST, HIGHEST and ONE depend on the accumulator
+  const char* map;         // expression of x (W lanes; `center` when centered)
+  const char* combine;     // expression of a, b; for indexed rows the condition that b beats a
+  const char* finish;      // expression of a and param (reduce.h)
 };
 
+std::span<const ReduceRow> reduce_table();
+
 const ReduceRow& reduce_row(Reduction op);
+// Errors: std::invalid_argument for a name that is not in the table.
+const ReduceRow& reduce_row(const char* name);
 DType reduce_accumulator(const ReduceRow& row, DType input, DType output);
 
 }  // namespace ocl::ops

@@ -16,7 +16,7 @@ void check_convertible(const at::Scalar& value, at::ScalarType type);
 // CPU); CPU scalars become kernel arguments. compute: the iterator's common dtype unless given. `name` is ATen's kernel
 // name for the "not implemented" error.
 void run(const ops::ElementwiseRow& row, at::TensorIteratorBase& iterator,
-         std::initializer_list<ops::ElementwiseScalar> scalars = {},
-         std::optional<at::ScalarType> compute = std::nullopt, const char* name = nullptr);
+         at::ArrayRef<ops::ElementwiseScalar> scalars = {}, std::optional<at::ScalarType> compute = std::nullopt,
+         const char* name = nullptr);
 
 }  // namespace ocl::aten

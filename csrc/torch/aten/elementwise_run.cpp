@@ -79,9 +79,8 @@ at::Tensor convert(Queue& queue, ops::ElementwiseCall::Operand& operand, const o
 
 }  // namespace
 
-void run(const ops::ElementwiseRow& row, at::TensorIteratorBase& iterator,
-         std::initializer_list<ops::ElementwiseScalar> scalars, std::optional<at::ScalarType> compute,
-         const char* name) {
+void run(const ops::ElementwiseRow& row, at::TensorIteratorBase& iterator, at::ArrayRef<ops::ElementwiseScalar> scalars,
+         std::optional<at::ScalarType> compute, const char* name) {
   const at::ScalarType common = compute ? *compute : iterator.common_dtype();
   ops::ElementwiseCall call;
   call.compute = ops::compute_type(dtype_of(common));

@@ -24,22 +24,23 @@ std::map<std::string, uint64_t>& counts() {
   return *map;
 }
 
-void count(const std::string& name) {
+// `why`: "has no OpenCL kernel"
+void count(const std::string& name, const std::string& why) {
   bool first = false;
   {
     std::lock_guard lock(counts_mutex);
     first = ++counts()[name] == 1;
   }
   const FallbackPolicy now = fallback_policy();
-  TORCH_CHECK_NOT_IMPLEMENTED(now != FallbackPolicy::error, "The operator '", name,
-                              "' has no OpenCL kernel, and TORCH_OCL_FALLBACK=error forbids running it on the CPU.");
+  TORCH_CHECK_NOT_IMPLEMENTED(now != FallbackPolicy::error, "The operator '", name, "' ", why,
+                              ", and TORCH_OCL_FALLBACK=error forbids running it on the CPU.");
   static auto* warned = new std::set<std::string>;
   static std::mutex warned_mutex;
   if (now == FallbackPolicy::warn && first) {
     std::lock_guard lock(warned_mutex);
     if (warned->insert(name).second)
-      TORCH_WARN("The operator '", name,
-                 "' has no OpenCL kernel and runs on the CPU. torch.ocl.fallbacks() lists such operators; ",
+      TORCH_WARN("The operator '", name, "' ", why,
+                 " and runs on the CPU. torch.ocl.fallbacks() lists such operators; ",
                  "TORCH_OCL_FALLBACK=silent hides this warning, =error forbids the fallback.");
   }
 }
@@ -98,15 +99,23 @@ void replace_generators(torch::jit::Stack& stack, size_t first, c10::DeviceIndex
 
 }  // namespace
 
-void fall_back(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+static void run_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack, const std::string& why) {
   const std::string name = c10::toString(op.operator_name());
   const size_t first = stack->size() - op.schema().arguments().size();
   c10::optional<at::Device> device;
   if (!takes_cpu_tensors(name)) device = common_device(*stack, first);
-  count(name);
+  count(name, why);
   replace_generators(*stack, first, device ? device->index() : runtime::current_device());
   const c10::OptionalDeviceGuard guard(device);
   at::native::cpu_fallback(op, stack, /*error_on_views=*/true);
+}
+
+void fall_back(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  run_on_cpu(op, stack, "has no OpenCL kernel");
+}
+
+void fall_back_because(const c10::OperatorHandle& op, torch::jit::Stack* stack, const std::string& error) {
+  run_on_cpu(op, stack, "has an OpenCL kernel that could not be built (" + error + ")");
 }
 
 namespace {
@@ -155,7 +164,7 @@ std::vector<at::Tensor> to_cpu(at::TensorList tensors) {
 FallbackPolicy fallback_policy() {
   int now = policy.load();
   if (now < 0) {
-    const std::string text = environment::get("TORCH_OCL_FALLBACK").value_or("warn");
+    const std::string text = environment::word("TORCH_OCL_FALLBACK", "warn");
     now = static_cast<int>(text == "error"    ? FallbackPolicy::error
                            : text == "silent" ? FallbackPolicy::silent
                                               : FallbackPolicy::warn);

@@ -19,5 +19,7 @@ void reset_fallback_counts();
 // Runs the operator on the CPU with the arguments on the stack, subject to the policy. Tensors must agree on the
 // device.
 void fall_back(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+// The same for an operator that has a kernel whose program could not be built; `error` says why.
+void fall_back_because(const c10::OperatorHandle& op, torch::jit::Stack* stack, const std::string& error);
 
 }  // namespace ocl::aten

@@ -1,48 +1,18 @@
-// Unary elementwise operators.
+// Unary elementwise operators that need more than their row of the table (table_rows.cpp).
 #include "torch/aten/elementwise_macros.h"
 
-#include <ATen/ops/acos_meta.h>
-#include <ATen/ops/acosh_meta.h>
-#include <ATen/ops/asin_meta.h>
-#include <ATen/ops/asinh_meta.h>
-#include <ATen/ops/atan_meta.h>
-#include <ATen/ops/atanh_meta.h>
 #include <ATen/ops/bitwise_not_meta.h>
 #include <ATen/ops/ceil_meta.h>
-#include <ATen/ops/cos_meta.h>
-#include <ATen/ops/cosh_meta.h>
-#include <ATen/ops/digamma_meta.h>
-#include <ATen/ops/erf_meta.h>
-#include <ATen/ops/erfc_meta.h>
-#include <ATen/ops/erfinv_meta.h>
-#include <ATen/ops/exp_meta.h>
-#include <ATen/ops/exp2_meta.h>
-#include <ATen/ops/expm1_meta.h>
 #include <ATen/ops/floor_meta.h>
 #include <ATen/ops/frac_meta.h>
 #include <ATen/ops/isneginf_meta.h>
 #include <ATen/ops/isposinf_meta.h>
-#include <ATen/ops/lgamma_meta.h>
-#include <ATen/ops/log_meta.h>
-#include <ATen/ops/log10_meta.h>
-#include <ATen/ops/log1p_meta.h>
-#include <ATen/ops/log2_meta.h>
 #include <ATen/ops/neg_meta.h>
 #include <ATen/ops/polygamma_meta.h>
-#include <ATen/ops/reciprocal_meta.h>
 #include <ATen/ops/round_meta.h>
-#include <ATen/ops/rsqrt_meta.h>
 #include <ATen/ops/sgn_meta.h>
-#include <ATen/ops/sigmoid_meta.h>
 #include <ATen/ops/sign_meta.h>
 #include <ATen/ops/signbit_meta.h>
-#include <ATen/ops/sin_meta.h>
-#include <ATen/ops/sinc_meta.h>
-#include <ATen/ops/sinh_meta.h>
-#include <ATen/ops/special_entr_meta.h>
-#include <ATen/ops/sqrt_meta.h>
-#include <ATen/ops/tan_meta.h>
-#include <ATen/ops/tanh_meta.h>
 #include <ATen/ops/trunc_meta.h>
 #include <ATen/ops/empty_like.h>
 
@@ -52,35 +22,6 @@ namespace ocl::aten {
 
 namespace {
 
-OCL_UNARY(acos, "acos")
-OCL_UNARY(acosh, "acosh")
-OCL_UNARY(asin, "asin")
-OCL_UNARY(asinh, "asinh")
-OCL_UNARY(atan, "atan")
-OCL_UNARY(atanh, "atanh")
-OCL_UNARY(cos, "cos")
-OCL_UNARY(cosh, "cosh")
-OCL_UNARY(erf, "erf")
-OCL_UNARY(erfinv, "erfinv")
-OCL_UNARY(digamma, "digamma")
-OCL_UNARY(erfc, "erfc")
-OCL_UNARY(exp, "exp")
-OCL_UNARY(exp2, "exp2")
-OCL_UNARY(expm1, "expm1")
-OCL_UNARY(lgamma, "lgamma")
-OCL_UNARY(log, "log")
-OCL_UNARY(log10, "log10")
-OCL_UNARY(log1p, "log1p")
-OCL_UNARY(log2, "log2")
-OCL_UNARY(reciprocal, "reciprocal")
-OCL_UNARY(rsqrt, "rsqrt")
-OCL_UNARY(sigmoid, "sigmoid")
-OCL_UNARY(sin, "sin")
-OCL_UNARY(sinc, "sinc")
-OCL_UNARY(sinh, "sinh")
-OCL_UNARY(sqrt, "sqrt")
-OCL_UNARY(tan, "tan")
-OCL_UNARY(tanh, "tanh")
 struct bitwise_not_unary final : Out<at::meta::structured_bitwise_not, 1> {
   using Out::Out;
 };
@@ -99,7 +40,6 @@ OCL_UNARY(round, "round")
 OCL_UNARY(sgn, "sgn")
 OCL_UNARY(sign, "sign")
 OCL_UNARY(trunc, "trunc")
-OCL_UNARY(special_entr, "entr")
 OCL_UNARY_TO_BOOL(isneginf, "isneginf")
 OCL_UNARY_TO_BOOL(isposinf, "isposinf")
 OCL_UNARY_TO_BOOL(signbit, "signbit")
@@ -255,36 +195,7 @@ at::Tensor& zero_(at::Tensor& self) { return fill_scalar(self, 0); }
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  OCL_IMPL(m, acos, "acos", "", ".out");
-  OCL_IMPL(m, acosh, "acosh", "", ".out");
-  OCL_IMPL(m, asin, "asin", "", ".out");
-  OCL_IMPL(m, asinh, "asinh", "", ".out");
-  OCL_IMPL(m, atan, "atan", "", ".out");
-  OCL_IMPL(m, atanh, "atanh", "", ".out");
-  OCL_IMPL(m, cos, "cos", "", ".out");
-  OCL_IMPL(m, cosh, "cosh", "", ".out");
-  OCL_IMPL(m, digamma, "digamma", "", ".out");
-  OCL_IMPL(m, erf, "erf", "", ".out");
-  OCL_IMPL(m, erfinv, "erfinv", "", ".out");
   m.impl("polygamma.out", polygamma_out);
-  OCL_IMPL(m, erfc, "erfc", "", ".out");
-  OCL_IMPL(m, exp, "exp", "", ".out");
-  OCL_IMPL(m, exp2, "exp2", "", ".out");
-  OCL_IMPL(m, expm1, "expm1", "", ".out");
-  OCL_IMPL(m, lgamma, "lgamma", "", ".out");
-  OCL_IMPL(m, log, "log", "", ".out");
-  OCL_IMPL(m, log10, "log10", "", ".out");
-  OCL_IMPL(m, log1p, "log1p", "", ".out");
-  OCL_IMPL(m, log2, "log2", "", ".out");
-  OCL_IMPL(m, reciprocal, "reciprocal", "", ".out");
-  OCL_IMPL(m, rsqrt, "rsqrt", "", ".out");
-  OCL_IMPL(m, sigmoid, "sigmoid", "", ".out");
-  OCL_IMPL(m, sin, "sin", "", ".out");
-  OCL_IMPL(m, sinc, "sinc", "", ".out");
-  OCL_IMPL(m, sinh, "sinh", "", ".out");
-  OCL_IMPL(m, sqrt, "sqrt", "", ".out");
-  OCL_IMPL(m, tan, "tan", "", ".out");
-  OCL_IMPL(m, tanh, "tanh", "", ".out");
   m.impl("bitwise_not.out", bitwise_not_out);
   OCL_IMPL(m, ceil, "ceil", "", ".out");
   OCL_IMPL(m, floor, "floor", "", ".out");
@@ -295,7 +206,6 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   OCL_IMPL(m, sgn, "sgn", "", ".out");
   OCL_IMPL(m, sign, "sign", "", ".out");
   OCL_IMPL(m, trunc, "trunc", "", ".out");
-  OCL_IMPL_NEW(m, special_entr, "special_entr", "", ".out");
   OCL_IMPL_NEW(m, isneginf, "isneginf", "", ".out");
   OCL_IMPL_NEW(m, isposinf, "isposinf", "", ".out");
   OCL_IMPL_NEW(m, signbit, "signbit", "", ".out");

@@ -100,10 +100,16 @@ bool cache_enabled() { return program_cache::enabled(); }
 void clear_cache() { program_cache::clear(); }
 size_t write_postponed_programs(double seconds) { return program_cache::write_postponed(seconds); }
 
-std::vector<environment::Variable> environment_table() {
-  const auto table = environment::table();
-  return {table.begin(), table.end()};
+std::vector<std::array<std::string, 4>> environment_table() {
+  std::vector<std::array<std::string, 4>> rows;
+  for (const environment::Variable& v : environment::table())
+    rows.push_back({v.name, v.default_value, environment::accepted(v), v.meaning});
+  return rows;
 }
+processors::Facts processor_facts() { return processors::facts(); }
+processors::Decision pool_decision() { return processors::pool(); }
+unsigned usable_processors() { return processors::usable(); }
+processors::Memory host_memory() { return processors::memory(); }
 
 std::pair<bool, std::string> self_test(int device_index) {
   try {

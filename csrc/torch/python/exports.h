@@ -3,12 +3,14 @@
 #pragma once
 
 #include "base/environment.h"
+#include "base/processors.h"
 #include "opencl/memory/caching_allocator.h"
 #include "opencl/program/program.h"
 #include "opencl/program/program_cache.h"
 
 #include <ATen/core/Generator.h>
 
+#include <array>
 #include <map>
 #include <string>
 #include <utility>
@@ -57,8 +59,12 @@ std::string cache_folder();
 program_cache::State cache_state();
 bool cache_enabled();
 void clear_cache();
-size_t write_postponed_programs(double seconds);  // at the end of the process; returns how many still wait
-std::vector<environment::Variable> environment_table();
+size_t write_postponed_programs(double seconds);              // at the end of the process; returns how many still wait
+std::vector<std::array<std::string, 4>> environment_table();  // name, default, values, meaning
+processors::Facts processor_facts();
+processors::Decision pool_decision();
+unsigned usable_processors();
+processors::Memory host_memory();
 std::pair<bool, std::string> self_test(int device);  // passed, what happened
 
 }  // namespace ocl::python

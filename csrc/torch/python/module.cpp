@@ -134,6 +134,23 @@ py::dict cache_state() {
   return d;
 }
 
+py::dict host() {
+  const processors::Facts facts = core::processor_facts();
+  const processors::Decision pool = core::pool_decision();
+  const processors::Memory memory = core::host_memory();
+  py::dict d;
+  d["processors"] = facts.machine;
+  d["allowed"] = facts.allowed;
+  d["quota"] = facts.quota;
+  d["usable"] = core::usable_processors();
+  d["threads"] = pool.threads;
+  d["reason"] = pool.reason;
+  d["physical_memory"] = memory.physical;
+  d["total_memory"] = memory.total;
+  d["available_memory"] = memory.available;
+  return d;
+}
+
 py::dict self_test(int index) {
   const auto [ok, message] = core::self_test(index);
   py::dict d;
@@ -228,11 +245,8 @@ PYBIND11_MODULE(_C, m) {
   m.def("cache_state", cache_state);
   m.def("clear_cache", core::clear_cache);
   m.def("write_postponed_programs", core::write_postponed_programs, release());
-  m.def("environment_table", [] {
-    std::vector<std::tuple<std::string, std::string, std::string>> rows;
-    for (const auto& v : core::environment_table()) rows.emplace_back(v.name, v.default_value, v.meaning);
-    return rows;
-  });
+  m.def("environment_table", core::environment_table);
+  m.def("host", host);
   m.def("self_test", self_test);
   m.def("custom_kernel", [](int device, const std::string& name, const std::string& source) {
     const py::gil_scoped_release no_gil;

@@ -1,5 +1,7 @@
 #include "torch/runtime/device.h"
 
+#include "torch/runtime/openmp.h"
+
 #include "ops/core/device_errors.h"
 
 #include <c10/util/Exception.h>
@@ -44,6 +46,7 @@ Device& device(c10::DeviceIndex index) {
 }
 
 Queue& current_queue(c10::DeviceIndex index) {
+  follow_thread_limit();
   if (index < 0) index = this_device;
   Device& d = device(index);  // also the check against forked children
   if (static_cast<size_t>(index) < this_queues.size() && this_queues[index]) return *this_queues[index];

@@ -1,5 +1,7 @@
 // PyTorch's OpenMP threads for launches of the main thread (opencl/executor.h), where PyTorch was built with GCC's
 // libgomp.
+#include "torch/runtime/openmp.h"
+
 #include "base/os.h"
 #include "opencl/executor.h"
 
@@ -55,5 +57,18 @@ const bool registered = [] {
 }();
 
 }  // namespace
+
+// Of the thread that loads the library, before anybody has asked for another number.
+static const int usual_threads = at::get_num_threads();
+
+void follow_thread_limit() {
+  static int last = usual_threads;  // of the main thread only: others take over its number when they begin
+  if (!in_main_thread()) return;
+  const int now = at::get_num_threads();
+  if (now == last) [[likely]]
+    return;
+  last = now;
+  limit_executor_workers(now == usual_threads ? 0 : static_cast<unsigned>(now));
+}
 
 }  // namespace ocl::runtime

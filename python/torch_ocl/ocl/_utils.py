@@ -5,13 +5,16 @@ import torch
 from .. import _core
 from . import _lifetime
 
+# How a device is named: a torch.device, a string such as "ocl:1", an index, or None for the current device.
+Device = torch.device | str | int | None
 
-def _current_device():
+
+def _current_device() -> int:
     _lifetime._lazy_init()
     return _core.core().current_device()
 
 
-def _get_device_index(device=None, optional=True, allow_cpu=False):
+def _get_device_index(device: Device = None, optional: bool = True, allow_cpu: bool = False) -> int:
     """Index of `device`: None or "ocl" (the current device), an int, "ocl:1", or a torch.device of this type."""
     if device is None:
         if not optional:

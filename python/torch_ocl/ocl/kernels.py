@@ -2,6 +2,8 @@
 
 import re
 import struct
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 
@@ -24,8 +26,10 @@ _TYPES = {
     "double": ("d", (torch.float64, torch.complex128)),
 }
 _SPELLINGS = {
-    "unsigned char": "uchar", "signed char": "char", "unsigned short": "ushort", "signed short": "short", "unsigned int": "uint", "signed int": "int",
-    "unsigned": "uint", "signed": "int", "unsigned long": "ulong", "signed long": "long", "long int": "long", "unsigned long int": "ulong", "short int": "short",
+    "unsigned char": "uchar", "signed char": "char", "unsigned short": "ushort", "signed short": "short",
+    "unsigned int": "uint", "signed int": "int",
+    "unsigned": "uint", "signed": "int", "unsigned long": "ulong", "signed long": "long", "long int": "long",
+    "unsigned long int": "ulong", "short int": "short",
 }  # fmt: skip
 _QUALIFIERS = {
     "const",
@@ -51,16 +55,17 @@ _SPACES = {
 class LocalMemory:
     """An argument for a `__local` pointer: so many bytes for every work-group."""
 
-    def __init__(self, bytes):
+    def __init__(self, bytes: int) -> None:
         if not isinstance(bytes, int) or bytes <= 0:
             raise ValueError(f"LocalMemory takes a positive number of bytes, not {bytes!r}")
         self.bytes = bytes
 
 
 class _Parameter:
-    """One parameter of a kernel: name, element type, vector width, address space of a pointer, whether the kernel may write to it."""
+    """One parameter of a kernel: name, element type, vector width, address space of a pointer, whether the kernel may
+    write to it."""
 
-    def __init__(self, text):
+    def __init__(self, text: str) -> None:
         words = re.findall(r"\w+|\*", text)
         self.text = " ".join(text.split())
         self.pointer = words.count("*")
@@ -78,7 +83,8 @@ class _Parameter:
         self.type = spelled
         if self.pointer > 1 or (self.base not in _TYPES and not (spelled == "void" and self.pointer)):
             raise ValueError(
-                f"the kernel parameter {self.text!r} has a type that cannot be passed; known are {', '.join(_TYPES)}, their vectors and pointers to them"
+                f"the kernel parameter {self.text!r} has a type that cannot be passed; known are {', '.join(_TYPES)}, "
+                f"their vectors and pointers to them"
             )
         if self.pointer and self.space not in ("global", "local"):
             raise ValueError(
@@ -86,11 +92,11 @@ class _Parameter:
             )
 
 
-def _without_comments(source):
+def _without_comments(source: str) -> str:
     return re.sub(r"//[^\n]*|/\*.*?\*/", lambda match: "\n" * match[0].count("\n") or " ", source, flags=re.DOTALL)
 
 
-def _kernels(source):
+def _kernels(source: str) -> dict[str, tuple[str, str]]:
     """{name: (parameters as text, attributes)} of every kernel in the source."""
     found = {}
     text = _without_comments(source)
@@ -111,7 +117,7 @@ def _kernels(source):
 class CompiledKernel:
     """A kernel that is called with tensors and numbers in the order of its parameters; made by compile_kernel()."""
 
-    def __init__(self, source, name=None, defines=None):
+    def __init__(self, source: str, name: str | None = None, defines: Mapping[str, object] | None = None) -> None:
         kernels = _kernels(source)
         if not kernels:
             raise ValueError("there is no `__kernel void name(...)` in the source")
@@ -131,10 +137,11 @@ class CompiledKernel:
             for key, value in (defines or {}).items()
         )
         self._source = f"{macros}{source}\n{self._entry(attributes)}"
-        self._handles = {}
+        self._handles: dict[int, int] = {}
 
-    def _entry(self, attributes):
-        """A kernel that joins buffers and offsets to pointers, which is what a tensor's address is in OpenCL, and calls the user's."""
+    def _entry(self, attributes: str) -> str:
+        """A kernel that joins buffers and offsets to pointers, which is what a tensor's address is in OpenCL, and calls
+        the user's."""
         outer, inner = [], []
         for i, parameter in enumerate(self.parameters):
             if parameter.pointer and parameter.space == "global":
@@ -146,18 +153,19 @@ class CompiledKernel:
             else:
                 outer.append(f"{parameter.type} value{i}")
                 inner.append(f"value{i}")
-        return f"__kernel {attributes} void {self.name}_on_tensors({', '.join(outer)}) {{ {self.name}({', '.join(inner)}); }}\n"
+        head = f"__kernel {attributes} void {self.name}_on_tensors({', '.join(outer)})"
+        return f"{head} {{ {self.name}({', '.join(inner)}); }}\n"
 
-    def _handle(self, index):
+    def _handle(self, index: int) -> int:
         if index not in self._handles:
             self._handles[index] = _core.core().custom_kernel(index, f"{self.name}_on_tensors", self._source)
         return self._handles[index]
 
-    def _error(self, kind, parameter, what):
+    def _error(self, kind: type[Exception], parameter: _Parameter, what: str) -> Exception:
         position = self.parameters.index(parameter) + 1
         return kind(f"argument {position} ({parameter.text}) of kernel {self.name}: {what}")
 
-    def _tensor(self, parameter, value, device):
+    def _tensor(self, parameter: _Parameter, value: object, device: torch.device) -> int:
         if not isinstance(value, torch.Tensor):
             raise self._error(TypeError, parameter, f"expected a tensor, got {type(value).__name__}")
         if value.device != device:
@@ -189,12 +197,12 @@ class CompiledKernel:
             )
         return value.data_ptr()
 
-    def _number(self, parameter, value):
+    def _number(self, parameter: _Parameter, value: Any) -> bytes:
         values = list(value) if isinstance(value, (tuple, list)) else [value]
         if len(values) != parameter.width:
             raise self._error(ValueError, parameter, f"expected {parameter.width} number(s), got {len(values)}")
         letter = _TYPES[parameter.base][0]
-        kinds = (int, float) if letter in "efd" else (int,)
+        kinds: tuple[type, ...] = (int, float) if letter in "efd" else (int,)
         for number in values:
             if not isinstance(number, kinds):
                 raise self._error(TypeError, parameter, f"expected {parameter.type}, got {type(number).__name__}")
@@ -207,7 +215,7 @@ class CompiledKernel:
         except (struct.error, OverflowError) as error:
             raise self._error(ValueError, parameter, str(error)) from None
 
-    def _argument(self, parameter, value, device):
+    def _argument(self, parameter: _Parameter, value: object, device: torch.device) -> bytes | int | tuple[int]:
         if parameter.space == "local":
             if not isinstance(value, LocalMemory):
                 raise self._error(
@@ -217,14 +225,21 @@ class CompiledKernel:
         return self._tensor(parameter, value, device) if parameter.pointer else self._number(parameter, value)
 
     @staticmethod
-    def _range(value, what):
+    def _range(value: int | Sequence[int], what: str) -> list[int]:
         sizes = [value] if isinstance(value, int) else list(value)
         if not 1 <= len(sizes) <= 3 or not all(isinstance(size, int) and size >= 0 for size in sizes):
             raise ValueError(f"{what} is 1 to 3 numbers of work-items, not {value!r}")
         return sizes
 
-    def __call__(self, *arguments, global_size=None, local_size=None):
-        """Runs on the current stream. `global_size`: work-items in 1 to 3 dimensions, as many as the first tensor has elements when not given;
+    def __call__(
+        self,
+        *arguments: Any,
+        global_size: int | Sequence[int] | None = None,
+        local_size: int | Sequence[int] | None = None,
+    ) -> None:
+        """Runs on the current stream.
+
+        `global_size`: work-items in 1 to 3 dimensions, as many as the first tensor has elements when not given;
         `local_size`: work-items per work-group, chosen by the driver when not given."""
         if len(arguments) != len(self.parameters):
             raise TypeError(f"kernel {self.name} takes {len(self.parameters)} arguments ({len(arguments)} given)")
@@ -238,28 +253,32 @@ class CompiledKernel:
             self._argument(parameter, value, device)
             for parameter, value in zip(self.parameters, arguments, strict=True)
         ]
-        items = self._range(first.numel() if global_size is None else global_size, "global_size")
+        elements = first.numel() if first is not None else 0
+        items = self._range(elements if global_size is None else global_size, "global_size")
         group = [] if local_size is None else self._range(local_size, "local_size")
         if group and (len(group) != len(items) or any(n == 0 or m % n for m, n in zip(items, group, strict=True))):
             raise ValueError(f"global_size {tuple(items)} is no multiple of local_size {tuple(group)}")
-        _core.core().launch_custom_kernel(self._handle(device.index), items, group, values)
+        _core.core().launch_custom_kernel(self._handle(_get_device_index(device)), items, group, values)
         for parameter, value in zip(self.parameters, arguments, strict=True):
             if isinstance(value, torch.Tensor) and not parameter.constant:
                 torch.autograd.graph.increment_version(value)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"torch.ocl.CompiledKernel({self.name}({', '.join(parameter.text for parameter in self.parameters)}))"
 
 
-def compile_kernel(source, name=None, *, defines=None):
+def compile_kernel(
+    source: str, name: str | None = None, *, defines: Mapping[str, object] | None = None
+) -> CompiledKernel:
     """Compiles the kernel `name` of OpenCL C `source` (its only kernel when not given) and returns a callable.
 
-        scale = torch.ocl.compile_kernel("__kernel void scale(__global float* x, float a) { x[get_global_id(0)] *= a; }")
-        scale(x, 2.0)
+        scale = torch.ocl.compile_kernel("__kernel void scale(__global float* x, float a) { x[get_global_id(0)] *= a;
+        }") scale(x, 2.0)
 
-    Tensors stand for `__global` pointers, starting at their first element (storage offset included), numbers for values, torch.ocl.LocalMemory(bytes)
-    for `__local` pointers. Tensors must be contiguous, on one device and of the pointer's type. `defines`: {name: value} of macros. Compiled programs
-    are kept on disk. Raises ValueError for a source without the kernel and RuntimeError with the driver's log when it does not compile.
+    Tensors stand for `__global` pointers, starting at their first element (storage offset included), numbers for
+    values, torch.ocl.LocalMemory(bytes) for `__local` pointers. Tensors must be contiguous, on one device and of the
+    pointer's type. `defines`: {name: value} of macros. Compiled programs are kept on disk. Raises ValueError for a
+    source without the kernel and RuntimeError with the driver's log when it does not compile.
     """
     _lifetime._lazy_init()
     kernel = CompiledKernel(source, name, defines)

@@ -2,34 +2,38 @@
 
 import pickle
 from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
 
 import torch
 
 from .. import _core
+from .._interface import Core
 from . import _lifetime
-from ._utils import _get_device_index
+from ._utils import Device, _get_device_index
 
 
-def _ready():
+def _ready() -> Core:
     _lifetime._lazy_init()
     return _core.core()
 
 
-def empty_cache():
+def empty_cache() -> None:
     """Gives unused cached memory back to the driver."""
     if _lifetime.is_initialized():
         _core.core().empty_cache()
 
 
-def memory_stats(device=None):
+def memory_stats(device: Device = None) -> OrderedDict[str, int]:
     """Statistics under torch.cuda's flat names, for example "allocated_bytes.all.peak". Empty before the first use."""
     if not _lifetime.is_initialized():
         return OrderedDict()
     return OrderedDict(sorted(_core.core().memory_stats(_get_device_index(device)).items()))
 
 
-def memory_stats_as_nested_dict(device=None):
-    nested = {}
+def memory_stats_as_nested_dict(device: Device = None) -> dict[str, Any]:
+    """memory_stats() with a dictionary for every part of a name between dots."""
+    nested: dict[str, Any] = {}
     for key, value in memory_stats(device).items():
         *path, last = key.split(".")
         level = nested
@@ -39,30 +43,33 @@ def memory_stats_as_nested_dict(device=None):
     return nested
 
 
-def memory_allocated(device=None):
+def memory_allocated(device: Device = None) -> int:
     """Bytes in use by tensors."""
     return memory_stats(device).get("allocated_bytes.all.current", 0)
 
 
-def max_memory_allocated(device=None):
+def max_memory_allocated(device: Device = None) -> int:
     """Most bytes in use by tensors since the start or the last reset_peak_memory_stats()."""
     return memory_stats(device).get("allocated_bytes.all.peak", 0)
 
 
-def memory_reserved(device=None):
+def memory_reserved(device: Device = None) -> int:
     """Bytes that the allocator holds, in use or cached."""
     return memory_stats(device).get("reserved_bytes.all.current", 0)
 
 
-def max_memory_reserved(device=None):
+def max_memory_reserved(device: Device = None) -> int:
+    """Most bytes that the allocator held since the start or the last reset_peak_memory_stats()."""
     return memory_stats(device).get("reserved_bytes.all.peak", 0)
 
 
-def reset_peak_memory_stats(device=None):
+def reset_peak_memory_stats(device: Device = None) -> None:
+    """Sets every peak of memory_stats() to the current value."""
     _ready().reset_peak_memory_stats(_get_device_index(device))
 
 
-def reset_accumulated_memory_stats(device=None):
+def reset_accumulated_memory_stats(device: Device = None) -> None:
+    """Sets the totals of memory_stats() ("allocated" and "freed", retries and failures) to 0."""
     _ready().reset_accumulated_memory_stats(_get_device_index(device))
 
 
@@ -72,8 +79,11 @@ memory_cached = memory_reserved
 max_memory_cached = max_memory_reserved
 
 
-def host_memory_stats():
-    """Statistics of the pinned host memory that PyTorch caches, under torch.cuda's names. Empty before the first use."""
+def host_memory_stats() -> OrderedDict[str, int]:
+    """Statistics of the pinned host memory that PyTorch caches, under torch.cuda's names.
+
+    Empty before the first use.
+    """
     return (
         OrderedDict()
         if not _lifetime.is_initialized()
@@ -81,41 +91,46 @@ def host_memory_stats():
     )
 
 
-def get_allocator_backend():
+def get_allocator_backend() -> str:
     """The device memory allocator: "native", torch_ocl's caching one, is the only one."""
     return "native"
 
 
-def caching_allocator_alloc(size, device=None, stream=None):
-    """Address of `size` bytes of device memory for use on `stream`; caching_allocator_delete() gives them back."""
+def caching_allocator_alloc(size: int, device: Device = None, stream: torch.Stream | None = None) -> int:
+    """Address of `size` bytes of device memory for use on `stream`; caching_allocator_delete() gives them back.
+
+    Raises torch.OutOfMemoryError when there is no room.
+    """
     index = _get_device_index(device)
     return _ready().allocate(
         index, int(size), stream.stream_id if stream is not None else torch.accelerator.current_stream(index).stream_id
     )
 
 
-def caching_allocator_delete(mem_ptr):
+def caching_allocator_delete(mem_ptr: int) -> None:
     """Gives back what caching_allocator_alloc() returned."""
     _ready().release(mem_ptr)
 
 
-def device_memory_used(device=None):
+def device_memory_used(device: Device = None) -> int:
     """Bytes of the device in use, as far as mem_get_info() knows."""
     free, total = mem_get_info(device)
     return total - free
 
 
-def mem_get_info(device=None):
-    """(free, total) bytes. OpenCL has no call for free memory: what others use counts only on devices that share memory with the host."""
-    return tuple(_ready().memory_info(_get_device_index(device)))
+def mem_get_info(device: Device = None) -> tuple[int, int]:
+    """(free, total) bytes. OpenCL has no call for free memory: what others use counts only on devices that share memory
+    with the host."""
+    free, total = _ready().memory_info(_get_device_index(device))
+    return free, total
 
 
-def memory_snapshot(device=None):
+def memory_snapshot(device: Device = None) -> list[dict[str, Any]]:
     """Segments and blocks of the allocator, as a list of dictionaries."""
     return _ready().memory_snapshot(_get_device_index(device))
 
 
-def _snapshot(device=None):
+def _snapshot(device: Device = None) -> dict[str, Any]:
     """What torch.cuda.memory._snapshot() returns, without a history: no stack traces are recorded."""
     indices = range(_ready().device_count()) if device is None else [_get_device_index(device)]
     segments = [segment for index in indices for segment in memory_snapshot(index)]
@@ -126,37 +141,41 @@ def _snapshot(device=None):
     return {"segments": segments, "device_traces": [[] for _ in indices], "allocator_settings": {}}
 
 
-def _dump_snapshot(filename="dump_snapshot.pickle"):
+def _dump_snapshot(filename: str = "dump_snapshot.pickle") -> None:
     """Writes _snapshot() for pytorch.org/memory_viz."""
     with open(filename, "wb") as file:
         pickle.dump(_snapshot(), file)
 
 
-_limits = {}
+_limits: dict[int, int] = {}
 
 
-def memory_usage_limit(bytes, device=None):
-    """At most this many bytes are reserved on the device (0: no limit)."""
+def memory_usage_limit(bytes: int, device: Device = None) -> None:
+    """At most this many bytes are reserved on the device (0: no limit); beyond it torch.OutOfMemoryError is raised."""
     index = _get_device_index(device)
     _ready().set_memory_limit(index, int(bytes))
     _limits[index] = int(bytes)
 
 
-def set_per_process_memory_fraction(fraction, device=None):
-    """At most this fraction of the device's memory is reserved; beyond it torch.OutOfMemoryError is raised."""
+def set_per_process_memory_fraction(fraction: float, device: Device = None) -> None:
+    """At most this fraction of the device's memory is reserved; beyond it torch.OutOfMemoryError is raised.
+
+    Raises ValueError for a fraction that is not between 0 and 1.
+    """
     if not 0 <= fraction <= 1:
         raise ValueError(f"Invalid fraction value: {fraction}. Allowed range: 0~1")
     total = mem_get_info(device)[1]
     memory_usage_limit(0 if fraction == 1 else max(1, int(total * fraction)), device)
 
 
-def get_per_process_memory_fraction(device=None):
+def get_per_process_memory_fraction(device: Device = None) -> float:
+    """The fraction of the device's memory that may be reserved, between 0 and 1."""
     index = _get_device_index(device)
     limit = _limits.get(index, 0)
     return min(1.0, limit / mem_get_info(index)[1]) if limit else 1.0
 
 
-def _size(number):
+def _size(number: float) -> str:
     for unit in ("B", "KiB", "MiB", "GiB"):
         if abs(number) < 1024 or unit == "GiB":
             return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
@@ -164,12 +183,12 @@ def _size(number):
     return ""
 
 
-def memory_summary(device=None, abbreviated=False):
+def memory_summary(device: Device = None, abbreviated: bool = False) -> str:
     """A table of the statistics, for people."""
     index = _get_device_index(device)
     stats = memory_stats(index)
-    pools = ("all",) if abbreviated else ("all", "large_pool", "small_pool")
-    rows = [f"{'ocl:%d' % index:32} {'now':>12} {'peak':>12} {'allocated':>12} {'freed':>12}"]
+    pools: tuple[str, ...] = ("all",) if abbreviated else ("all", "large_pool", "small_pool")
+    rows = [f"{f'ocl:{index}':32} {'now':>12} {'peak':>12} {'allocated':>12} {'freed':>12}"]
     for metric in (
         "allocated_bytes",
         "reserved_bytes",
@@ -183,7 +202,7 @@ def memory_summary(device=None, abbreviated=False):
             key = f"{metric}.{pool}."
             if key + "current" not in stats:
                 continue
-            show = _size if metric.endswith("bytes") else str
+            show: Callable[[int], str] = _size if metric.endswith("bytes") else str
             values = " ".join(
                 f"{show(stats.get(key + part, 0)):>12}" for part in ("current", "peak", "allocated", "freed")
             )

@@ -17,8 +17,10 @@ __kernel void identities(TENSOR(int, y), long sx, long sy, long sz) {
   const size_t size[3] = {sx, sy, sz};
   int wrong = 0;
   for (uint d = 0; d < 3; d++) {
-    wrong += get_global_size(d) != size[d] || get_num_groups(d) * get_local_size(d) != size[d] || get_global_offset(d) != 0;
-    wrong += get_group_id(d) * get_local_size(d) + get_local_id(d) != get_global_id(d) || get_group_id(d) >= get_num_groups(d);
+    wrong += get_global_size(d) != size[d] || get_num_groups(d) * get_local_size(d) != size[d];
+    wrong += get_global_offset(d) != 0;
+    wrong += get_group_id(d) * get_local_size(d) + get_local_id(d) != get_global_id(d);
+    wrong += get_group_id(d) >= get_num_groups(d);
   }
   y[get_global_id(0) + sx * (get_global_id(1) + sy * get_global_id(2))] += wrong ? 100000 : 1;
 }

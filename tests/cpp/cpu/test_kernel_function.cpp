@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <numeric>
@@ -17,7 +18,7 @@
 
 using namespace ocl;
 
-// These tests have no compiler process beside them, so the self-test is done here.
+// Whether kernels can be called is tested in this process alone, whatever another one has found.
 static const bool tested_here = [] {
   if (!std::getenv("TORCH_OCL_CALL_KERNELS")) os::set_environment("TORCH_OCL_CALL_KERNELS", "1");
   return true;
@@ -65,7 +66,7 @@ TEST(KernelFunction, IsFoundWhereTheDeviceCallsKernels) {
 #if defined(__x86_64__) && defined(__linux__)
   const bool runs_here = device.executor() != nullptr;
   EXPECT_EQ(device.calls_kernels(), runs_here && device.cpu_style() && device.takes_addresses() &&
-                                        environment::get("TORCH_OCL_CALL_KERNELS") == "1");
+                                        environment::word("TORCH_OCL_CALL_KERNELS", "") == "1");
 #endif
   if (!device.calls_kernels()) GTEST_SKIP() << "the device's kernels are enqueued";
   Workspace memory(device.default_queue(), 64);
@@ -111,6 +112,32 @@ TEST(KernelFunction, FaultsOfCodeThatIsTriedAreSurvived) {
   EXPECT_FALSE(os::survives([](void*) { __builtin_trap(); }, nullptr));
   sigaction(SIGSEGV, nullptr, &after);
   EXPECT_EQ(before.sa_handler, after.sa_handler);
+}
+
+// Handlers belong to the process: the second thread must not take the first one's for what was there before.
+TEST(KernelFunction, FaultsOfTwoThreadsAreSurvived) {
+  struct sigaction before, after;
+  sigaction(SIGSEGV, nullptr, &before);
+  std::atomic<int> survived{0};
+  const auto fault_often = [&] {
+    for (int i = 0; i < 2000; ++i)
+      survived += os::survives([](void* address) { *static_cast<volatile int*>(address) = 1; }, nullptr);
+  };
+  std::thread other(fault_often);
+  fault_often();
+  other.join();
+  EXPECT_EQ(survived, 0);
+  sigaction(SIGSEGV, nullptr, &after);
+  EXPECT_EQ(before.sa_handler, after.sa_handler);
+}
+
+// Only code of a library can be kept where it is.
+TEST(KernelFunction, CodeThatStaysLoaded) {
+  EXPECT_TRUE(os::keep_loaded(reinterpret_cast<const void*>(&clGetPlatformIDs)));
+  void* pages = os::map_pages(os::page_size());
+  ASSERT_NE(pages, nullptr);
+  EXPECT_FALSE(os::keep_loaded(pages));
+  os::unmap(pages, os::page_size());
 }
 
 TEST(KernelFunction, ArgumentsBehindEachOther) {

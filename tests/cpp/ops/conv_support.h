@@ -112,12 +112,18 @@ class Guarded {
   Array<float> memory_;
 };
 
-inline void run(const ConvAlgorithm& algorithm, const ConvProblem& p, const ConvOperands& operands) {
-  const size_t bytes = algorithm.workspace(p, device());
-  Workspace workspace(queue(), bytes);
+inline const char* refusal(const ConvAlgorithm& algorithm, const ConvProblem& p) {
+  return algorithm.plan(p, PlanTarget(device())).refusal;
+}
+
+inline void run(const ConvAlgorithm& algorithm, const ConvProblem& p, const ConvOperands& operands,
+                const PlanTarget& target = PlanTarget(device())) {
+  const ConvPlan plan = algorithm.plan(p, target);
+  ASSERT_EQ(plan.refusal, nullptr) << algorithm.name;
+  Workspace workspace(queue(), plan.workspace);
   queue().fill(workspace.data(), "\xff\xff\xff\xff", 4,
-               bytes / 4 * 4);  // NaN: everything that is read must have been written
-  algorithm.run(queue(), p, operands, workspace.data());
+               plan.workspace / 4 * 4);  // NaN: everything that is read must have been written
+  plan.run(queue(), p, operands, workspace.data());
 }
 
 // [batch, rows, columns] -> [batch, columns, rows]
@@ -144,7 +150,8 @@ std::vector<T> restored(const ConvProblem& p, ConvPass pass, const std::vector<T
 
 // Largest error over rms of one pass, in the memory order of the problem (filters_last: for passes that read w); the
 // result starts as NaN, every operand lies between infinities.
-inline double error_of(const ConvAlgorithm& algorithm, const ConvProblem& p, bool with_bias = true) {
+inline double error_of(const ConvAlgorithm& algorithm, const ConvProblem& p, bool with_bias = true,
+                       const PlanTarget& target = PlanTarget(device())) {
   const auto x = random_values<float>(p.x_numel(), 1), w = random_values<float>(p.w_numel(), 2),
              y = random_values<float>(p.y_numel(), 3);
   const auto bias =
@@ -156,7 +163,7 @@ inline double error_of(const ConvAlgorithm& algorithm, const ConvProblem& p, boo
   Guarded dx = poison(stored(p, x, p.in_channels, p.in_pixels()), ConvPass::backward_data),
           dw = poison(filters, ConvPass::backward_weight),
           dy = poison(stored(p, y, p.out_channels, p.out_pixels()), ConvPass::forward), db(bias);
-  run(algorithm, p, {dx.data(), dw.data(), dy.data(), bias.empty() ? nullptr : db.data()});
+  run(algorithm, p, {dx.data(), dw.data(), dy.data(), bias.empty() ? nullptr : db.data()}, target);
   EXPECT_TRUE(dx.intact() && dw.intact() && dy.intact()) << algorithm.name;
   const std::vector<float> result = restored(p, algorithm.pass,
                                              (algorithm.pass == ConvPass::forward         ? dy

@@ -42,7 +42,7 @@ TEST(ConvStem, MatchesDirectSums) {
       for (bool channels_last : orders(algorithm)) {
         ConvProblem p = problem_of(each.shape, each.kernel, each.stride);
         p.channels_last = channels_last;
-        ASSERT_EQ(algorithm.refuses(p, device()), nullptr) << describe(algorithm, p);
+        ASSERT_EQ(refusal(algorithm, p), nullptr) << describe(algorithm, p);
         EXPECT_LE(error_of(algorithm, p), 2e-5) << describe(algorithm, p);
       }
 }
@@ -61,7 +61,7 @@ TEST(ConvStem, HalfStorageRoundsOnce) {
 TEST(ConvStem, RefusesWithAReason) {
   for (const ConvAlgorithm& algorithm : algorithms()) {
     const auto reason = [&](const ConvShape& shape, int64_t kernel, int64_t stride) {
-      return algorithm.refuses(problem_of(shape, kernel, stride), device());
+      return refusal(algorithm, problem_of(shape, kernel, stride));
     };
     EXPECT_NE(reason({1, 5, 64, 32, 32, 1, 1}, 3, 1), nullptr);
     EXPECT_NE(reason({1, 3, 4, 32, 32, 1, 1}, 3, 1), nullptr);

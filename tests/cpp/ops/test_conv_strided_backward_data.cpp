@@ -23,7 +23,7 @@ TEST(ConvStridedBackwardData, MatchesDirectSums) {
   for (const ConvAlgorithm& algorithm : strided_backward_data_algorithms())
     for (const ConvShape& shape : shapes) {
       const ConvProblem p = problem_of(shape, 3, 2);
-      ASSERT_EQ(algorithm.refuses(p, device()), nullptr) << describe(algorithm, p);
+      ASSERT_EQ(refusal(algorithm, p), nullptr) << describe(algorithm, p);
       EXPECT_LE(error_of(algorithm, p), 1e-5) << describe(algorithm, p);
     }
 }
@@ -39,8 +39,8 @@ TEST(ConvStridedBackwardData, HalfStorageRoundsOnce) {
 
 TEST(ConvStridedBackwardData, RefusesWithAReason) {
   const ConvAlgorithm& algorithm = strided_backward_data_algorithms()[0];
-  EXPECT_NE(algorithm.refuses(problem_of({1, 6, 8, 14, 14, 1, 1}, 3, 2), device()), nullptr);
-  EXPECT_NE(algorithm.refuses(problem_of({1, 8, 8, 14, 14, 0, 0}, 3, 2), device()), nullptr);
-  EXPECT_NE(algorithm.refuses(problem_of({1, 8, 8, 14, 14, 1, 1}, 3, 1), device()), nullptr);
-  EXPECT_NE(algorithm.refuses(problem_of({1, 8, 8, 14, 14, 1, 1}, 5, 2), device()), nullptr);
+  EXPECT_NE(refusal(algorithm, problem_of({1, 6, 8, 14, 14, 1, 1}, 3, 2)), nullptr);
+  EXPECT_NE(refusal(algorithm, problem_of({1, 8, 8, 14, 14, 0, 0}, 3, 2)), nullptr);
+  EXPECT_NE(refusal(algorithm, problem_of({1, 8, 8, 14, 14, 1, 1}, 3, 1)), nullptr);
+  EXPECT_NE(refusal(algorithm, problem_of({1, 8, 8, 14, 14, 1, 1}, 5, 2)), nullptr);
 }

@@ -1,6 +1,7 @@
 // Winograd convolutions against direct sums in float64.
 #include "ops/conv_support.h"
 
+#include "opencl/capabilities/simulated.h"
 #include "ops/conv/winograd.h"
 
 using namespace ocl;
@@ -89,7 +90,7 @@ TEST(ConvWinograd, VolumesMatchDirectSums) {
       if (!can_run(algorithm, p)) continue;
       for (bool channels_last : {false, true}) {
         p.channels_last = channels_last;
-        if (algorithm.refuses(p, device())) {
+        if (refusal(algorithm, p)) {
           EXPECT_TRUE(algorithm.pass == ConvPass::backward_data && v.pad >= v.taps) << describe(algorithm, p);
           continue;
         }
@@ -119,7 +120,7 @@ TEST(ConvWinograd, DilatedMatchDirectSums) {
       if (!has_output(p)) continue;
       for (const Order order : orders) {
         if (!take(order, algorithm, p)) continue;
-        ASSERT_EQ(algorithm.refuses(p, device()), nullptr) << describe(algorithm, p);
+        ASSERT_EQ(refusal(algorithm, p), nullptr) << describe(algorithm, p);
         EXPECT_LE(error_of(algorithm, p), tolerance(algorithm))
             << describe(algorithm, p) << ", dilation " << c.dilation;
       }
@@ -127,19 +128,18 @@ TEST(ConvWinograd, DilatedMatchDirectSums) {
   ConvProblem uneven = problem_of({1, 16, 16, 16, 16, 3, 3}, 3);
   uneven.dilation = {1, 2, 2};
   uneven.output = {1, 18, 18};
-  EXPECT_NE(winograd_algorithms()[0].refuses(uneven, device()), nullptr);
+  EXPECT_NE(refusal(winograd_algorithms()[0], uneven), nullptr);
 }
 
 TEST(ConvWinograd, PartsOfAVolumeAddUp) {
   if (!cpu_style()) GTEST_SKIP() << "needs a CPU device";
+  SimulatedCapabilities two(device(), "compute_units=2");  // so many images and slices are in a part
   ConvProblem p = volume_of({1, 16, 8, 96, 96, 1, 1}, 3, 11, 3, 1);
   for (const ConvAlgorithm& algorithm : winograd_algorithms()) {
     if (std::string(algorithm.name) != "winograd_f4x4_3x3") continue;
-    const WinogradPlan plan = winograd_plan(algorithm.pass, p, 4, 3, device().capabilities());
-    if (device().capabilities().compute_units == 2) {
-      EXPECT_GT(plan.parts(), p.batch);
-      EXPECT_NE(plan.result_depth % plan.images, 0) << "a last part that is smaller";
-    }
+    const WinogradPlan plan = winograd_plan(algorithm.pass, p, 4, 3, PlanTarget(device()));
+    EXPECT_GT(plan.parts(), p.batch);
+    EXPECT_NE(plan.result_depth % plan.images, 0) << "a last part that is smaller";
     for (bool channels_last : {false, true}) {
       p.channels_last = channels_last;
       EXPECT_LE(error_of(algorithm, p), 5e-5) << describe(algorithm, p);
@@ -167,13 +167,12 @@ TEST(ConvWinograd, WideLayersAreAccurate) {
 
 TEST(ConvWinograd, PartsOfABatchAddUp) {
   if (!cpu_style()) GTEST_SKIP() << "needs a CPU device";
+  SimulatedCapabilities two(device(), "compute_units=2");
   ConvProblem p = problem_of({9, 32, 24, 64, 64, 1, 1}, 3);
   for (const ConvAlgorithm& algorithm : winograd_algorithms()) {
     if (std::string(algorithm.name) != "winograd_f4x4_3x3") continue;
-    const WinogradPlan plan = winograd_plan(algorithm.pass, p, 4, 3, device().capabilities());
-    if (device().capabilities().compute_units == 2) {
-      EXPECT_LT(plan.images, p.batch);
-    }
+    const WinogradPlan plan = winograd_plan(algorithm.pass, p, 4, 3, PlanTarget(device()));
+    EXPECT_LT(plan.images, p.batch);
     for (bool channels_last : {false, true}) {
       p.channels_last = channels_last;
       EXPECT_LE(error_of(algorithm, p), 5e-5) << describe(algorithm, p);
@@ -220,30 +219,30 @@ TEST(ConvWinograd, RefusesAndDeclinesWithAReason) {
   const ConvAlgorithm& algorithm = winograd_algorithms()[0];
   ConvProblem p = problem_of({8, 64, 64, 56, 56, 1, 1}, 3);
   if (cpu_style()) {
-    EXPECT_EQ(algorithm.refuses(p, device()), nullptr);
+    EXPECT_EQ(refusal(algorithm, p), nullptr);
   }
   ConvProblem strided = p;
   strided.stride = {1, 2, 2};
-  EXPECT_NE(algorithm.refuses(strided, device()), nullptr);
+  EXPECT_NE(refusal(algorithm, strided), nullptr);
   ConvProblem deep = volume_of({1, 64, 64, 16, 16, 1, 1}, 3, 8, 3, 1);
   if (cpu_style()) {
-    EXPECT_EQ(algorithm.refuses(deep, device()), nullptr);
+    EXPECT_EQ(refusal(algorithm, deep), nullptr);
   }
   deep.dilation[0] = 2;
-  EXPECT_NE(algorithm.refuses(deep, device()), nullptr);
+  EXPECT_NE(refusal(algorithm, deep), nullptr);
   ConvProblem grouped = p;
   grouped.groups = 2;
-  EXPECT_NE(algorithm.refuses(grouped, device()), nullptr);
+  EXPECT_NE(refusal(algorithm, grouped), nullptr);
   if (cpu_style()) {
-    EXPECT_EQ(algorithm.declines(p, device()), nullptr);
-    EXPECT_NE(algorithm.declines(problem_of({1, 3, 64, 224, 224, 1, 1}, 3), device()), nullptr);
-    EXPECT_NE(algorithm.declines(problem_of({1, 512, 512, 4, 4, 1, 1}, 3), device()), nullptr);
+    EXPECT_EQ(algorithm.plan(p, PlanTarget(device())).declines, nullptr);
+    EXPECT_NE(algorithm.plan(problem_of({1, 3, 64, 224, 224, 1, 1}, 3), PlanTarget(device())).declines, nullptr);
+    EXPECT_NE(algorithm.plan(problem_of({1, 512, 512, 4, 4, 1, 1}, 3), PlanTarget(device())).declines, nullptr);
   }
   const WinogradMode before = winograd_mode();
   set_winograd_mode(WinogradMode::precise);
-  EXPECT_NE(algorithm.refuses(p, device()), nullptr);
+  EXPECT_NE(refusal(algorithm, p), nullptr);
   set_winograd_mode(WinogradMode::off);
-  for (const ConvAlgorithm& each : winograd_algorithms()) EXPECT_NE(each.refuses(p, device()), nullptr);
+  for (const ConvAlgorithm& each : winograd_algorithms()) EXPECT_NE(refusal(each, p), nullptr);
   set_winograd_mode(before);
 }
 

@@ -107,9 +107,10 @@ void check(const Case& t, const GemmAlgorithm* algorithm = nullptr) {
   GemmOperands o{a.data(), b.data(), c.data(), t.bias ? d.data() : c.data()};
   if (algorithm) {
     canonicalize(p, o);
-    if (algorithm->refuses(p, device())) return;
-    Workspace workspace(queue(), algorithm->workspace(p, device()));
-    algorithm->run(queue(), p, o, workspace.data());
+    const GemmPlan plan = algorithm->plan(p, PlanTarget(device()));
+    if (plan.refusal) return;
+    Workspace workspace(queue(), plan.workspace);
+    plan.run(queue(), p, o, workspace.data());
   } else {
     gemm(queue(), p, o);
   }
@@ -275,9 +276,10 @@ TEST(Gemm, NaNStaysInItsRow) {
     p.m = 50, p.n = 70, p.k = 40;
     p.a = GemmProblem::row_major(50, 40), p.b = GemmProblem::row_major(40, 70),
     p.c = p.d = GemmProblem::row_major(50, 70);
-    if (algorithm.refuses(p, device())) continue;
-    Workspace workspace(queue(), algorithm.workspace(p, device()));
-    algorithm.run(queue(), p, {a.data(), b.data(), c.data(), nullptr}, workspace.data());
+    const GemmPlan plan = algorithm.plan(p, PlanTarget(device()));
+    if (plan.refusal) continue;
+    Workspace workspace(queue(), plan.workspace);
+    plan.run(queue(), p, {a.data(), b.data(), c.data(), nullptr}, workspace.data());
     const auto out = c.host();
     for (int i = 0; i < 50; ++i)
       for (int j = 0; j < 70; ++j) {

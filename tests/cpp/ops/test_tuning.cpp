@@ -1,6 +1,8 @@
 #include "ops/conv_support.h"
 #include "support.h"
 
+#include "ops/conv/winograd.h"
+#include "ops/core/plan_table.h"
 #include "ops/core/tuning.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/gemm/gemm.h"
@@ -154,4 +156,71 @@ TEST_F(Tuning, ProductsThatAddToTheirOwnResultAreMeasuredAside) {
   for (float value : c.host()) ASSERT_EQ(value, 3.0f + 0.25f * n);
   if (!device().cpu_style()) GTEST_SKIP() << "one algorithm only: nothing to measure, the sums were right";
   EXPECT_NE(stored().find("gemm float32 1 96 96 96"), std::string::npos) << stored();
+}
+
+// A copy into the other order of filters, another Winograd: what is quickest may be another.
+TEST_F(Tuning, ProblemsDifferByOrderOfFiltersAndByMode) {
+  if (!device().cpu_style()) GTEST_SKIP() << "one algorithm only: nothing to measure";
+  ConvProblem p = problem_of({2, 16, 24, 10, 9, 1, 1}, 3);
+  const Array<float> x(p.x_numel()), w(p.w_numel()), y(p.y_numel());
+  const auto rows = [&] {
+    const std::string text = tuning::table(device());
+    int64_t count = 0;
+    for (size_t at = text.find("conv_forward"); at != std::string::npos; at = text.find("conv_forward", at + 1))
+      ++count;
+    return count;
+  };
+  const int64_t before = rows();
+  convolution(queue(), ConvPass::forward, p, {x.data(), w.data(), y.data()});
+  EXPECT_EQ(rows(), before + 1);
+  p.filters_last = true;
+  convolution(queue(), ConvPass::forward, p, {x.data(), w.data(), y.data()});
+  EXPECT_EQ(rows(), before + 2);
+  const WinogradMode mode = winograd_mode();
+  set_winograd_mode(WinogradMode::off);
+  convolution(queue(), ConvPass::forward, p, {x.data(), w.data(), y.data()});
+  set_winograd_mode(mode);
+  EXPECT_EQ(rows(), before + 3);
+}
+
+// A problem that was planned already takes the choice that is made later, and gives it up when it is forgotten.
+TEST_F(Tuning, KeptPlansFollowTheChoices) {
+  if (!device().cpu_style()) GTEST_SKIP() << "one algorithm only: nothing to measure";
+  tuning::set_measuring(false);
+  const ConvProblem p = problem_of({2, 16, 24, 11, 9, 1, 1}, 3);
+  const Array<float> x(random_values<float>(p.x_numel())), w(random_values<float>(p.w_numel())), y(p.y_numel());
+  const auto run = [&] { convolution(queue(), ConvPass::forward, p, {x.data(), w.data(), y.data()}); };
+  run();
+  const uint64_t first = plans_made();
+  run();
+  EXPECT_EQ(plans_made(), first);
+  tuning::set_measuring(true);
+  run();
+  EXPECT_NE(tuning::table(device()).find("conv_forward float32 0 2 1 16 24 1 11 9"), std::string::npos);
+  tuning::set_measuring(false);
+  run();
+  const uint64_t measured = plans_made();
+  EXPECT_GT(measured, first);
+  run();
+  EXPECT_EQ(plans_made(), measured);
+  tuning::clear(device());
+  run();
+  EXPECT_EQ(plans_made(), measured + 1);
+}
+
+TEST_F(Tuning, ResultsOfAnotherVersionAreLeftAlone) {
+  tuning::Problem known("family", DType::float32);
+  Workspace data(queue(), 64);
+  const tuning::Candidate two[] = {{"one", filling(data.data(), 16, 1, 1)}, {"two", filling(data.data(), 16, 1, 1)}};
+  const std::string_view chosen = tuning::measure(queue(), known, two, {data.data(), DType::float32, 16});
+  EXPECT_EQ(tuning::choice(device(), known), chosen);
+  const auto file = std::filesystem::directory_iterator(folder_ / "tuning")->path();
+  std::ofstream(file, std::ios::trunc) << "# torch_ocl tuning 1\nfamily float32\tother\n";
+  setenv("TORCH_OCL_CACHE_DIR", (folder_.string() + "_elsewhere").c_str(), 1);
+  tuning::clear(device());  // forgets what is in memory
+  setenv("TORCH_OCL_CACHE_DIR", folder_.c_str(), 1);
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(tuning::choice(device(), known), "");
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("are not used"), std::string::npos) << said;
 }

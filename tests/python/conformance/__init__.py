@@ -1,1 +1,4 @@
-"""Every operator of PyTorch's own test database, `ocl` against the CPU. `python -m tests.python.conformance --help`; docs/contribute/testing.md."""
+"""Every operator of PyTorch's own test database, `ocl` against the CPU.
+
+`python -m tests.python.conformance --help`; docs/contribute/testing.md.
+"""

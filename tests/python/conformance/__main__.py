@@ -1,12 +1,14 @@
-"""Runs the conformance suite: every operator of PyTorch's database, every dtype, each case with a time limit in a process of its own kind.
+"""Runs the conformance suite: every operator of PyTorch's database, every dtype, each case with a time limit in a
+process of its own kind.
 
-    python -m tests.python.conformance                                  # everything; resumes where an interrupted run stopped
+    python -m tests.python.conformance                                  # everything; resumes an interrupted run
     python -m tests.python.conformance --dtypes float32 --match linalg  # a part
     python -m tests.python.conformance --failed                         # once more what failed in the report
     python -m tests.python.conformance --report-only                    # the summary of the report
 
-The report is JSON: one record per case with the status of each check (pass, fail, crash, hang, none) and the operators that ran on the CPU.
-Ends with status 1 when a check failed that gaps.txt does not list, or when one passes that it lists.
+The report is JSON: one record per case with the status of each check (pass, fail, crash, hang, none) and the operators
+that ran on the CPU. Ends with status 1 when a check failed that gaps.txt does not list, or when one passes that it
+lists.
 """
 
 import argparse
@@ -69,7 +71,10 @@ def selected(options, known):
 
 
 def summarize(records, complete):
-    """Prints how many checks ended how, and for float32 the share of operators without a fallback. Returns the exit status."""
+    """Prints how many checks ended how, and for float32 the share of operators without a fallback.
+
+    Returns the exit status.
+    """
     unlisted, stale = gaps.judge(records, gaps.read(), complete)
     by_check = collections.defaultdict(collections.Counter)
     for record in records:
@@ -86,7 +91,8 @@ def summarize(records, complete):
         native = sum(not result.get("fallbacks") for result in ran)
         if ran:
             print(
-                f"float32 {direction}: {native} of {len(ran)} operators without fallback ({100 * native / len(ran):.1f}%)"
+                f"float32 {direction}: {native} of {len(ran)} operators without fallback "
+                f"({100 * native / len(ran):.1f}%)"
             )
     for title, lines in (("FAILED, not in gaps.txt", unlisted), ("PASSES, but in gaps.txt", stale)):
         if lines:

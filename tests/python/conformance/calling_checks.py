@@ -70,7 +70,8 @@ def out(op, dtype, record):
 
 
 def inplace(op, dtype, record):
-    """The in-place variant, also on a strided tensor (nothing between its elements may change) and on an expanded one (refused)."""
+    """The in-place variant, also on a strided tensor (nothing between its elements may change) and on an expanded one
+    (refused)."""
     variant = op.inplace_variant
     if variant is None:
         raise NotApplicable
@@ -78,8 +79,7 @@ def inplace(op, dtype, record):
         if (
             sample.broadcasts_input
             or not isinstance(sample.input, torch.Tensor)
-            or sample.input.dim() == 0
-            and kind != "plain"
+            or (sample.input.dim() == 0 and kind != "plain")
         ):
             continue
         args = arguments(sample, op)
@@ -127,7 +127,8 @@ def overlap(op, dtype, record):
 
 
 def errors(op, dtype, record):
-    """Bad input raises the CPU's type of exception, with a message that the database's pattern matches when the CPU's does."""
+    """Bad input raises the CPU's type of exception, with a message that the database's pattern matches when the CPU's
+    does."""
     if dtype != torch.float32 or op.error_inputs_func is None:
         raise NotApplicable
     for error in itertools.islice(op.error_inputs("cpu"), LIMITS["errors"]):

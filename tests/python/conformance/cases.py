@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import torch
 
 DTYPES = (
-    torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8, torch.bool,
-    torch.complex64,
+    torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.int16, torch.int32, torch.int64,
+    torch.uint8, torch.bool, torch.complex64,
 )  # fmt: skip
 
 # Not about a device: layouts this backend does not have, and the CUDA compiler.

@@ -7,8 +7,9 @@ from torch.utils import _pytree
 
 # rtol, atol: those of torch.testing.assert_close; float32 leaves room for another order of summation.
 TOLERANCE = {
-    torch.float16: (1e-3, 1e-5), torch.bfloat16: (1.6e-2, 1e-5), torch.float32: (2e-6, 2e-5), torch.float64: (1e-7, 1e-7),
-    torch.complex32: (1e-3, 1e-5), torch.complex64: (2e-6, 2e-5), torch.complex128: (1e-7, 1e-7),
+    torch.float16: (1e-3, 1e-5), torch.bfloat16: (1.6e-2, 1e-5), torch.float32: (2e-6, 2e-5),
+    torch.float64: (1e-7, 1e-7), torch.complex32: (1e-3, 1e-5), torch.complex64: (2e-6, 2e-5),
+    torch.complex128: (1e-7, 1e-7),
 }  # fmt: skip
 
 
@@ -29,7 +30,7 @@ class Raised:
 def outcome(procedure):
     try:
         return procedure()
-    except Exception as error:  # noqa: BLE001 - the exception is the result
+    except Exception as error:  # the exception is the result
         return Raised(error)
 
 
@@ -114,7 +115,8 @@ def compare_tensor(actual, expected, device, precise=None):
 
 
 def compare(actual, expected, device="ocl", precise=None):
-    """Raises Mismatch unless two outcomes agree: exceptions of one type, or equal trees of tensors (tolerances above) and other values.
+    """Raises Mismatch unless two outcomes agree: exceptions of one type, or equal trees of tensors (tolerances above)
+    and other values.
 
     precise: a function giving the outcome of a float64 computation, asked only when the tolerances are exceeded.
     """
@@ -124,12 +126,11 @@ def compare(actual, expected, device="ocl", precise=None):
             if any(t.numel() for t in _pytree.tree_leaves(actual) if isinstance(t, torch.Tensor)):
                 raise Mismatch("a result that is not empty where the CPU's library refuses an empty batch")
             return
-        if (
-            text == "ZeroDivisionError"
-            or isinstance(expected.error, NotImplementedError)
-            and " not implemented for " in text
+        if text == "ZeroDivisionError" or (
+            isinstance(expected.error, NotImplementedError) and " not implemented for " in text
         ):
-            return  # integer division by zero is an error on the CPU alone; a dtype that the CPU lacks is no rule for others
+            # integer division by zero is an error on the CPU alone; a dtype that the CPU lacks is no rule for others
+            return
         if not isinstance(actual, Raised):
             raise Mismatch(f"no exception, the CPU raises {expected}")
         if type(actual.error) is not type(expected.error):
@@ -191,5 +192,6 @@ def compare_distributions(actual_runs, expected_runs):
         limit = 2.7 * math.sqrt(2 / e.numel())
         if distance > limit:
             raise Mismatch(
-                f"distribution: Kolmogorov-Smirnov distance {distance:.3f} over {limit:.3f}, means {a.mean():.4g} and {e.mean():.4g}"
+                f"distribution: Kolmogorov-Smirnov distance {distance:.3f} over {limit:.3f}, means {a.mean():.4g} and "
+                f"{e.mean():.4g}"
             )

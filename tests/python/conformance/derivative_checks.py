@@ -43,8 +43,7 @@ def gradient(op, dtype, record, order=1):
     if (
         not op.supports_autograd
         or dtype not in op.supported_backward_dtypes("cpu")
-        or order == 2
-        and not op.supports_gradgrad
+        or (order == 2 and not op.supports_gradgrad)
     ):
         raise NotApplicable
     for sample in samples_of(op, dtype, LIMITS["gradient" if order == 1 else "second_gradient"], requires_grad=True):

@@ -74,7 +74,8 @@ def module_step(info, dtype, record):
 
 
 def optimizer_steps(info, dtype, record):
-    """Four steps with every variant of arguments and every implementation (loop, foreach, fused): parameters and state."""
+    """Four steps with every variant of arguments and every implementation (loop, foreach, fused): parameters and
+    state."""
     implementations = [{}] + [{name: True} for name in info.supported_impls if name in ("foreach", "fused")]
     for options, implementation in itertools.product(info.optim_inputs_func("cpu"), implementations):
         kwargs = {**options.kwargs, **implementation}

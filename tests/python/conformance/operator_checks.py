@@ -1,6 +1,7 @@
 """The checks of one operator and dtype: functions (row of the database, dtype, Recorder), listed in CHECKS.
 
-A check runs the same procedure on the CPU and on `ocl` and has the recorder compare the outcomes: results or exceptions.
+A check runs the same procedure on the CPU and on `ocl` and has the recorder compare the outcomes: results or
+exceptions.
 """
 
 from .calling_checks import errors, inplace, out, overlap

@@ -15,8 +15,8 @@ class Unsupported(Exception):
 def place(tensor, device, layout="plain", requires_grad=False):
     """A copy with the tensor's sizes and strides (expanded dimensions stay expanded) whose storage lies on the device.
 
-    strided: every stride doubled, garbage between the elements; offset: begins at element 3 of its storage; channels_last: only tensors of
-    4 and 5 dimensions change.
+    strided: every stride doubled, garbage between the elements; offset: begins at element 3 of its storage;
+    channels_last: only tensors of 4 and 5 dimensions change.
     """
     if tensor.layout is not torch.strided or tensor.is_quantized or tensor.is_nested:
         raise Unsupported(f"{tensor.layout}")
@@ -43,7 +43,8 @@ def place(tensor, device, layout="plain", requires_grad=False):
 
 
 def place_all(tree, device, layout="plain", requires_grad=False, change=None):
-    """The tree with its tensors placed; `device` arguments that name the CPU name the device instead. change: applied to tensors first."""
+    """The tree with its tensors placed; `device` arguments that name the CPU name the device instead. change: applied
+    to tensors first."""
 
     def convert(leaf):
         if isinstance(leaf, torch.Tensor):

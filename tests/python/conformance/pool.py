@@ -1,4 +1,5 @@
-"""Worker processes that survive a crash or a hang of a case: it is recorded, and the rest of the case runs in a new process."""
+"""Worker processes that survive a crash or a hang of a case: it is recorded, and the rest of the case runs in a new
+process."""
 
 import json
 import os
@@ -16,10 +17,10 @@ ROOT = Path(__file__).resolve().parents[3]
 
 class Worker:
     def __init__(self):
-        self.errors = tempfile.TemporaryFile()
+        self.errors = tempfile.TemporaryFile()  # noqa: SIM115  open as long as the process
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.python.conformance.worker"], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
-            start_new_session=True,
+            [sys.executable, "-m", "tests.python.conformance.worker"], cwd=ROOT, stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=self.errors, start_new_session=True,
         )  # fmt: skip
         self.pending = b""
 

@@ -21,7 +21,10 @@ class Recorder:
         self.compared, self.failures, self.fallbacks, self.skipped = 0, [], {}, 0
 
     def compare(self, description, procedure, precise=None, random=None, may_refuse=False):
-        """procedure(device) on both devices. may_refuse: outputs that overlap may be refused where the CPU writes them."""
+        """procedure(device) on both devices.
+
+        may_refuse: outputs that overlap may be refused where the CPU writes them.
+        """
         try:
             expected = outcome(lambda: procedure("cpu"))
             if isinstance(expected, Raised) and isinstance(expected.error, Unsupported):

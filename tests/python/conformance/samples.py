@@ -84,7 +84,7 @@ TIES = {"sort": 0, "argsort": 0, "mode": 0, "topk": 1, "kthvalue": 1}
 
 def without_ties(op, result, placed):
     """The result with indices of equal elements replaced by the elements there."""
-    if op.name not in TIES or isinstance(result, torch.Tensor) and op.name != "argsort":
+    if op.name not in TIES or (isinstance(result, torch.Tensor) and op.name != "argsort"):
         return result
     (x, args, kwargs), place = placed, TIES[op.name]
     dim = kwargs.get("dim", args[place] if len(args) > place else -1)

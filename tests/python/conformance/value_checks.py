@@ -30,7 +30,8 @@ NO_CPU_SCALARS = ("complex", "polar", "logical_and", "logical_or", "logical_xor"
 # Orthogonal polynomials of NaN and degrees from 2, which the CPU returns from a variable that it never wrote.
 UNWRITTEN_FOR_NAN = tuple(
     f"special.{name}"
-    for name in ("chebyshev_polynomial_u", "chebyshev_polynomial_w", "laguerre_polynomial_l", "legendre_polynomial_p", "shifted_chebyshev_polynomial_t",
+    for name in ("chebyshev_polynomial_u", "chebyshev_polynomial_w", "laguerre_polynomial_l", "legendre_polynomial_p",
+                 "shifted_chebyshev_polynomial_t",
                  "shifted_chebyshev_polynomial_u", "shifted_chebyshev_polynomial_w")
 )  # fmt: skip
 
@@ -133,20 +134,22 @@ def promotion(op, dtype, record):
     sample = samples_of(op, dtype, 1)[0]
     torch.manual_seed(seed_of(op.name))
     for other in (torch.float32, torch.bfloat16, torch.int64, torch.uint8, torch.bool, torch.float64, torch.float16):
-        if other == dtype or dtype.is_complex and other == torch.float16:  # complex32
+        if other == dtype or (dtype.is_complex and other == torch.float16):  # complex32
             continue
         for shapes in (((3, 5), (3, 5)), ((3, 5), ()), ((), (3, 5))):
             a = make_tensor(shapes[0], dtype=dtype, device="cpu", low=1 if dtype.is_floating_point else None)
             b = make_tensor(shapes[1], dtype=other, device="cpu", low=1, high=5 if other != torch.bool else 2)
             record.compare(
-                f"{dtype}{list(shapes[0])}, {other}{list(shapes[1])}", lambda device: op.op(a.to(device), b.to(device), **sample.kwargs),
+                f"{dtype}{list(shapes[0])}, {other}{list(shapes[1])}",
+                lambda device: op.op(a.to(device), b.to(device), **sample.kwargs),
                 lambda device: op.op(*widened((a, b)), **sample.kwargs),
             )  # fmt: skip
 
 
 # Calls along the last dimension of a matrix, for operators that the database does not call reductions.
 ALONG_A_DIMENSION = (
-    "cummax", "cummin", "cumsum", "cumprod", "logcumsumexp", "sort", "argsort", "median", "nanmedian", "softmax", "log_softmax", "logsumexp",
+    "cummax", "cummin", "cumsum", "cumprod", "logcumsumexp", "sort", "argsort", "median", "nanmedian", "softmax",
+    "log_softmax", "logsumexp",
     "max.reduction_with_dim", "min.reduction_with_dim", "nn.functional.softmin", "diff",
 )  # fmt: skip
 

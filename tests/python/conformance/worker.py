@@ -1,6 +1,8 @@
-"""Runs cases. As a process: reads {"case": ..., "skip": [...]} lines from stdin, writes events as JSON lines to the original stdout.
+"""Runs cases. As a process: reads {"case": ..., "skip": [...]} lines from stdin, writes events as JSON lines to the
+original stdout.
 
-Events: {"check": name} before a check, then {"check": name, "status": ..., ...}; {"done": case, "seconds": ...} after a case.
+Events: {"check": name} before a check, then {"check": name, "status": ..., ...}; {"done": case, "seconds": ...} after a
+case.
 """
 
 import json
@@ -11,7 +13,8 @@ import traceback
 import warnings
 
 import torch
-import torch_ocl  # noqa: F401 - the device
+
+import torch_ocl  # noqa: F401  the device
 
 from . import cases, module_checks, operator_checks
 from .recorder import NotApplicable, Recorder
@@ -34,7 +37,7 @@ def run_check(case, name):
         functions[name](row, case.dtype, record)
     except NotApplicable:
         return {"status": "none"}
-    except Exception as error:  # noqa: BLE001 - a failure of the check itself is a failure
+    except Exception as error:  # a failure of the check itself is a failure
         at = traceback.extract_tb(error.__traceback__)[-1]
         record.failures.append(f"check failed: {type(error).__name__}: {error} at {at.filename}:{at.lineno}"[:400])
     status = "fail" if record.failures else "pass" if record.compared else "none"
@@ -57,7 +60,7 @@ def main():
         case = cases.parse(request["case"])
         start = time.monotonic()
         for name in checks_of(case)[0]:
-            if name in request["skip"] or request["only"] and name not in request["only"]:
+            if name in request["skip"] or (request["only"] and name not in request["only"]):
                 continue
             print(json.dumps({"check": name}), file=events)
             begin = time.monotonic()

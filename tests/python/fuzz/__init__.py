@@ -1,1 +1,2 @@
-"""Random programs on `ocl` and on the CPU: views of views, dtypes, elementwise operators, reductions, indexing, matrix products."""
+"""Random programs on `ocl` and on the CPU: views of views, dtypes, elementwise operators, reductions, indexing, matrix
+products."""

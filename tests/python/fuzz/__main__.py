@@ -3,32 +3,38 @@
     python -m tests.python.fuzz --cases 20000                    # spread over the families
     python -m tests.python.fuzz --families indexing --seed 7     # one family, other programs
 
-Prints the smallest failing program of each kind (a kind that failed is passed over from then on) and ends with status 1 when there was one.
+Prints the smallest failing program of each kind (a kind that failed is passed over from then on) and ends with status 1
+when there was one.
 """
 
 import argparse
+import os
 import sys
 import time
 
+# The CPU's side gets one thread (main), kernels keep all.
+os.environ.setdefault("TORCH_OCL_HOST_THREADS", str(len(os.sched_getaffinity(0))))
+
 import torch
-import torch_ocl  # noqa: F401 - the device
 from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
+
+import torch_ocl  # noqa: F401  the device
 
 from .check import check
 from .families import FAMILIES
-
 
 FAILURES = 12  # of a family, after which it is left
 
 
 def search(family, cases, number, known):
-    """(programs run, the smallest program that failed or None, the error); programs of the names in `known` are passed over."""
+    """(programs run, the smallest program that failed or None, the error); programs of the names in `known` are passed
+    over."""
     counts, failed = {"run": 0}, []
 
     @seed(number)
     @settings(
-        max_examples=cases, deadline=None, database=None, derandomize=False, verbosity=Verbosity.quiet, suppress_health_check=list(HealthCheck),
-        phases=(Phase.generate, Phase.shrink), report_multiple_bugs=False,
+        max_examples=cases, deadline=None, database=None, derandomize=False, verbosity=Verbosity.quiet,
+        suppress_health_check=list(HealthCheck), phases=(Phase.generate, Phase.shrink), report_multiple_bugs=False,
     )  # fmt: skip
     @given(FAMILIES[family]())
     def run(program):
@@ -43,7 +49,7 @@ def search(family, cases, number, known):
 
     try:
         run()
-    except Exception as error:  # noqa: BLE001 - whatever a program ended with is its failure
+    except Exception as error:  # whatever a program ended with is its failure
         return counts["run"], failed[-1] if failed else None, error
     return counts["run"], None, None
 

@@ -1,4 +1,7 @@
-"""Runs a program on both devices and compares results, exceptions and written storages. Nothing may run on the CPU that has a kernel."""
+"""Runs a program on both devices and compares results, exceptions and written storages.
+
+Nothing may run on the CPU that has a kernel.
+"""
 
 import warnings
 
@@ -28,12 +31,11 @@ class Different(AssertionError):
 
 
 def _cpu_alone(error):
-    """Whether other devices need not raise this error of the CPU: a dtype that it lacks, or an integer division by zero."""
-    return (
-        isinstance(error, NotImplementedError)
-        and " not implemented for " in str(error)
-        or str(error) == "ZeroDivisionError"
-    )
+    """Whether other devices need not raise this error of the CPU: a dtype that it lacks, or an integer division by
+    zero."""
+    return (isinstance(error, NotImplementedError) and " not implemented for " in str(error)) or str(
+        error
+    ) == "ZeroDivisionError"
 
 
 def _compare(actual, expected, reduces):
@@ -54,7 +56,8 @@ def _compare(actual, expected, reduces):
     if not close.all():
         where = tuple((~close).nonzero()[0].tolist())
         raise Different(
-            f"{int((~close).sum())} of {e.numel()} values differ, first at {where}: {a[where].item()}, the CPU's {e[where].item()}"
+            f"{int((~close).sum())} of {e.numel()} values differ, first at {where}: {a[where].item()}, the CPU's "
+            f"{e[where].item()}"
         )
 
 

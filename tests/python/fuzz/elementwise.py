@@ -7,13 +7,18 @@ from .program import Program
 from .views import DTYPES, FLOATING, broadcast_to, shapes, sources
 
 UNARY = (
-    "abs", "neg", "sign", "sgn", "square", "sqrt", "rsqrt", "reciprocal", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan",
-    "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "sigmoid", "erf", "erfc", "floor", "ceil", "round", "trunc", "frac", "relu",
-    "logical_not", "bitwise_not", "isnan", "isinf", "isfinite", "signbit", "deg2rad", "lgamma", "digamma", "logit", "nan_to_num", "angle", "positive",
+    "abs", "neg", "sign", "sgn", "square", "sqrt", "rsqrt", "reciprocal", "exp", "exp2", "expm1", "log", "log2",
+    "log10", "log1p", "sin", "cos", "tan",
+    "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "sigmoid", "erf", "erfc", "floor",
+    "ceil", "round", "trunc", "frac", "relu",
+    "logical_not", "bitwise_not", "isnan", "isinf", "isfinite", "signbit", "deg2rad", "lgamma", "digamma", "logit",
+    "nan_to_num", "angle", "positive",
 )  # fmt: skip
 BINARY = (
-    "add", "sub", "mul", "div", "true_divide", "maximum", "minimum", "fmax", "fmin", "eq", "ne", "lt", "le", "gt", "ge", "fmod", "remainder",
-    "floor_divide", "atan2", "hypot", "copysign", "nextafter", "heaviside", "xlogy", "logaddexp", "pow", "logical_and", "logical_or", "logical_xor",
+    "add", "sub", "mul", "div", "true_divide", "maximum", "minimum", "fmax", "fmin", "eq", "ne", "lt", "le", "gt", "ge",
+    "fmod", "remainder",
+    "floor_divide", "atan2", "hypot", "copysign", "nextafter", "heaviside", "xlogy", "logaddexp", "pow", "logical_and",
+    "logical_or", "logical_xor",
     "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift", "gcd", "lcm", "isclose",
 )  # fmt: skip
 INPLACE = (

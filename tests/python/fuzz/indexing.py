@@ -260,7 +260,8 @@ def _scatter_reduce(draw, target):
     sources_ = [target.source, target.values(draw, smaller)]
     return Program(
         f"scatter_reduce_({target.dim}, {how}, include_self={include})",
-        lambda a, v, index: a.scatter_reduce_(target.dim, index, v, how, include_self=include), sources_, {"index": index}, True, True,
+        lambda a, v, index: a.scatter_reduce_(target.dim, index, v, how, include_self=include), sources_,
+        {"index": index}, True, True,
     )  # fmt: skip
 
 
@@ -318,8 +319,8 @@ READS = (
     _tril,
 )
 WRITES = (
-    _masked_fill, _masked_scatter, _set_slice, _index_put, _index_put_accumulate, _flat_put, _scatter, _scatter_add, _scatter_reduce, _index_fill,
-    _index_copy, _index_add,
+    _masked_fill, _masked_scatter, _set_slice, _index_put, _index_put_accumulate, _flat_put, _scatter, _scatter_add,
+    _scatter_reduce, _index_fill, _index_copy, _index_add,
 )  # fmt: skip
 
 

@@ -17,7 +17,8 @@ def _sizes(draw):
 
 
 def _operand(draw, dtype, *shape):
-    """Complex operands are finite: whether a product of infinities is C's or the textbook's depends on the CPU's algorithm."""
+    """Complex operands are finite: whether a product of infinities is C's or the textbook's depends on the CPU's
+    algorithm."""
     return draw(sources((dtype,), shape=shape, ordinary=dtype.is_complex))
 
 

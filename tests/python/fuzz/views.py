@@ -1,4 +1,5 @@
-"""Tensors as hypothesis draws them: a base and a chain of views, described by data that builds the same tensor on any device."""
+"""Tensors as hypothesis draws them: a base and a chain of views, described by data that builds the same tensor on any
+device."""
 
 import itertools
 from dataclasses import dataclass
@@ -139,7 +140,8 @@ def _step(draw, tensor, writable):
 
 @st.composite
 def sources(draw, dtypes=DTYPES, min_dims=0, max_dims=5, writable=False, shape=None, ordinary=False):
-    """shape: of the result, when it must be one: the base is then larger, and is sliced and permuted. ordinary: no special values."""
+    """shape: of the result, when it must be one: the base is then larger, and is sliced and permuted. ordinary: no
+    special values."""
     special = not ordinary and draw(st.integers(0, 4)) == 0
     dtype, seed, offset = (
         draw(st.sampled_from(dtypes)),

@@ -1,4 +1,5 @@
-"""The five image networks: forward, loss, every gradient against float64, and twenty optimizer steps, without one fallback."""
+"""The five image networks: forward, loss, every gradient against float64, and twenty optimizer steps, without one
+fallback."""
 
 import copy
 
@@ -13,8 +14,9 @@ SIZES = ["small", pytest.param("size", marks=pytest.mark.full)]
 def relative_errors(values, truth):
     """{name: relative L2 error against float64}.
 
-    What is zero in exact arithmetic has no scale of its own: means of what batch norm has centred, and gradients of shifts that the next batch
-    norm takes out again. Their errors count in units of the running standard deviation, and of the gradient of the layer's weight.
+    What is zero in exact arithmetic has no scale of its own: means of what batch norm has centred, and gradients of
+    shifts that the next batch norm takes out again. Their errors count in units of the running standard deviation, and
+    of the gradient of the layer's weight.
     """
     errors = {}
     for name, exact in truth.items():
@@ -52,7 +54,8 @@ def forward_and_gradients(network, loss_function, batch, device, dtype):
     loss = loss_function(network, images, classes)
     handle.remove()
     loss.backward()
-    # Not the gradient of the input: the flat background makes exact ties in pooling windows, and rounding decides where it goes.
+    # Not the gradient of the input: the flat background makes exact ties in pooling windows, and rounding decides where
+    # it goes.
     results = {"output": kept["output"], "loss": loss}
     results |= {f"gradient of {name}": parameter.grad for name, parameter in network.named_parameters()}
     results |= {name: buffer for name, buffer in network.named_buffers() if "running" in name}
@@ -87,12 +90,14 @@ def beyond(native, ours):
 def test_gradients_against_float64(name, which, device, no_fallback):
     """Within four times the CPU's own error or 1e-4, with smooth functions in the place of ReLU and maxima.
 
-    Behind a ReLU some activations are so near to zero that rounding decides: a single one in a late layer moves the gradients before it by
-    2e-3, whoever computes; so do near ties in pooling windows.
+    Behind a ReLU some activations are so near to zero that rounding decides: a single one in a late layer moves the
+    gradients before it by 2e-3, whoever computes; so do near ties in pooling windows.
 
-    A first layer's gradient is what is left when 1000 times larger terms cancel, and the flat background rounds alike in every
-    pixel: with other weights the CPU's error of mobilenet_v2's first gradient lies anywhere between 3e-5 and 1e-4, and so does ours, each
-    by its own luck. At full size errors are therefore root mean squares over three initial weights, on both sides.
+    A first layer's gradient is what is left when 1000 times larger terms cancel, and the flat background rounds alike
+    in every
+    pixel: with other weights the CPU's error of mobilenet_v2's first gradient lies anywhere between 3e-5 and 1e-4, and
+    so does ours, each by its own luck. At full size errors are therefore root mean squares over three initial weights,
+    on both sides.
     """
     case = IMAGE_NETWORKS[name]
     batch = case.batch(4, getattr(case, which), seed=3)
@@ -108,7 +113,8 @@ def test_gradients_against_float64(name, which, device, no_fallback):
 def test_gradients_with_relu_and_pooling(name, device, no_fallback):
     """The same of the networks as they are: every part is right for one of five initial weights at least.
 
-    Each draw has a few decisions that rounding makes (see above), in other layers each time: what is wrong for all of them is wrong.
+    Each draw has a few decisions that rounding makes (see above), in other layers each time: what is wrong for all of
+    them is wrong.
     """
     case = IMAGE_NETWORKS[name]
     batch = case.batch(4, case.small, seed=3)
@@ -153,10 +159,12 @@ def curve_case(name, steps):
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("name", IMAGE_NETWORKS)
 def test_twenty_steps_follow_the_cpu(name, optimizer, device, no_fallback):
-    """Within 1% without batch norm; with it, no further from the curve of float64 than twice as far as the CPU's float32, or than 3%.
+    """Within 1% without batch norm; with it, no further from the curve of float64 than twice as far as the CPU's
+    float32, or than 3%.
 
-    Batch norm over the few pixels that small images leave amplifies rounding: the CPU's own curves of its two layouts lie 5 to 17% apart
-    after some steps. The curves in float64, below, do not suffer from that and are compared to the last digits.
+    Batch norm over the few pixels that small images leave amplifies rounding: the CPU's own curves of its two layouts
+    lie 5 to 17% apart after some steps. The curves in float64, below, do not suffer from that and are compared to the
+    last digits.
     """
     case, network, batches = curve_case(name, 20)
 

@@ -1,6 +1,8 @@
-"""Unmodified models of well-known libraries: outputs, loss and gradients as on the CPU, generated tokens equal, no operator on the CPU.
+"""Unmodified models of well-known libraries: outputs, loss and gradients as on the CPU, generated tokens equal, no
+operator on the CPU.
 
-The table of models is in benchmarks/zoo. One model of each kind runs every day; `--full`, or `python -m benchmarks.zoo`, runs all.
+The table of models is in benchmarks/zoo. One model of each kind runs every day; `--full`, or `python -m
+benchmarks.zoo`, runs all.
 """
 
 import pytest

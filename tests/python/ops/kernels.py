@@ -7,7 +7,8 @@ SEEN = VERSION >= (2, 12)  # earlier versions of Kineto take no PrivateUse1 plug
 
 
 def kernels_of(run):
-    """Names of the kernels and copies that run() issues, one for each command; None where the profiler does not see them."""
+    """Names of the kernels and copies that run() issues, one for each command; None where the profiler does not see
+    them."""
     if not SEEN:
         run()
         return None

@@ -30,7 +30,8 @@ def close(actual, expected, dtype, factor=1.0):
 
 
 def check(function, *tensors, device="ocl", dtype=None, gradients=True, factor=1.0, strides=True):
-    """function(*tensors) and its gradients with respect to the floating tensors agree with the CPU (half types: with float32)."""
+    """function(*tensors) and its gradients with respect to the floating tensors agree with the CPU (half types: with
+    float32)."""
     if dtype is not None:
         tensors = [t.to(dtype) if isinstance(t, torch.Tensor) and t.is_floating_point() else t for t in tensors]
     dtype = next(t.dtype for t in tensors if isinstance(t, torch.Tensor) and t.is_floating_point())

@@ -1,4 +1,5 @@
-"""Matrix products and convolutions with their gradients, compared with float64, and test files that run themselves under other variables."""
+"""Matrix products and convolutions with their gradients, compared with float64, and test files that run themselves
+under other variables."""
 
 import json
 import os

@@ -1,4 +1,5 @@
-"""Products and convolutions of bfloat16: no further from float64 than twice the CPU's own error, with the processor's products of pairs and without."""
+"""Products and convolutions of bfloat16: no further from float64 than twice the CPU's own error, with the processor's
+products of pairs and without."""
 
 import json
 
@@ -7,10 +8,11 @@ import torch
 
 from tests.python.ops.products import answer_of, errors
 
-# images, channels, edge, outputs, kernel, stride: sums of odd length, several slabs, chunks across images, sub-grids of a stride, a stem
+# images, channels, edge, outputs, kernel, stride: sums of odd length, several slabs, chunks across images, sub-grids of
+# a stride, a stem
 CONVOLUTIONS = [
-    (3, 65, 13, 37, 1, 1), (2, 1037, 7, 24, 1, 1), (2, 48, 16, 40, 1, 2), (2, 31, 15, 33, 3, 2), (2, 32, 14, 64, 3, 2), (2, 17, 20, 18, 3, 1),
-    (2, 3, 37, 16, 7, 2),
+    (3, 65, 13, 37, 1, 1), (2, 1037, 7, 24, 1, 1), (2, 48, 16, 40, 1, 2), (2, 31, 15, 33, 3, 2), (2, 32, 14, 64, 3, 2),
+    (2, 17, 20, 18, 3, 1), (2, 3, 37, 16, 7, 2),
 ]  # fmt: skip
 PRODUCTS = [(101, 77, 301), (33, 65, 801), (64, 300, 63)]
 

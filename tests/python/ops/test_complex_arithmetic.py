@@ -1,4 +1,5 @@
-"""Arithmetic of complex numbers, which CPU kernels compute for vectors of pairs: every length beside the vectors', strides, broadcasts, real operands."""
+"""Arithmetic of complex numbers, which CPU kernels compute for vectors of pairs: every length beside the vectors',
+strides, broadcasts, real operands."""
 
 import pytest
 import torch
@@ -21,7 +22,7 @@ FUNCTIONS = {
     "parts": lambda a, b: torch.complex(a.real.clone(), b.imag.clone()),
     "addcmul": lambda a, b: torch.addcmul(a, a, b, value=2),
     "addcdiv": lambda a, b: torch.addcdiv(a, a, b, value=2),
-    "gradient of tanh": lambda a, b: torch.ops.aten.tanh_backward(a, b),
+    "gradient of tanh": torch.ops.aten.tanh_backward,
     "filled": lambda a, b: torch.full_like(a, 1 - 2j),
 }
 
@@ -50,7 +51,8 @@ def test_arithmetic(name, dtype, device, no_fallback):
     a, b = torch.randn(37, 53, dtype=dtype), torch.randn(37, 53, dtype=dtype)
     b = b + b.sgn() * 0.5
     views = {
-        "transposed": lambda x: x.t(), "odd offset": lambda x: x[:, 1:], "every other": lambda x: x[:, ::2], "one row": lambda x: x[:1].expand(37, 53),
+        "transposed": lambda x: x.t(), "odd offset": lambda x: x[:, 1:], "every other": lambda x: x[:, ::2],
+        "one row": lambda x: x[:1].expand(37, 53),
         "one column": lambda x: x[:, :1].expand(37, 53), "backwards": lambda x: x.flip(1),
     }  # fmt: skip
     for left, right in ((v, w) for v in views for w in views if views[v](a).shape == views[w](b).shape):

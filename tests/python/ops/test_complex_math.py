@@ -1,4 +1,5 @@
-"""Functions of complex numbers: infinities, NaN, signed zeros and huge parts as on the CPU; elsewhere as precise as the CPU's."""
+"""Functions of complex numbers: infinities, NaN, signed zeros and huge parts as on the CPU; elsewhere as precise as the
+CPU's."""
 
 import itertools
 
@@ -8,7 +9,8 @@ import torch
 INF, NAN = float("inf"), float("nan")
 PARTS = (0.0, -0.0, 1.0, -1.0, 0.5, INF, -INF, NAN, 1e30, -1e30, 1e-30, 3e38)
 FUNCTIONS = [
-    "acos", "acosh", "angle", "asin", "asinh", "atan", "atanh", "cos", "cosh", "exp", "exp2", "expm1", "log", "log10", "log1p", "log2",
+    "acos", "acosh", "angle", "asin", "asinh", "atan", "atanh", "cos", "cosh", "exp", "exp2", "expm1", "log", "log10",
+    "log1p", "log2",
     "reciprocal", "rsqrt", "sgn", "sigmoid", "sin", "sinh", "sqrt", "square", "tan", "tanh",
 ]  # fmt: skip
 

@@ -1,4 +1,5 @@
-"""Convolutions against the CPU: values, the three gradients, memory formats, errors. Algorithms: tests/cpp/test_conv.cpp."""
+"""Convolutions against the CPU: values, the three gradients, memory formats, errors. Algorithms:
+tests/cpp/test_conv.cpp."""
 
 import pytest
 import torch
@@ -75,7 +76,7 @@ def test_conv2d(device, name, dtype):
 @pytest.mark.parametrize("name", VOLUMES)
 def test_conv3d(device, name, dtype, memory_format):
     x, w, b = operands(VOLUMES[name])
-    order = lambda tensor: tensor.contiguous(memory_format=memory_format)  # noqa: E731
+    order = lambda tensor: tensor.contiguous(memory_format=memory_format)
     check(
         lambda x, w, b: F.conv3d(order(x), order(w), b, **VOLUMES[name][3]),
         x,
@@ -114,7 +115,7 @@ def test_conv_transpose2d(device, name, dtype):
 def test_conv_transpose2d_channels_last(device, name):
     case = TRANSPOSED[name]
     x, w, b = operands(case, True)
-    order = lambda tensor: tensor.to(memory_format=torch.channels_last)  # noqa: E731
+    order = lambda tensor: tensor.to(memory_format=torch.channels_last)
     check(lambda x, w, b: F.conv_transpose2d(x, w, b, **case[3]), order(x), order(w), b, device=device, factor=8)
 
 
@@ -132,7 +133,7 @@ def test_other_dimensions(device):
         torch.randn(5, 4, 4),
         device=device,
     )
-    check(lambda x, w: F.conv1d(x, w), torch.randn(5, 31), torch.randn(4, 5, 3), device=device)
+    check(F.conv1d, torch.randn(5, 31), torch.randn(4, 5, 3), device=device)
     volume, weight = torch.randn(2, 4, 5, 7, 9), torch.randn(6, 2, 3, 3, 3)
     check(lambda x, w: F.conv3d(x, w, groups=2, padding=1, stride=(1, 2, 2)), volume, weight, device=device, factor=4)
     check(
@@ -151,7 +152,7 @@ def test_other_dimensions(device):
     )
 
 
-@pytest.mark.parametrize("kernel, stride", [(5, 2), (5, 1), (7, 2), (3, 1), (3, 2)])
+@pytest.mark.parametrize(("kernel", "stride"), [(5, 2), (5, 1), (7, 2), (3, 1), (3, 2)])
 def test_very_wide_images(device, kernel, stride):
     x, w = torch.randn(1, 8, 7, 20000), torch.randn(16, 8, kernel, kernel) / (8 * kernel**2) ** 0.5
     check(lambda x, w: F.conv2d(x, w, padding=kernel // 2, stride=stride), x, w, device=device, factor=8)
@@ -193,7 +194,7 @@ def test_double_backward(device):
 
 
 @pytest.mark.parametrize(
-    "arguments, message",
+    ("arguments", "message"),
     [
         (
             lambda d: (torch.randn(1, 3, 4, 4, device=d), torch.randn(2, 4, 3, 3, device=d)),

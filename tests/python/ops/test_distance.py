@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+
 from layer_checks import check
 
 

@@ -16,7 +16,8 @@ INTEGER_FUNCTIONS = {
 
 
 def integers(dtype, count=1003):
-    """Pairs (dividend, divisor) of numbers of every magnitude and of neighbours of multiples, without what overflows."""
+    """Pairs (dividend, divisor) of numbers of every magnitude and of neighbours of multiples, without what
+    overflows."""
     limits = torch.iinfo(dtype)
     for bits in range(2, limits.bits + 1, 1 if limits.bits < 64 else 3):
         low, high = max(limits.min, -(2 ** (bits - 1))), min(limits.max, 2 ** (bits - 1) - 1)
@@ -52,14 +53,14 @@ def test_remainders_of_floats_are_exact(dtype, device, no_fallback):
     a = torch.randn(4001, generator=generator).to(dtype)
     scale = 10.0 ** torch.randint(-9, 9, (4001,), generator=generator).to(dtype)
     whole = torch.randint(-30, 30, (4001,), generator=generator).to(dtype) * 0.1
-    for x, y in (
+    for x, divisor in (
         (a, a.flip(0)),
         (a * scale, a.flip(0)),
         (whole, torch.full_like(a, 0.1)),
         (a * scale, a.flip(0) / scale),
         (a, torch.full_like(a, math.inf)),
     ):
-        y = torch.where(y == 0, torch.ones_like(y), y)
+        y = torch.where(divisor == 0, torch.ones_like(divisor), divisor)
         expected = torch.tensor([math.fmod(p, q) for p, q in zip(x.tolist(), y.tolist(), strict=True)], dtype=dtype)
         result = torch.fmod(x.to(device), y.to(device)).cpu()
         assert torch.equal(result, expected) and torch.equal(result.signbit(), expected.signbit())

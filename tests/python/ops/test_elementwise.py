@@ -1,6 +1,7 @@
 """Elementwise operators against the CPU: values, dtypes, strides, broadcasting, special values."""
 
 import math
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -25,19 +26,112 @@ def compare(actual, expected):
 
 
 def check(function, *tensors):
-    """function on ocl copies of the tensors gives what it gives on the tensors; the strides of the copies are theirs."""
+    """function on ocl copies of the tensors gives what it gives on the tensors; the strides of the copies are
+    theirs."""
     compare(function(*[t.to("ocl") if isinstance(t, torch.Tensor) else t for t in tensors]), function(*tensors))
 
 
-UNARY = """abs neg sign sgn reciprocal sqrt rsqrt exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh
-erf erfc ceil floor round trunc frac sigmoid relu square isnan isinf isfinite isposinf isneginf signbit logical_not nan_to_num sinc""".split()
-BINARY = """add sub mul div maximum minimum fmax fmin eq ne lt le gt ge logical_and logical_or logical_xor remainder fmod pow atan2 hypot copysign
-floor_divide logaddexp xlogy nextafter heaviside""".split()
-INTEGER_BINARY = """add sub mul div floor_divide remainder fmod maximum minimum eq lt ge bitwise_and bitwise_or bitwise_xor pow gcd""".split()
+UNARY = [
+    "abs",
+    "neg",
+    "sign",
+    "sgn",
+    "reciprocal",
+    "sqrt",
+    "rsqrt",
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log2",
+    "log10",
+    "log1p",
+    "sin",
+    "cos",
+    "tan",
+    "asin",
+    "acos",
+    "atan",
+    "sinh",
+    "cosh",
+    "tanh",
+    "asinh",
+    "acosh",
+    "atanh",
+    "erf",
+    "erfc",
+    "ceil",
+    "floor",
+    "round",
+    "trunc",
+    "frac",
+    "sigmoid",
+    "relu",
+    "square",
+    "isnan",
+    "isinf",
+    "isfinite",
+    "isposinf",
+    "isneginf",
+    "signbit",
+    "logical_not",
+    "nan_to_num",
+    "sinc",
+]
+BINARY = [
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "maximum",
+    "minimum",
+    "fmax",
+    "fmin",
+    "eq",
+    "ne",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "logical_and",
+    "logical_or",
+    "logical_xor",
+    "remainder",
+    "fmod",
+    "pow",
+    "atan2",
+    "hypot",
+    "copysign",
+    "floor_divide",
+    "logaddexp",
+    "xlogy",
+    "nextafter",
+    "heaviside",
+]
+INTEGER_BINARY = [
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "floor_divide",
+    "remainder",
+    "fmod",
+    "maximum",
+    "minimum",
+    "eq",
+    "lt",
+    "ge",
+    "bitwise_and",
+    "bitwise_or",
+    "bitwise_xor",
+    "pow",
+    "gcd",
+]
 ACTIVATIONS = [
-    F.gelu, lambda x: F.gelu(x, approximate="tanh"), F.silu, F.mish, F.elu, F.selu, F.celu, F.leaky_relu, F.hardsigmoid, F.hardswish, F.hardtanh,
-    F.hardshrink, F.softshrink, F.softplus, F.logsigmoid, F.relu6, F.relu, lambda x: F.threshold(x, 0.3, -1.0), torch.sigmoid, torch.tanh,
-    lambda x: F.glu(x, 0), lambda x: x.clamp(-0.5, 0.7), lambda x: x.clamp_min(0.1), F.softsign, F.tanhshrink,
+    F.gelu, lambda x: F.gelu(x, approximate="tanh"), F.silu, F.mish, F.elu, F.selu, F.celu, F.leaky_relu, F.hardsigmoid,
+    F.hardswish, F.hardtanh, F.hardshrink, F.softshrink, F.softplus, F.logsigmoid, F.relu6, F.relu,
+    lambda x: F.threshold(x, 0.3, -1.0), torch.sigmoid, torch.tanh, lambda x: F.glu(x, 0), lambda x: x.clamp(-0.5, 0.7),
+    lambda x: x.clamp_min(0.1), F.softsign, F.tanhshrink,
 ]  # fmt: skip
 
 
@@ -182,8 +276,9 @@ def test_where_masked_fill_lerp_addcmul(no_fallback):
 
 def test_complex(no_fallback):
     z = torch.randn(6, 5, dtype=torch.complex64)
-    for function in (lambda a: a * a.t()[:5, :5].sum() if False else a * a, lambda a: a / (a + 1), torch.exp, torch.abs, torch.angle, lambda a: a.conj() * a,
-                     lambda a: a.conj().t().resolve_conj(), lambda a: a.imag.neg(), torch.sqrt, lambda a: a == a):  # fmt: skip
+    for function in (lambda a: a * a.t()[:5, :5].sum() if False else a * a, lambda a: a / (a + 1), torch.exp, torch.abs,
+                     torch.angle, lambda a: a.conj() * a, lambda a: a.conj().t().resolve_conj(), lambda a: a.imag.neg(),
+                     torch.sqrt, lambda a: a == a):  # fmt: skip
         check(function, z)
 
 
@@ -202,7 +297,8 @@ def test_sine_and_cosine_to_2_ulp(name):
     """Against float64, near the multiples of pi / 2 too, where a reduction with too few digits loses everything."""
     generator = torch.Generator().manual_seed(0)
     multiples = (torch.arange(1, 5216, dtype=torch.float64) * (math.pi / 2)).float()
-    x = torch.cat([torch.randn(100_000, generator=generator) * 3, torch.rand(100_000, generator=generator) * 16384 - 8192, multiples,
+    x = torch.cat([torch.randn(100_000, generator=generator) * 3,
+                   torch.rand(100_000, generator=generator) * 16384 - 8192, multiples,
                    torch.tensor([0.0, -0.0, 1e-30, -1e-45, 8191.9])])  # fmt: skip
     actual, expected = getattr(torch, name)(x.to("ocl")).cpu().double(), getattr(torch, name)(x.double())
     spacing = torch.nextafter(expected.abs().float(), torch.tensor(math.inf)).double() - expected.abs().float().double()

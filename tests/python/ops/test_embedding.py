@@ -3,6 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
+
 from layer_checks import check
 
 
@@ -60,6 +61,6 @@ def test_bag_weights(device):
 
 def test_index_outside_the_table_is_an_error(device):
     w = torch.randn(5, 4, device=device)
-    with pytest.raises((RuntimeError, IndexError), match="out of (range|bounds)"):
+    with pytest.raises((RuntimeError, IndexError), match=r"out of (range|bounds)"):
         F.embedding(torch.tensor([7], device=device), w).cpu()
     assert F.embedding(torch.tensor([4], device=device), w).shape == (1, 4)

@@ -1,4 +1,5 @@
-"""Fourier transforms against the CPU: lengths with every kind of factor, several dimensions, gradients, spectrograms."""
+"""Fourier transforms against the CPU: lengths with every kind of factor, several dimensions, gradients,
+spectrograms."""
 
 import pytest
 import torch

@@ -172,7 +172,8 @@ def test_grad_scaler(device, no_fallback):
 
 
 def test_channels_last_models_take_one_launch(device):
-    """A 1x1 weight in channels-last has other strides than its contiguous gradient, but its elements lie in the same places."""
+    """A 1x1 weight in channels-last has other strides than its contiguous gradient, but its elements lie in the same
+    places."""
     weights = [torch.randn(8, 4, k, k).to(memory_format=torch.channels_last).to(device) for k in (1, 3)]
     grads = [
         torch.randn(8, 4, 1, 1).to(device),

@@ -41,7 +41,7 @@ def check(function, *tensors, device="ocl"):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("m, n, k", SIZES)
+@pytest.mark.parametrize(("m", "n", "k"), SIZES)
 def test_mm(device, dtype, m, n, k):
     check(torch.mm, values(m, k, dtype=dtype), values(k, n, dtype=dtype))
     check(lambda a, b: torch.mm(a.t(), b), values(k, m, dtype=dtype), values(k, n, dtype=dtype))

@@ -5,18 +5,19 @@ import itertools
 import pytest
 import torch
 import torch.nn.functional as F
+
 from layer_checks import check
 
 MODES = list(itertools.product(["bilinear", "nearest", "bicubic"], ["zeros", "border", "reflection"], [False, True]))
 
 
-@pytest.mark.parametrize("mode,padding,align", MODES)
+@pytest.mark.parametrize(("mode", "padding", "align"), MODES)
 def test_two_dimensions(mode, padding, align, device):
     x, grid = torch.randn(2, 6, 7, 11), torch.rand(2, 5, 6, 2) * 3 - 1.5  # channels: four together, then single ones
     check(lambda x, g: F.grid_sample(x, g, mode, padding, align), x, grid, factor=5)
 
 
-@pytest.mark.parametrize("mode,padding,align", [m for m in MODES if m[0] != "bicubic"])
+@pytest.mark.parametrize(("mode", "padding", "align"), [m for m in MODES if m[0] != "bicubic"])
 def test_three_dimensions(mode, padding, align, device):
     x, grid = torch.randn(2, 3, 4, 7, 5), torch.rand(2, 3, 5, 6, 3) * 3 - 1.5
     check(lambda x, g: F.grid_sample(x, g, mode, padding, align), x, grid, factor=5)

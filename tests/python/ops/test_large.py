@@ -1,4 +1,7 @@
-"""Tensors of more than 2^31 elements. Each takes some gigabytes: marked full, and skipped where the device has less memory."""
+"""Tensors of more than 2^31 elements.
+
+Each takes some gigabytes: marked full, and skipped where the device has less memory.
+"""
 
 import pytest
 import torch

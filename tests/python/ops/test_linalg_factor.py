@@ -1,4 +1,5 @@
-"""Cholesky, LU, triangular systems and what is made of them, against the CPU; sizes around blocks (64) and panels (32)."""
+"""Cholesky, LU, triangular systems and what is made of them, against the CPU; sizes around blocks (64) and panels
+(32)."""
 
 import pytest
 import torch
@@ -50,9 +51,9 @@ def test_lu(n, dtype, device, no_fallback):
     for rows, columns in ((n, n), (n, n + 7), (n + 7, n)):
         a = matrix(2, rows, columns)
         x = a.to(device, dtype)
-        p, l, u = torch.linalg.lu(x)
-        compare(p @ l @ u, a, dtype)
-        assert l.tril().equal(l) and u.triu().equal(u) and l.abs().max().item() <= 1
+        p, lower, upper = torch.linalg.lu(x)
+        compare(p @ lower @ upper, a, dtype)
+        assert lower.tril().equal(lower) and upper.triu().equal(upper) and lower.abs().max().item() <= 1
     a = matrix(2, n, n) + 2 * torch.eye(n)
     x, b = a.to(device, dtype), matrix(2, n, 4, seed=1)
     compare(torch.linalg.solve(x, b.to(device, dtype)), torch.linalg.solve(a, b), dtype)

@@ -11,7 +11,7 @@ SHAPES = [((17, 10), (17,)), ((3, 7, 5, 6), (3, 5, 6)), ((2, 5, 33), (2, 33)), (
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
-@pytest.mark.parametrize("shape, target_shape", SHAPES)
+@pytest.mark.parametrize(("shape", "target_shape"), SHAPES)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_nll_loss(device, dtype, reduction, shape, target_shape, weighted):
     classes = shape[0] if len(shape) == 1 else shape[1]

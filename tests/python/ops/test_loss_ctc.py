@@ -3,6 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
+
 from layer_checks import check
 
 STEPS, BATCH, CLASSES = 23, 4, 7

@@ -45,8 +45,8 @@ def check(program, device, sizes=SIZES, gradients=True):
 # ---- strided layout
 STRIDED = {
     "relu": lambda n: n.relu(),
-    "gelu": lambda n: F.gelu(n),
-    "silu": lambda n: F.silu(n),
+    "gelu": F.gelu,
+    "silu": F.silu,
     "add": lambda n: n + n * 2.0,
     "linear": lambda n: F.linear(
         n, torch.linspace(-1, 1, 12, device=n.device).view(4, 3), torch.ones(4, device=n.device)
@@ -210,27 +210,39 @@ def test_jagged_training(device, no_fallback):
 ENDINGS = {
     "strided with a gradient": "torch.nested.as_nested_tensor([torch.ones(2, 3, device='ocl', requires_grad=True)])",
     "strided, to the device": "torch.nested.nested_tensor([torch.ones(2, 3)], requires_grad=True).to('ocl')",
-    "strided sum": "torch.nested.nested_tensor([torch.ones(2, 3, device='ocl')], requires_grad=True).sum(-1, keepdim=True)",
-    "strided layer_norm": "F.layer_norm(torch.nested.nested_tensor([torch.ones(2, 3, device='ocl')], requires_grad=True), (3,), "
+    "strided sum": "torch.nested.nested_tensor([torch.ones(2, 3, device='ocl')], requires_grad=True).sum(-1, "
+    "keepdim=True)",
+    "strided layer_norm": "F.layer_norm(torch.nested.nested_tensor([torch.ones(2, 3, device='ocl')], "
+    "requires_grad=True), (3,), "
     "torch.ones(3, device='ocl', requires_grad=True), torch.ones(3, device='ocl'))",
-    "attention of jagged": "q = torch.nested.nested_tensor([torch.ones(2, 2, 8), torch.ones(3, 2, 8)], device='ocl', layout=torch.jagged, "
+    "attention of jagged": "q = torch.nested.nested_tensor([torch.ones(2, 2, 8), torch.ones(3, 2, 8)], device='ocl', "
+    "layout=torch.jagged, "
     "requires_grad=True).transpose(1, 2); F.scaled_dot_product_attention(q, q, q).values().sum().backward()",
-    "causal attention of jagged": "q = torch.nested.nested_tensor([torch.ones(2, 2, 8), torch.ones(3, 2, 8)], device='ocl', layout=torch.jagged, "
-    "requires_grad=True).transpose(1, 2); F.scaled_dot_product_attention(q, q, q, is_causal=True).values().sum().backward()",
+    "causal attention of jagged": "q = torch.nested.nested_tensor([torch.ones(2, 2, 8), torch.ones(3, 2, 8)], "
+    "device='ocl', layout=torch.jagged, "
+    "requires_grad=True).transpose(1, 2); F.scaled_dot_product_attention(q, q, q, "
+    "is_causal=True).values().sum().backward()",
     "sparse": "torch.eye(3, device='ocl', requires_grad=True).to_sparse()",
     "sparse, to the device": "torch.eye(3).to_sparse().requires_grad_().to('ocl')",
     "sparse csr": "torch.eye(3, device='ocl', requires_grad=True).to_sparse_csr()",
-    "sparse constructor": "torch.sparse_coo_tensor(torch.zeros(1, 1, dtype=torch.long, device='ocl'), torch.ones(1, device='ocl'), (3,), requires_grad=True)",
-    "sparse gradient": "torch.nn.Embedding(4, 3, sparse=True, device='ocl')(torch.tensor([1], device='ocl')).sum().backward()",
-    "sparse gather": "x = torch.ones(3, 3, device='ocl', requires_grad=True); x.gather(1, torch.zeros(3, 1, dtype=torch.long, device='ocl'), "
+    "sparse constructor": "torch.sparse_coo_tensor(torch.zeros(1, 1, dtype=torch.long, device='ocl'), torch.ones(1, "
+    "device='ocl'), (3,), requires_grad=True)",
+    "sparse gradient": "torch.nn.Embedding(4, 3, sparse=True, device='ocl')(torch.tensor([1], "
+    "device='ocl')).sum().backward()",
+    "sparse gather": "x = torch.ones(3, 3, device='ocl', requires_grad=True); x.gather(1, torch.zeros(3, 1, "
+    "dtype=torch.long, device='ocl'), "
     "sparse_grad=True).sum().backward()",
     "quantized": "torch.quantize_per_tensor(torch.ones(3, device='ocl', requires_grad=True), 0.1, 0, torch.qint8)",
     "quantized, to the device": "torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.qint8).to('ocl')",
     "mkldnn": "torch.ones(3, 3, device='ocl', requires_grad=True).to_mkldnn()",
-    "fake quantized": "torch.fake_quantize_per_tensor_affine(torch.ones(3, device='ocl', requires_grad=True), 0.1, 0, 0, 255).sum().backward()",
-    "vmap of nested": "torch.vmap(lambda x: x + 1)(torch.nested.nested_tensor([torch.ones(2, device='ocl')], requires_grad=True))",
-    "transformer without a mask check": "m = torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(8, 2, batch_first=True), 1, mask_check=False)"
-    ".to('ocl').eval()\nwith torch.no_grad(): m(torch.ones(2, 4, 8, device='ocl'), src_key_padding_mask=torch.zeros(2, 4, device='ocl').bool())",
+    "fake quantized": "torch.fake_quantize_per_tensor_affine(torch.ones(3, device='ocl', requires_grad=True), 0.1, 0, "
+    "0, 255).sum().backward()",
+    "vmap of nested": "torch.vmap(lambda x: x + 1)(torch.nested.nested_tensor([torch.ones(2, device='ocl')], "
+    "requires_grad=True))",
+    "transformer without a mask check": "m = torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(8, 2, "
+    "batch_first=True), 1, mask_check=False)"
+    ".to('ocl').eval()\nwith torch.no_grad(): m(torch.ones(2, 4, 8, device='ocl'), "
+    "src_key_padding_mask=torch.zeros(2, 4, device='ocl').bool())",
 }
 
 

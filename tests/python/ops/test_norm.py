@@ -116,7 +116,7 @@ def test_rms_norm(device, dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape, groups", [((2, 32, 7, 7), 4), ((3, 6, 5), 3), ((5, 12), 4), ((1, 8, 33, 31), 1)])
+@pytest.mark.parametrize(("shape", "groups"), [((2, 32, 7, 7), 4), ((3, 6, 5), 3), ((5, 12), 4), ((1, 8, 33, 31), 1)])
 def test_group_norm(device, dtype, shape, groups):
     parameters = torch.rand(shape[1]), torch.randn(shape[1])
     check(

@@ -15,7 +15,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("mode", ["reflect", "replicate", "circular", "constant"])
-@pytest.mark.parametrize("shape, padding", CASES)
+@pytest.mark.parametrize(("shape", "padding"), CASES)
 def test_modes(device, mode, shape, padding):
     if mode == "circular" and any(p > s for p, s in zip(padding, [s for s in reversed(shape) for _ in (0, 1)])):
         pytest.skip("PyTorch refuses it")

@@ -1,4 +1,7 @@
-"""Random numbers: distributions by their moments, dropout, seeds and states. Numbers differ from the CPU's by design."""
+"""Random numbers: distributions by their moments, dropout, seeds and states.
+
+Numbers differ from the CPU's by design.
+"""
 
 import pytest
 import torch

@@ -1,4 +1,5 @@
-"""Reductions against the CPU: every operator over several sets of dimensions, layouts and types, without the fallback."""
+"""Reductions against the CPU: every operator over several sets of dimensions, layouts and types, without the
+fallback."""
 
 import pytest
 import torch
@@ -24,7 +25,7 @@ OPS = {
     "count_nonzero": lambda x, d: (x > 0).count_nonzero(d),
     "var": lambda x, d: x.var(d),
     "std": lambda x, d: x.std(d, correction=0, keepdim=True),
-    "var_mean": lambda x, d: torch.var_mean(x, d),
+    "var_mean": torch.var_mean,
     "vector_norm": lambda x, d: torch.linalg.vector_norm(x, 2, d),
     "norm_1": lambda x, d: torch.linalg.vector_norm(x, 1, d),
     "norm_inf": lambda x, d: torch.linalg.vector_norm(x, float("inf"), d),
@@ -172,7 +173,8 @@ def test_nan_is_the_maximum(no_fallback):
 @pytest.mark.parametrize("dim", [0, 1])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 def test_one_nan_anywhere_is_the_result(length, dim, dtype, no_fallback):
-    """Line k has its only NaN at position k, so whichever vector, chain or remainder of the kernel meets it, and one line has none."""
+    """Line k has its only NaN at position k, so whichever vector, chain or remainder of the kernel meets it, and one
+    line has none."""
     x = torch.randn(length + 1, length).to(dtype)
     x.fill_diagonal_(torch.nan)
     x = (x if dim else x.t().contiguous()).to("ocl")
@@ -200,7 +202,8 @@ def test_sum_of_many_small_numbers_is_accurate(no_fallback):
 
 
 def test_reductions_that_end_in_their_own_launch(device, no_fallback):
-    """The last task to arrive combines the parts: the count of arrivals starts anew each time, for every number of tasks and on every stream."""
+    """The last task to arrive combines the parts: the count of arrivals starts anew each time, for every number of
+    tasks and on every stream."""
     streams = [torch.ocl.current_stream(), torch.ocl.Stream(), torch.ocl.Stream()]
     xs = [torch.randint(-9, 9, (n,), dtype=torch.float32) for n in (1 << 20, 40_001, 300_007, 1 << 18)] + [
         torch.randint(-9, 9, (3, 1 << 18)).float()

@@ -1,5 +1,5 @@
-"""Packed products and convolutions with the register tile of AVX-512 and with that of narrower registers, each forced: no further from float64
-than four times the CPU's own error."""
+"""Packed products and convolutions with the register tile of AVX-512 and with that of narrower registers, each forced:
+no further from float64 than four times the CPU's own error."""
 
 import json
 
@@ -8,7 +8,8 @@ import torch
 
 from tests.python.ops.products import answer_of, errors
 
-# images, channels, edge, outputs, kernel, stride: Winograd and its gradients, plain and strided pointwise, gathered, edges of tiles
+# images, channels, edge, outputs, kernel, stride: Winograd and its gradients, plain and strided pointwise, gathered,
+# edges of tiles
 CONVOLUTIONS = [
     (2, 40, 21, 33, 3, 1),
     (3, 65, 13, 37, 1, 1),

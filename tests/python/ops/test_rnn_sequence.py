@@ -1,4 +1,5 @@
-"""nn.LSTM and nn.GRU with whole layers in one kernel, against the CPU in float64 and against the same module made of cells."""
+"""nn.LSTM and nn.GRU with whole layers in one kernel, against the CPU in float64 and against the same module made of
+cells."""
 
 import pytest
 import torch
@@ -40,7 +41,7 @@ def run(module, sequence, states, weigh_states=True):
 
 @pytest.mark.parametrize("weigh_states", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("features, hidden, layers, options", CASES)
+@pytest.mark.parametrize(("features", "hidden", "layers", "options"), CASES)
 def test_layers(features, hidden, layers, options, kind, weigh_states, device, no_fallback):
     rows, steps = 6, 5
     module = kind(features, hidden, layers, **options).double()
@@ -58,7 +59,7 @@ def test_layers(features, hidden, layers, options, kind, weigh_states, device, n
     results = []
     names = kernels_of(lambda: results.extend(run(module, *inputs, weigh_states)))
     name = kind.__name__.lower()
-    assert names is None or f"{name}_sequence" in names and f"{name}_sequence_backward" in names
+    assert names is None or (f"{name}_sequence" in names and f"{name}_sequence_backward" in names)
     for actual, truth in zip(results, expected, strict=True):
         assert actual.device.type == device and actual.shape == truth.shape
         torch.testing.assert_close(actual.cpu().double(), truth, rtol=1e-4, atol=1e-4)
@@ -148,7 +149,8 @@ def test_bad_input_gets_the_cpus_error(kind, device):
 @pytest.mark.parametrize("mode", ["autocast", torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("kind", KINDS)
 def test_half_precision_is_computed_in_float32(kind, mode, device, no_fallback):
-    """Under autocast and in a module of half precision layers are one kernel too; results have the half type, gradients their leaf's."""
+    """Under autocast and in a module of half precision layers are one kernel too; results have the half type, gradients
+    their leaf's."""
     half = torch.bfloat16 if mode == "autocast" else mode
     leaf = torch.float32 if mode == "autocast" else mode
     module = kind(6, 16, 2, bidirectional=True).to(leaf)

@@ -22,7 +22,8 @@ def compare(function, x):
     expected, actual = function(x), function(x.to("ocl"))
     if isinstance(expected, torch.Tensor):
         expected, actual = [expected], [actual]
-    # The CPU adds float32 in float64; GPU-style kernels add in float32, which cannot know a running sum better than to its last bits.
+    # The CPU adds float32 in float64; GPU-style kernels add in float32, which cannot know a running sum better than to
+    # its last bits.
     unit = 0 if torch.ocl.get_device_properties().style == "cpu" else 2 * torch.finfo(torch.float32).eps
     for e, a in zip(expected, actual):
         largest = e.nan_to_num().abs().max().item() if e.dtype == torch.float32 and e.numel() else 0
@@ -51,7 +52,8 @@ def test_types_and_outputs(no_fallback):
 
 
 def test_complex_products_overflow_as_on_the_cpu(device, no_fallback):
-    """complex64 is carried in complex128: a product in float32 would give inf - inf = NaN where the CPU has an infinity."""
+    """complex64 is carried in complex128: a product in float32 would give inf - inf = NaN where the CPU has an
+    infinity."""
     x = torch.full((60,), 3 + 4j, dtype=torch.complex64)
     expected, actual = x.cumprod(0), x.to(device).cumprod(0)
     assert actual.device.type == "ocl" and expected.real.isinf().any()

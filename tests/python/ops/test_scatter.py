@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from layer_checks import check
 
 from conftest import without_fallback
+from layer_checks import check
 
 
 @pytest.mark.parametrize("dim", [0, 1, -1])

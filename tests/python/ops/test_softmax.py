@@ -11,7 +11,7 @@ DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("function", [torch.softmax, torch.log_softmax])
 @pytest.mark.parametrize(
-    "shape, dim",
+    ("shape", "dim"),
     [((7, 10), 1), ((37, 1003), -1), ((3, 21, 5, 7), 1), ((5, 4, 33), 0), ((16,), 0), ((), 0), ((2, 0), 1)],
 )
 def test_values_and_gradients(device, dtype, function, shape, dim):
@@ -44,7 +44,7 @@ def test_out(device):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize(
-    "shape, dim",
+    ("shape", "dim"),
     [((64, 5003), 1), ((40, 16), 1), ((40, 1), 1), ((3, 17, 33), 0), ((3, 4, 5), 1), ((2, 40000), 1), ((5, 6), (0, 1))],
 )
 def test_logsumexp_is_as_precise_as_its_type(device, dtype, shape, dim):
@@ -75,5 +75,5 @@ def test_logsumexp_gradient_and_out(device):
     x, out = torch.randn(4, 6), torch.empty(4, 2, device=device)[:, 0]
     torch.logsumexp(x.to(device), 1, out=out)
     close(out, torch.logsumexp(x, 1), torch.float32)
-    with pytest.raises(RuntimeError, match="same device|to have device"):
+    with pytest.raises(RuntimeError, match=r"same device|to have device"):
         torch.logsumexp(x.to(device), 1, out=torch.empty(4))

@@ -1,4 +1,5 @@
-"""torch.special against the CPU's float64: unary functions over a range, polynomials by degree, incomplete gamma functions."""
+"""torch.special against the CPU's float64: unary functions over a range, polynomials by degree, incomplete gamma
+functions."""
 
 import pytest
 import torch
@@ -7,9 +8,12 @@ from tests.python.ops.kernels import kernels_of
 
 # name: (from, to); J, Y and Ai are compared with an absolute error, they pass through zero
 UNARY = {
-    "i0": (-20, 20), "i0e": (-50, 50), "i1": (-20, 20), "i1e": (-50, 50), "bessel_j0": (-40, 40), "bessel_j1": (-40, 40), "bessel_y0": (0.01, 40),
-    "bessel_y1": (0.01, 40), "modified_bessel_i0": (-20, 20), "modified_bessel_i1": (-20, 20), "modified_bessel_k0": (0.01, 20),
-    "modified_bessel_k1": (0.01, 20), "scaled_modified_bessel_k0": (0.01, 50), "scaled_modified_bessel_k1": (0.01, 50), "airy_ai": (-10, 10),
+    "i0": (-20, 20), "i0e": (-50, 50), "i1": (-20, 20), "i1e": (-50, 50), "bessel_j0": (-40, 40),
+    "bessel_j1": (-40, 40), "bessel_y0": (0.01, 40),
+    "bessel_y1": (0.01, 40), "modified_bessel_i0": (-20, 20), "modified_bessel_i1": (-20, 20),
+    "modified_bessel_k0": (0.01, 20),
+    "modified_bessel_k1": (0.01, 20), "scaled_modified_bessel_k0": (0.01, 50), "scaled_modified_bessel_k1": (0.01, 50),
+    "airy_ai": (-10, 10),
     "spherical_bessel_j0": (-30, 30), "erfcx": (-5, 50), "log_ndtr": (-30, 10), "ndtri": (0.0001, 0.9999),
 }  # fmt: skip
 POLYNOMIALS = [f"{prefix}chebyshev_polynomial_{kind}" for prefix in ("", "shifted_") for kind in "tuvw"]
@@ -99,7 +103,8 @@ def style(device):
 
 
 def test_power_of_every_special_pair(device, no_fallback):
-    """Zeros, infinities, NaN, denormal and huge numbers, negative bases with integer, odd, even and broken exponents; signs of zeros too."""
+    """Zeros, infinities, NaN, denormal and huge numbers, negative bases with integer, odd, even and broken exponents;
+    signs of zeros too."""
     values = [
         0.0,
         0.5,
@@ -139,8 +144,10 @@ def test_power_is_accurate(device, no_fallback):
     assert error.max() < POWER_ULPS[style(device)] * 2**-23
 
 
-@pytest.mark.parametrize("name", ["chebyshev_polynomial_u", "chebyshev_polynomial_w", "laguerre_polynomial_l", "legendre_polynomial_p",
-                                  "shifted_chebyshev_polynomial_t", "shifted_chebyshev_polynomial_u", "shifted_chebyshev_polynomial_w"])  # fmt: skip
+@pytest.mark.parametrize("name", ["chebyshev_polynomial_u", "chebyshev_polynomial_w", "laguerre_polynomial_l",
+                                  "legendre_polynomial_p",
+                                  "shifted_chebyshev_polynomial_t", "shifted_chebyshev_polynomial_u",
+                                  "shifted_chebyshev_polynomial_w"])  # fmt: skip
 def test_polynomials_keep_nan(device, no_fallback, name):
     """Where the CPU returns a variable that it never wrote, so that the conformance suite cannot compare."""
     x = torch.tensor([float("nan"), 0.5], device=device)

@@ -1,4 +1,5 @@
-"""Products and convolutions on tensor cores, emulated where the device has none: float32 is as exact as on the CPU unless TF32 is allowed."""
+"""Products and convolutions on tensor cores, emulated where the device has none: float32 is as exact as on the CPU
+unless TF32 is allowed."""
 
 import json
 import sys

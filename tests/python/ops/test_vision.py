@@ -1,7 +1,9 @@
-"""torchvision's operators: nms, roi_align, deform_conv2d, against the formulas of benchmarks/models/torchvision_operators.py or torchvision itself."""
+"""torchvision's operators: nms, roi_align, deform_conv2d, against the formulas of
+benchmarks/models/torchvision_operators.py or torchvision itself."""
 
 import pytest
 import torch
+
 from layer_checks import check
 
 
@@ -36,9 +38,9 @@ def test_nms_of_equal_scores_and_strided_boxes(torchvision, device, no_fallback)
 
 
 def test_nms_refuses_what_torchvision_refuses(torchvision, device):
-    for corners, scores in ((torch.rand(4), torch.rand(4)), (torch.rand(4, 5), torch.rand(4)), (torch.rand(4, 4), torch.rand(3)),
-                            (torch.rand(4, 4), torch.rand(4).double())):  # fmt: skip
-        with pytest.raises(RuntimeError, match="boxes|dets|type"):
+    for corners, scores in ((torch.rand(4), torch.rand(4)), (torch.rand(4, 5), torch.rand(4)),
+                            (torch.rand(4, 4), torch.rand(3)), (torch.rand(4, 4), torch.rand(4).double())):  # fmt: skip
+        with pytest.raises(RuntimeError, match=r"boxes|dets|type"):
             torchvision.ops.nms(corners.to(device), scores.to(device), 0.5)
 
 
@@ -75,7 +77,7 @@ def test_roi_align_under_autocast(torchvision, device, no_fallback):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("groups,offset_groups", [(1, 1), (2, 3)])
+@pytest.mark.parametrize(("groups", "offset_groups"), [(1, 1), (2, 3)])
 @pytest.mark.parametrize("masked", [False, True])
 def test_deform_conv2d(masked, groups, offset_groups, dtype, torchvision, device):
     def function(image, offset, weight, bias, mask):
@@ -84,7 +86,8 @@ def test_deform_conv2d(masked, groups, offset_groups, dtype, torchvision, device
         )
 
     taps = 3 * 2
-    tensors = (torch.randn(2, 6, 9, 8), torch.rand(2, 2 * offset_groups * taps, 5, 9) * 5 - 2.5, torch.randn(4, 6 // groups, 3, 2), torch.randn(4),
+    tensors = (torch.randn(2, 6, 9, 8), torch.rand(2, 2 * offset_groups * taps, 5, 9) * 5 - 2.5,
+               torch.randn(4, 6 // groups, 3, 2), torch.randn(4),
                torch.rand(2, offset_groups * taps, 5, 9))  # fmt: skip
     check(function, *tensors, dtype=dtype, factor=20)
 
@@ -102,5 +105,5 @@ def test_deform_conv2d_refuses_what_torchvision_refuses(torchvision, device):
     image, weight = torch.randn(3, 4, 9, 8, device=device), torch.randn(6, 4, 3, 3, device=device)
     with pytest.raises(RuntimeError, match="offset output dims"):
         torchvision.ops.deform_conv2d(image, torch.zeros(3, 18, 9, 8, device=device), weight)
-    with pytest.raises(RuntimeError, match="offset.shape"):
+    with pytest.raises(RuntimeError, match=r"offset.shape"):
         torchvision.ops.deform_conv2d(image, torch.zeros(3, 20, 9, 8, device=device), weight, padding=1)

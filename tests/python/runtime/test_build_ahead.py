@@ -16,16 +16,21 @@ COMPILER = "torch_ocl_compiler"
 STEP = """
 import json, os, sys, time, torch, torch_ocl
 torch.manual_seed(0)
-model = torch.nn.Sequential(torch.nn.Conv2d(3, 16, 3), torch.nn.BatchNorm2d(16), torch.nn.GELU(), torch.nn.Flatten(), torch.nn.Linear(16 * 36, 10)).to("ocl")
+model = torch.nn.Sequential(
+    torch.nn.Conv2d(3, 16, 3), torch.nn.BatchNorm2d(16), torch.nn.GELU(), torch.nn.Flatten(),
+    torch.nn.Linear(16 * 36, 10),
+).to("ocl")
 optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
 losses = []
 for _ in range(4):  # the last one builds the program of chains where no other process does
-    loss = torch.nn.functional.cross_entropy(model(torch.ones(4, 3, 8, 8, device="ocl").cumsum(-1)), torch.arange(4, device="ocl"))
+    x = torch.ones(4, 3, 8, 8, device="ocl").cumsum(-1)
+    loss = torch.nn.functional.cross_entropy(model(x), torch.arange(4, device="ocl"))
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
     losses.append(loss.item())
-kept = len(os.listdir(os.environ["TORCH_OCL_CACHE_DIR"] + "/programs")) if os.path.isdir(os.environ["TORCH_OCL_CACHE_DIR"] + "/programs") else 0
+programs = os.environ["TORCH_OCL_CACHE_DIR"] + "/programs"
+kept = len(os.listdir(programs)) if os.path.isdir(programs) else 0
 print(json.dumps({"losses": losses, "counts": torch.ocl.build_counts(), "kept": kept}), flush=True)
 """
 
@@ -88,7 +93,8 @@ def test_same_results_and_kept_at_once(tmp_path):
     ahead = answer(start(tmp_path / "ahead", 2))
     assert ahead["losses"] == alone["losses"]
     assert ahead["counts"] == alone["counts"] and ahead["counts"][0] > 10
-    assert alone["kept"] == 0 and ahead["kept"] > 3  # what this process compiles itself is written at its end
+    # What this process compiles itself is written at its end, the programs of probes by the process that tries them.
+    assert alone["kept"] <= 2 and ahead["kept"] > 3
     assert answer(start(tmp_path / "ahead", 2))["counts"][1] >= ahead["kept"]
 
 
@@ -105,7 +111,7 @@ def test_compilers_that_die(tmp_path):
         time.sleep(0.02)
     result = answer(process)
     assert killed and all(loss == loss and loss > 0 for loss in result["losses"])
-    assert len(killed) <= 5  # one that tests functions; those that compile are not started for ever
+    assert len(killed) <= 8  # those that try functions and probes; those that compile are not started for ever
 
 
 def test_compilers_end_with_their_parent(tmp_path):

@@ -52,7 +52,9 @@ def test_local_memory_and_work_groups(device):
 
 
 def test_vectors_types_macros_and_streams(device):
-    source = "__kernel void k(__global float4* x, float2 a, __global const uchar *flags, ushort unused) { x[get_global_id(0)] = (float4)(a, (float)flags[0], SCALE); }"
+    source = """__kernel void k(__global float4* x, float2 a, __global const uchar *flags, ushort unused) {
+        x[get_global_id(0)] = (float4)(a, (float)flags[0], SCALE);
+    }"""
     kernel = torch.ocl.compile_kernel(source, defines={"SCALE": "3.0f"})
     x = torch.zeros(8, device=device)
     stream = torch.ocl.Stream()
@@ -66,8 +68,14 @@ def test_vectors_types_macros_and_streams(device):
 
 
 def test_inside_autograd(device):
-    source = """__kernel void square(__global const float* x, __global float* y) { y[get_global_id(0)] = x[get_global_id(0)] * x[get_global_id(0)]; }
-    kernel void gradient(global const float* x, global const float* g, global float* y) { y[get_global_id(0)] = 2 * x[get_global_id(0)] * g[get_global_id(0)]; }"""
+    source = """__kernel void square(__global const float* x, __global float* y) {
+        size_t i = get_global_id(0);
+        y[i] = x[i] * x[i];
+    }
+    kernel void gradient(global const float* x, global const float* g, global float* y) {
+        size_t i = get_global_id(0);
+        y[i] = 2 * x[i] * g[i];
+    }"""
     square, gradient = (torch.ocl.compile_kernel(source, name) for name in ("square", "gradient"))
 
     class Square(torch.autograd.Function):
@@ -91,7 +99,7 @@ def test_inside_autograd(device):
 
 
 @pytest.mark.parametrize(
-    "arguments, kind, text",
+    ("arguments", "kind", "text"),
     [
         (lambda x: (x, x, 1.0), TypeError, r"takes 4 arguments \(3 given\)"),
         (
@@ -125,7 +133,7 @@ def test_wrong_sources_and_ranges(device):
         torch.ocl.compile_kernel(AXPY, "other")
     with pytest.raises(ValueError, match="no `__kernel void name"):
         torch.ocl.compile_kernel("void f() {}")
-    with pytest.raises(RuntimeError, match="(?s)did not compile.*undeclared_name"):
+    with pytest.raises(RuntimeError, match=r"(?s)did not compile.*undeclared_name"):
         torch.ocl.compile_kernel("__kernel void f(__global float* x) { x[0] = undeclared_name; }")
     with pytest.raises(ValueError, match="type that cannot be passed"):
         torch.ocl.compile_kernel("__kernel void f(image2d_t x) {}")

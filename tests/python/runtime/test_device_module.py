@@ -14,13 +14,64 @@ feature = pytest.mark.feature
 
 @feature("Device module")
 def test_names_of_torch_cuda_are_there():
-    wanted = """is_available device_count current_device set_device synchronize device device_of get_device_name get_device_properties
-    get_device_capability Stream Event stream current_stream default_stream set_stream empty_cache memory_stats memory_allocated
-    max_memory_allocated memory_reserved max_memory_reserved reset_peak_memory_stats memory_summary memory_snapshot mem_get_info manual_seed
-    manual_seed_all seed seed_all initial_seed get_rng_state set_rng_state get_rng_state_all set_rng_state_all is_initialized init
-    is_bf16_supported set_per_process_memory_fraction default_generators amp memory_cached max_memory_cached caching_allocator_alloc
-    caching_allocator_delete device_memory_used get_allocator_backend host_memory_stats ipc_collect get_arch_list is_tf32_supported
-    is_current_stream_capturing OutOfMemoryError AcceleratorError has_half compile_kernel""".split()
+    wanted = [
+        "is_available",
+        "device_count",
+        "current_device",
+        "set_device",
+        "synchronize",
+        "device",
+        "device_of",
+        "get_device_name",
+        "get_device_properties",
+        "get_device_capability",
+        "Stream",
+        "Event",
+        "stream",
+        "current_stream",
+        "default_stream",
+        "set_stream",
+        "empty_cache",
+        "memory_stats",
+        "memory_allocated",
+        "max_memory_allocated",
+        "memory_reserved",
+        "max_memory_reserved",
+        "reset_peak_memory_stats",
+        "memory_summary",
+        "memory_snapshot",
+        "mem_get_info",
+        "manual_seed",
+        "manual_seed_all",
+        "seed",
+        "seed_all",
+        "initial_seed",
+        "get_rng_state",
+        "set_rng_state",
+        "get_rng_state_all",
+        "set_rng_state_all",
+        "is_initialized",
+        "init",
+        "is_bf16_supported",
+        "set_per_process_memory_fraction",
+        "default_generators",
+        "amp",
+        "memory_cached",
+        "max_memory_cached",
+        "caching_allocator_alloc",
+        "caching_allocator_delete",
+        "device_memory_used",
+        "get_allocator_backend",
+        "host_memory_stats",
+        "ipc_collect",
+        "get_arch_list",
+        "is_tf32_supported",
+        "is_current_stream_capturing",
+        "OutOfMemoryError",
+        "AcceleratorError",
+        "has_half",
+        "compile_kernel",
+    ]
     assert [name for name in wanted if not hasattr(torch.ocl, name)] == []
     assert torch.get_device_module("ocl") is torch.ocl
 
@@ -137,7 +188,9 @@ def test_switches(device):
         assert torch.backends.ocl.allow_tf32 is True
     assert torch.backends.ocl.allow_tf32 is False
     assert torch.backends.ocl.winograd != "off" and not torch.are_deterministic_algorithms_enabled()
-    with pytest.raises(ValueError):
+    with pytest.raises(
+        ValueError, match=r"is one of auto, precise, off, True \(auto\) or False \(off\), not 'sometimes'"
+    ):
         torch.backends.ocl.winograd = "sometimes"
 
 
@@ -173,7 +226,7 @@ def test_fallback_policy(device):
     torch.ocl.set_fallback_policy("error")
     assert torch.ocl.fallback_policy() == "error"
     torch.ocl.set_fallback_policy(before)
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="not 'maybe'"):
         torch.ocl.set_fallback_policy("maybe")
 
 

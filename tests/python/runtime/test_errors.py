@@ -37,7 +37,7 @@ def on_cpu_and_device(device):
 @feature("Errors")
 @pytest.mark.parametrize("case", list(on_cpu_and_device("ocl")))
 def test_tensors_on_different_devices(device, case):
-    with pytest.raises(RuntimeError, match="(?i)same device|should be the same|device ocl:0 but got cpu"):
+    with pytest.raises(RuntimeError, match=r"(?i)same device|should be the same|device ocl:0 but got cpu"):
         on_cpu_and_device(device)[case]()
         torch.ocl.synchronize()
 
@@ -131,7 +131,7 @@ ORDINAL = {
 def test_a_device_that_is_not_there(device, case):
     if case == "accelerator.current_stream" and torch.__version__ < "2.13":
         pytest.skip("the interface of this version cannot report it")
-    with pytest.raises((RuntimeError, AssertionError), match="(?i)invalid device"):
+    with pytest.raises((RuntimeError, AssertionError), match=r"(?i)invalid device"):
         ORDINAL[case]()
     assert torch.ocl.current_device() == 0 and torch.ones(2, device=device).sum().item() == 2
 
@@ -141,7 +141,7 @@ def test_a_device_that_is_not_there(device, case):
 def test_types_without_kernels(device, dtype):
     x = torch.ones(4).to(dtype).to(device)
     assert x.device.type == "ocl" and x.cpu().to(torch.complex64).real.tolist() == [1, 1, 1, 1]  # stored and moved
-    with pytest.raises(NotImplementedError, match="ocl:0.*not implemented for 'Float8_e(4m3fn|5m2)'"):
+    with pytest.raises(NotImplementedError, match=r"ocl:0.*not implemented for 'Float8_e(4m3fn|5m2)'"):
         x + x
 
 
@@ -151,7 +151,7 @@ def test_numpy_refuses_device_memory_as_on_cuda(device):
 
     x = torch.ones(3, device=device)
     for use in (x.numpy, lambda: numpy.asarray(x)):
-        with pytest.raises(TypeError, match="can't convert ocl:0 device type tensor to numpy. Use Tensor.cpu"):
+        with pytest.raises(TypeError, match=r"can't convert ocl:0 device type tensor to numpy. Use Tensor.cpu"):
             use()
     assert x.numpy(force=True).tolist() == [1, 1, 1] == x.cpu().numpy().tolist() == x.tolist()
     assert torch.as_tensor(numpy.ones(2), device=device).dtype == torch.float64

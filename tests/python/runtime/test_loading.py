@@ -121,7 +121,7 @@ ACCELERATE = "import os; print(os.environ.get('ACCELERATE_TORCH_DEVICE'))"
 
 
 @pytest.mark.parametrize(
-    "environment, expected",
+    ("environment", "expected"),
     [
         ({}, "ocl"),
         ({"ACCELERATE_TORCH_DEVICE": "cpu"}, "cpu"),
@@ -163,7 +163,10 @@ def test_without_a_loader_the_device_says_what_to_install():
 
 
 def test_without_a_device_the_device_says_what_to_install(tmp_path):
-    code = "import torch, torch_ocl\nprint(torch.ocl.is_available())\ntry: torch.ones(2).to('ocl')\nexcept RuntimeError as error: print(error)\n"
+    code = (
+        "import torch, torch_ocl\nprint(torch.ocl.is_available())\n"
+        "try: torch.ones(2).to('ocl')\nexcept RuntimeError as error: print(error)\n"
+    )
     status, output = python(
         code, TORCH_DEVICE_BACKEND_AUTOLOAD="0", OCL_ICD_VENDORS=str(tmp_path), OCL_ICD_FILENAMES=""
     )

@@ -18,8 +18,9 @@ def resident_bytes():
 
 def network():
     return nn.Sequential(
-        nn.Conv2d(3, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2), nn.Dropout(0.1), nn.Conv2d(16, 16, 3, groups=16, padding=1),
-        nn.Flatten(), nn.Linear(16 * 8 * 8, 64), nn.LayerNorm(64), nn.GELU(), nn.Linear(64, 10))  # fmt: skip
+        nn.Conv2d(3, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2), nn.Dropout(0.1),
+        nn.Conv2d(16, 16, 3, groups=16, padding=1), nn.Flatten(), nn.Linear(16 * 8 * 8, 64), nn.LayerNorm(64),
+        nn.GELU(), nn.Linear(64, 10))  # fmt: skip
 
 
 @pytest.mark.feature("Long runs")
@@ -46,6 +47,7 @@ def test_training_steps_do_not_grow_memory(steps, device, no_fallback):
     assert torch.tensor(losses).isfinite().all()
     settled = len(allocated) // 4
     assert max(allocated[settled:]) == allocated[settled], "device memory grew"
-    # The C library's heap may still settle; a leak of one small block per kernel launch would be megabytes over the run.
+    # The C library's heap may still settle; a leak of one small block per kernel launch would be megabytes over the
+    # run.
     growth = resident[-1] - resident[settled]
     assert growth < 4 << 20, f"the process grew by {growth / 2**20:.1f} MiB in {steps - 10 * settled} steps"

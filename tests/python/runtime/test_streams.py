@@ -140,7 +140,8 @@ def test_pinned_tensors(device):
 
 @feature("Pinned memory")
 def test_pinned_memory_is_not_reused_before_its_copy_ends(device):
-    """The copy is queued behind slow work; without a record of it the freed block would be given to the next pin_memory()."""
+    """The copy is queued behind slow work; without a record of it the freed block would be given to the next
+    pin_memory()."""
     slow = torch.rand(700, 700, device=device)
     for i in range(3):
         for _ in range(3):

@@ -1,4 +1,5 @@
-"""Python threads: training loops side by side are as correct as alone; current device and stream belong to the thread."""
+"""Python threads: training loops side by side are as correct as alone; current device and stream belong to the
+thread."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,5 @@
-"""Everything that rewrites a computation: torch.func, forward AD, checkpoint, compile, autocast, and the transformer fast path."""
+"""Everything that rewrites a computation: torch.func, forward AD, checkpoint, compile, autocast, and the transformer
+fast path."""
 
 import copy
 
@@ -132,7 +133,7 @@ def test_data_parallel(device):
 @feature("Inductor")
 def test_inductor_says_what_to_use_instead(device):
     torch._dynamo.reset()
-    with pytest.raises(Exception, match="no code generator for ocl devices.*aot_eager"):
+    with pytest.raises(Exception, match=r"no code generator for ocl devices.*aot_eager"):
         torch.compile(lambda x: x * 2 + 1)(torch.ones(2, device=device))
     torch._dynamo.reset()
 
@@ -234,7 +235,7 @@ def test_transformer_encoder_fast_path(device, no_fallback, norm_first, padded):
 
 
 @feature("Autograd")
-@pytest.mark.parametrize("weights, average", [(False, True), (True, True), (True, False)])
+@pytest.mark.parametrize(("weights", "average"), [(False, True), (True, True), (True, False)])
 def test_multihead_attention_fast_path(device, no_fallback, weights, average):
     model = torch.nn.MultiheadAttention(16, 4, batch_first=True).eval()
     twin = copy.deepcopy(model).to(device)

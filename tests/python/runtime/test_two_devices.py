@@ -1,9 +1,11 @@
-"""Two devices of different platforms in one process: contexts, generators, caches of their own, and copies between them."""
+"""Two devices of different platforms in one process: contexts, generators, caches of their own, and copies between
+them."""
 
 import glob
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -23,7 +25,8 @@ def train(device):
     optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
     generator = torch.Generator().manual_seed(1)
     for _ in range(5):
-        x, y = torch.rand(32, 8, generator=generator).to(device), torch.randint(3, (32,), generator=generator).to(device)
+        x = torch.rand(32, 8, generator=generator).to(device)
+        y = torch.randint(3, (32,), generator=generator).to(device)
         optimizer.zero_grad(); loss = F.cross_entropy(model(x), y); loss.backward(); optimizer.step()
     assert model[0].weight.device == torch.device(device)
     return loss.item()
@@ -39,7 +42,8 @@ with torch.ocl.device(1):
     assert torch.empty(1, device="ocl").device.index == 1 and torch.ocl.current_device() == 1
     with torch.ocl.device_of(x): assert torch.ocl.current_device() == 0
 assert torch.ocl.current_device() == 0
-for f in (lambda: x + x.to("ocl:1"), lambda: x @ x.t().to("ocl:1"), lambda: F.layer_norm(x, (100,), torch.ones(100, device="ocl:1")),
+for f in (lambda: x + x.to("ocl:1"), lambda: x @ x.t().to("ocl:1"),
+          lambda: F.layer_norm(x, (100,), torch.ones(100, device="ocl:1")),
           lambda: F.embedding(torch.tensor([1], device="ocl:1"), x)):
     try: f(); torch.ocl.synchronize(); raise SystemExit("no error")
     except RuntimeError as error: assert "same device" in str(error), error
@@ -69,7 +73,8 @@ s0, s1 = torch.Stream("ocl:0"), torch.Stream("ocl:1")
 with s1: assert torch.ocl.current_device() == 1 and torch.accelerator.current_stream() == s1
 event = torch.ocl.Event(); event.record(s0); event.wait(s1); s1.synchronize()
 import io; buffer = io.BytesIO(); torch.save(b, buffer); buffer.seek(0)
-assert torch.load(buffer).device.index == 1; buffer.seek(0); assert torch.load(buffer, map_location={"ocl:1": "ocl:0"}).device.index == 0
+assert torch.load(buffer).device.index == 1; buffer.seek(0)
+assert torch.load(buffer, map_location={"ocl:1": "ocl:0"}).device.index == 0
 for i in range(2): torch.accelerator.synchronize(i)
 print("passed", not torch.ocl.fallbacks())
 """
@@ -78,7 +83,7 @@ print("passed", not torch.ocl.fallbacks())
 def drivers():
     """Driver libraries of two platforms, found where the loader and pip put them; [] when there are not two."""
     system = [
-        open(file).read().strip()
+        Path(file).read_text().strip()
         for file in sorted(
             glob.glob("/etc/OpenCL/vendors/*.icd")
             + glob.glob(os.path.join(os.environ.get("OCL_ICD_VENDORS", ""), "*.icd"))
