@@ -1,4 +1,5 @@
 // The thread pool that launches are divided among (cpu/thread_pool.h).
+#include "cpu/stopped_clock.h"
 #include "support.h"
 
 #include "base/os.h"
@@ -154,6 +155,176 @@ TEST(ThreadPool, AThreadThatWasLateGetsShortLaunchesAgain) {
   Work late{10us, 100us}, brief{1500ns, 1500ns};
   until_the_caller_has_some(late, 50, 100);  // the caller is the last to end
   until_the_caller_has_some(brief, 1, 8);
+}
+
+// Longer than a launch may take without worker 1 having to notice it.
+void take_noticeable_time() {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(20);
+  while (std::chrono::steady_clock::now() < until) pause_thread();
+}
+
+// Keeps worker 1 from launches until end().
+class Busy {
+ public:
+  Busy() {
+    ticket_ = CommandQueue::instance().issue(0, [&state = state_](const void*) {
+      state = 1;
+      while (state == 1) std::this_thread::yield();
+    });
+    while (state_ == 0) std::this_thread::yield();
+  }
+  void end() {
+    state_ = 2;
+    while (!CommandQueue::instance().done(ticket_)) std::this_thread::yield();
+  }
+
+ private:
+  std::atomic<int> state_{0};
+  CommandQueue::Ticket ticket_;
+};
+
+// Launches of the main thread by OpenMP threads: when worker 1 was awake and did not come,
+// until the caller no longer waits soon for its commands.
+TEST(ThreadPool, UsesOpenMpThreadsWhileItsOwnAreKeptAway) {
+  ThreadPool& pool = ThreadPool::instance();
+  CommandQueue& commands = CommandQueue::instance();
+  if (pool.workers() < 2) GTEST_SKIP() << "TORCH_OCL_HOST_THREADS is 1";
+  StoppedClock clock;
+  static std::atomic<int> regions;
+  static std::atomic<bool> spinning;
+  regions = 0;
+  spinning = false;
+  const auto parallel = [](void (*body)(void*), void* context, unsigned workers) {
+    ++regions;
+    std::vector<std::thread> others;
+    for (unsigned i = 1; i < workers; ++i) others.emplace_back(body, context);
+    body(context);
+    for (auto& other : others) other.join();
+    return true;
+  };
+  share_openmp_threads({parallel, [] { return spinning.load(); }});
+  struct Work {
+    Counted counted{64};
+    std::atomic<int> by_others{0};
+    std::thread::id caller = std::this_thread::get_id();
+    int regions_before = regions;
+    int32_t code = 0;
+    static int32_t piece(void* self, unsigned worker, uint32_t begin, uint32_t end) {
+      auto& work = *static_cast<Work*>(self);
+      EXPECT_EQ(std::this_thread::get_id() == work.caller, worker == 0);
+      if (worker) ++work.by_others;
+      take_noticeable_time();
+      // on OpenMP threads until both have come
+      const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+      while (work.by_others == 0 && regions > work.regions_before && std::chrono::steady_clock::now() < limit)
+        std::this_thread::yield();
+      Counted::piece(&work.counted, worker, begin, end);
+      return work.code;
+    }
+    int32_t run() {
+      std::atomic<float> unit_time{1e6f};
+      return ThreadPool::instance().run(64, unit_time, &Work::piece, this);
+    }
+  };
+  const auto issue = [&] { return commands.issue(0, [](const void*) {}); };
+  const auto run_on_workers = [&] {
+    const int before = regions;
+    Work work;
+    EXPECT_EQ(work.run(), 0);
+    EXPECT_TRUE(work.counted.each_once());
+    EXPECT_EQ(regions, before);
+  };
+  const auto run_on_openmp = [&](int32_t code) {
+    const int before = regions;
+    Work work;
+    work.code = code;
+    EXPECT_EQ(work.run(), code);
+    EXPECT_TRUE(work.counted.each_once());
+    EXPECT_EQ(regions, before + 1);
+    EXPECT_GT(work.by_others, 0);
+    EXPECT_TRUE(pool.uses_openmp_threads());
+  };
+  for (int i = 0; i < 4; ++i) commands.wait(issue());  // as threads do that wait for nearly every command
+  Busy busy;                                           // worker 1 notices no launch
+  for (int i = 0; i < 20; ++i) run_on_workers();
+  EXPECT_FALSE(pool.uses_openmp_threads());  // nobody spins
+  spinning = true;
+  run_on_workers();
+  run_on_workers();
+  ASSERT_TRUE(pool.uses_openmp_threads());
+  run_on_openmp(0);
+  std::thread([&] { EXPECT_FALSE(pool.uses_openmp_threads()) << "only the main thread's launches"; }).join();
+  run_on_openmp(-5);
+  // A pause ends it.
+  clock.pass(std::chrono::milliseconds(3));
+  run_on_workers();  // the first that worker 1 misses again
+  EXPECT_FALSE(pool.uses_openmp_threads());
+  run_on_workers();
+  run_on_openmp(0);
+  // Commands are run when one is waited for or asked about, or some have come together.
+  busy.end();
+  for (int i = 0; i < 8; ++i) {
+    const CommandQueue::Ticket ticket = issue();
+    commands.wait(ticket);
+    EXPECT_TRUE(commands.done(ticket)) << i;
+  }
+  EXPECT_TRUE(pool.uses_openmp_threads());
+  const CommandQueue::Ticket first = issue();
+  CommandQueue::Ticket ticket = first;
+  while (ticket < first + 9) ticket = issue();
+  EXPECT_TRUE(commands.done(first));
+  commands.wait(ticket);
+  ticket = issue();
+  for (const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+       !commands.complete(ticket) && std::chrono::steady_clock::now() < limit;)
+    std::this_thread::yield();
+  EXPECT_TRUE(commands.done(ticket));
+  commands.wait(ticket);
+  // Whoever waits late for many commands is no longer synchronous; for two commands it may take as long as it likes.
+  issue();
+  clock.pass(std::chrono::milliseconds(6));
+  issue();
+  EXPECT_TRUE(pool.uses_openmp_threads());
+  commands.wait(issue());
+  EXPECT_FALSE(pool.uses_openmp_threads());
+  share_openmp_threads({});
+}
+
+// Threads that do not come are not asked again for a while, which doubles each time.
+TEST(ThreadPool, GivesUpOpenMpThreadsThatDoNotCome) {
+  ThreadPool& pool = ThreadPool::instance();
+  if (pool.workers() < 2) GTEST_SKIP() << "TORCH_OCL_HOST_THREADS is 1";
+  StoppedClock clock;
+  static std::atomic<int> regions;
+  regions = 0;
+  const auto parallel = [](void (*body)(void*), void* context, unsigned) {
+    ++regions;
+    body(context);  // alone
+    return true;
+  };
+  share_openmp_threads({parallel, nullptr});
+  struct Slow : Counted {
+    using Counted::Counted;
+    static int32_t piece(void* self, unsigned worker, uint32_t begin, uint32_t end) {
+      take_noticeable_time();
+      return Counted::piece(self, worker, begin, end);
+    }
+  };
+  Busy busy;
+  pool.allow_openmp_threads(true);
+  const int before_the_pause = 3 * 1, after_300_ms = 3 * 5;  // at about 0, 10, 30, 70 and 150 ms
+  for (int millisecond = 0; millisecond < 300; ++millisecond) {
+    Slow counted(8);
+    std::atomic<float> unit_time{1e6f};
+    EXPECT_EQ(pool.run(8, unit_time, &Slow::piece, &counted), 0);
+    EXPECT_TRUE(counted.each_once());
+    if (millisecond == 9) EXPECT_EQ(regions, before_the_pause);
+    clock.pass(std::chrono::milliseconds(1));
+  }
+  busy.end();
+  pool.allow_openmp_threads(false);
+  share_openmp_threads({});
+  EXPECT_EQ(regions, after_300_ms);
 }
 
 }  // namespace
