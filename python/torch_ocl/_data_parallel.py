@@ -1,8 +1,14 @@
-"""What nn.DataParallel calls in torch._C and only builds for CUDA contain: copies of tensors to and from several devices."""
+"""What nn.DataParallel calls in torch._C: copies of tensors to and from several devices.
+
+Only builds of PyTorch for CUDA contain these functions, and theirs serve CUDA alone.
+"""
 
 import contextlib
+import functools
 
 import torch
+
+from _torch_ocl_boot import accelerators
 
 
 def _device(index):
@@ -51,8 +57,22 @@ def _gather_out(tensors, out, dim):
     return out.copy_(torch.cat([tensor.to(out.device) for tensor in tensors], dim))
 
 
+def _is_ours(tensors):
+    """Whether to copy `ocl` tensors, or host tensors (to device numbers) where no device of PyTorch's own can be meant."""
+    first = tensors[0] if isinstance(tensors, (list, tuple)) else tensors
+    return first.device.type == "ocl" or (first.device.type == "cpu" and accelerators.other() is None)
+
+
+def _beside(original, ours):
+    @functools.wraps(original)
+    def function(tensors, *arguments, **options):
+        return (ours if _is_ours(tensors) else original)(tensors, *arguments, **options)
+
+    return function
+
+
 def apply():
-    """Adds them where they are missing."""
-    for function in (_broadcast, _broadcast_out, _broadcast_coalesced, _scatter, _scatter_out, _gather, _gather_out):
-        if not hasattr(torch._C, function.__name__):
-            setattr(torch._C, function.__name__, function)
+    """Adds them where they are missing, and puts them in front of CUDA's where those are."""
+    for ours in (_broadcast, _broadcast_out, _broadcast_coalesced, _scatter, _scatter_out, _gather, _gather_out):
+        original = getattr(torch._C, ours.__name__, None)
+        setattr(torch._C, ours.__name__, ours if original is None else _beside(original, ours))
