@@ -5,46 +5,9 @@ Derivatives come from autograd, so the backward operators need no formulas of th
 """
 
 import contextlib
-from unittest import mock
 
 import torch
-
-SCHEMAS = (
-    "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
-    "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
-    "qroi_align(Tensor input, Tensor rois, float input_scale, int input_zero_point, float rois_scale, int "
-    "rois_zero_point, float spatial_scale, "
-    "SymInt pooled_height, SymInt pooled_width, int sampling_ratio, bool aligned) -> Tensor",
-    "roi_align(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width, int "
-    "sampling_ratio, bool aligned) -> Tensor",
-    "_roi_align_backward(Tensor grad, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width, "
-    "SymInt batch_size, "
-    "SymInt channels, SymInt height, SymInt width, int sampling_ratio, bool aligned) -> Tensor",
-    "roi_pool(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width) -> (Tensor, "
-    "Tensor)",
-    "_roi_pool_backward(Tensor grad, Tensor rois, Tensor argmax, float spatial_scale, SymInt pooled_height, SymInt "
-    "pooled_width, "
-    "SymInt batch_size, SymInt channels, SymInt height, SymInt width) -> Tensor",
-    "ps_roi_align(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width, int "
-    "sampling_ratio) -> (Tensor, Tensor)",
-    "_ps_roi_align_backward(Tensor grad, Tensor rois, Tensor channel_mapping, float spatial_scale, SymInt "
-    "pooled_height, SymInt pooled_width, "
-    "int sampling_ratio, SymInt batch_size, SymInt channels, SymInt height, SymInt width) -> Tensor",
-    "ps_roi_pool(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width) -> "
-    "(Tensor, Tensor)",
-    "_ps_roi_pool_backward(Tensor grad, Tensor rois, Tensor channel_mapping, float spatial_scale, SymInt "
-    "pooled_height, SymInt pooled_width, "
-    "SymInt batch_size, SymInt channels, SymInt height, SymInt width) -> Tensor",
-    "deform_conv2d(Tensor input, Tensor weight, Tensor offset, Tensor mask, Tensor bias, SymInt stride_h, SymInt "
-    "stride_w, SymInt pad_h, "
-    "SymInt pad_w, SymInt dilation_h, SymInt dilation_w, SymInt groups, SymInt offset_groups, bool use_mask) -> Tensor",
-    "_deform_conv2d_backward(Tensor grad, Tensor input, Tensor weight, Tensor offset, Tensor mask, Tensor bias, "
-    "SymInt stride_h, SymInt stride_w, "
-    "SymInt pad_h, SymInt pad_w, SymInt dilation_h, SymInt dilation_w, SymInt groups, SymInt offset_groups, bool "
-    "use_mask) "
-    "-> (Tensor, Tensor, Tensor, Tensor, Tensor)",
-)
-
+from torch_ocl._torchvision import operators
 
 def nms(boxes, scores, threshold):
     """Indices of the boxes that no better kept box covers by more than `threshold`, best first."""
@@ -169,14 +132,9 @@ def with_autograd():
 def instead_of_library():
     """Context of the import of torchvision: it gets the operators of this file instead of its library, and its own
     Python registers their derivatives. Gives the library that has to live as long as they do."""
-    library = torch.library.Library("torchvision", "DEF")
-    for schema in SCHEMAS:
-        library.define(schema)
-    library.define("_cuda_version() -> int")
-    library.impl("_cuda_version", lambda: -1, "CompositeExplicitAutograd")
-    for name, function in {"nms": nms, "roi_align": roi_align, "_roi_align_backward": roi_align_backward,
-                           "deform_conv2d": deform_conv2d,
-                           "_deform_conv2d_backward": deform_conv2d_backward}.items():  # fmt: skip
-        library.impl(name, function, "CPU")
-    with mock.patch.object(torch.ops, "load_library"):
+    with operators() as library:
+        for name, function in {"nms": nms, "roi_align": roi_align, "_roi_align_backward": roi_align_backward,
+                               "deform_conv2d": deform_conv2d,
+                               "_deform_conv2d_backward": deform_conv2d_backward}.items():  # fmt: skip
+            library.impl(name, function, "CPU")
         yield library

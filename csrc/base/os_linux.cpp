@@ -370,7 +370,8 @@ ParentChannel::ParentChannel() noexcept : channel_(fcntl(STDIN_FILENO, F_DUPFD_C
 
 bool ParentChannel::write(const void* data, size_t bytes) noexcept { return write_all(channel_, data, bytes); }
 bool ParentChannel::read(void* data, size_t bytes, double seconds) noexcept {
-  return readable(channel_, in_seconds(seconds)) && read_all(channel_, data, bytes);
+  // No bytes are there at once: waiting for them would be waiting for the next message.
+  return bytes == 0 || (readable(channel_, in_seconds(seconds)) && read_all(channel_, data, bytes));
 }
 
 void silence_output() {

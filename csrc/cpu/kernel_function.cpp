@@ -215,6 +215,7 @@ bool Test::passed(Device& device) {
     device.probes().read_ahead(elsewhere_->alive());
     if (calls && !elsewhere_->alive()) {  // a probe has ended it
       ask_elsewhere(device);
+      elsewhere_->last();
       calls = elsewhere_->answer() == CompilerProcess::Answer::yes;
     }
     const os::ChildProcess::End end = elsewhere_->end();
@@ -228,26 +229,30 @@ bool Test::passed(Device& device) {
 
 namespace {
 
-struct ThreadMemory {
-  void* pages = nullptr;
-  size_t bytes = 0;
-  ~ThreadMemory() { release(); }
-  void release() {
-    if (pages) os::unmap(pages, bytes);
-    pages = nullptr, bytes = 0;
-  }
+// Commands may still run on a thread behind the end of its thread_local objects: the main thread's at the exit of the
+// process. These two have no destructor, so that what ThreadMemoryEnd stores is seen then.
+thread_local void* thread_pages = nullptr;
+thread_local size_t thread_bytes = 0;
+
+void release_thread_memory() {
+  if (thread_pages) os::unmap(thread_pages, thread_bytes);
+  thread_pages = nullptr, thread_bytes = 0;
+}
+
+struct ThreadMemoryEnd {
+  ~ThreadMemoryEnd() { release_thread_memory(); }
 };
 
 }  // namespace
 
 void* thread_memory(size_t bytes) {
-  thread_local ThreadMemory memory;
-  if (memory.bytes < bytes) [[unlikely]] {
-    memory.release();
-    memory.pages = os::map_pages(bytes);
-    memory.bytes = memory.pages ? bytes : 0;
+  if (thread_bytes < bytes) [[unlikely]] {
+    thread_local ThreadMemoryEnd end;
+    release_thread_memory();
+    thread_pages = os::map_pages(bytes);
+    thread_bytes = thread_pages ? bytes : 0;
   }
-  return memory.pages;
+  return thread_pages;
 }
 
 // Intel's runtime keeps the code of a program as long as the program, which lives for ever. PoCL keeps that of a few

@@ -22,7 +22,8 @@ def reason_not_to_load() -> str | None:
         return "TORCH_OCL_AUTOLOAD forbids it"
     if setting not in {*_ON, "auto", ""}:
         warnings.warn(
-            f"TORCH_OCL_AUTOLOAD={setting} is not accepted (auto, 1 or 0): the default is used (auto)", stacklevel=2
+            f"TORCH_OCL_AUTOLOAD={setting} is not accepted (auto, 1 or 0): the default is used (auto)",
+            stacklevel=1,  # one place for all callers: said once
         )
     name = torch._C._get_privateuse1_backend_name()
     if name != "privateuseone":

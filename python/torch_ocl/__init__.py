@@ -10,7 +10,7 @@ import torch
 from torch.utils import backend_registration
 
 from . import _core
-from ._torchvision import import_torchvision
+from ._torchvision import import_torchvision, watch_import
 from ._version import __version__
 
 __all__ = ["NAME", "__version__", "import_torchvision", "include_path", "library_path", "optimize"]
@@ -56,6 +56,7 @@ def _load() -> None:
     backends._register()
     _patches.apply()
     _accelerate.announce()
+    watch_import()
 
 
 _load()

@@ -1,44 +1,139 @@
-"""torchvision for a PyTorch that its C++ operators were not built for. Models do not need these operators."""
+"""torchvision for a PyTorch that its C++ operators were not built for.
+
+torchvision from PyPI is built for PyTorch's builds for CUDA. Beside a build for the CPU its library of operators does
+not load, and `import torchvision` ends with "operator torchvision::nms does not exist". This backend has kernels of its
+own for the operators that detection models use, so only their declarations are missing: they are made here when the
+import fails. On CPU tensors the operators then raise NotImplementedError.
+"""
 
 import contextlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from types import ModuleType
 from typing import Any
+from unittest import mock
 
 import torch
 
-# What torchvision's Python wants to have been declared when it is imported.
+# torchvision's operators: what its Python declares no operator for, but calls and registers derivatives of.
 SCHEMAS = (
     "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
     "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
+    "qroi_align(Tensor input, Tensor rois, float input_scale, int input_zero_point, float rois_scale, int "
+    "rois_zero_point, float spatial_scale, SymInt pooled_height, SymInt pooled_width, int sampling_ratio, bool "
+    "aligned) -> Tensor",
+    "roi_align(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width, int "
+    "sampling_ratio, bool aligned) -> Tensor",
+    "_roi_align_backward(Tensor grad, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt "
+    "pooled_width, SymInt batch_size, SymInt channels, SymInt height, SymInt width, int sampling_ratio, bool "
+    "aligned) -> Tensor",
+    "roi_pool(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width) -> "
+    "(Tensor, Tensor)",
+    "_roi_pool_backward(Tensor grad, Tensor rois, Tensor argmax, float spatial_scale, SymInt pooled_height, "
+    "SymInt pooled_width, SymInt batch_size, SymInt channels, SymInt height, SymInt width) -> Tensor",
+    "ps_roi_align(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width, int "
+    "sampling_ratio) -> (Tensor, Tensor)",
+    "_ps_roi_align_backward(Tensor grad, Tensor rois, Tensor channel_mapping, float spatial_scale, SymInt "
+    "pooled_height, SymInt pooled_width, int sampling_ratio, SymInt batch_size, SymInt channels, SymInt height, "
+    "SymInt width) -> Tensor",
+    "ps_roi_pool(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width) -> "
+    "(Tensor, Tensor)",
+    "_ps_roi_pool_backward(Tensor grad, Tensor rois, Tensor channel_mapping, float spatial_scale, SymInt "
+    "pooled_height, SymInt pooled_width, SymInt batch_size, SymInt channels, SymInt height, SymInt width) -> "
+    "Tensor",
+    "deform_conv2d(Tensor input, Tensor weight, Tensor offset, Tensor mask, Tensor bias, SymInt stride_h, SymInt "
+    "stride_w, SymInt pad_h, SymInt pad_w, SymInt dilation_h, SymInt dilation_w, SymInt groups, SymInt "
+    "offset_groups, bool use_mask) -> Tensor",
+    "_deform_conv2d_backward(Tensor grad, Tensor input, Tensor weight, Tensor offset, Tensor mask, Tensor bias, "
+    "SymInt stride_h, SymInt stride_w, SymInt pad_h, SymInt pad_w, SymInt dilation_h, SymInt dilation_w, SymInt "
+    "groups, SymInt offset_groups, bool use_mask) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
 )
 _kept: list[Any] = []  # operators are declared as long as their library lives
 
 
 @contextlib.contextmanager
-def _declared() -> Iterator[torch.library.Library]:
+def operators() -> Iterator[torch.library.Library]:
+    """Context of an import of torchvision that finds its operators declared; gives the library that declares them."""
     library = torch.library.Library("torchvision", "DEF")
     for schema in SCHEMAS:
         library.define(schema)
-    yield library
+    library.define("_cuda_version() -> int")
+    library.impl("_cuda_version", lambda: -1, "CompositeExplicitAutograd")
+    with mock.patch.object(torch.ops, "load_library"):
+        yield library
 
 
-def import_torchvision(operators: Callable[[], AbstractContextManager[Any]] = _declared) -> ModuleType:
-    """The module `torchvision`, also where its C++ operators were built for another PyTorch: its models work then.
+class _Loader(importlib.abc.Loader):
+    """Runs torchvision's own loader, a second time with declared operators when the first one fails for want of them.
 
-    `operators` is the context of the second import where the first one fails. It makes the operators instead of the
-    library and gives what has to live as long as they do; without it they are declared and cannot be called.
+    `context` makes the operators of the second time.
+    """
+
+    context: Callable[[], AbstractContextManager[Any]] = staticmethod(operators)
+
+    def __init__(self, own: importlib.abc.Loader) -> None:
+        self._own = own
+
+    def __getattr__(self, name: str) -> Any:  # what else a loader can do: resources, source text
+        return getattr(self._own, name)
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
+        return self._own.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        if module.__spec__:
+            module.__spec__.loader = module.__loader__ = self._own
+        try:
+            self._own.exec_module(module)
+        except RuntimeError as error:
+            if "operator torchvision::" not in str(error):
+                raise
+            for name in [name for name in sys.modules if name.startswith("torchvision.")]:
+                del sys.modules[name]
+                vars(module).pop(name.removeprefix("torchvision."), None)  # imported again only where it is missing
+            with _Loader.context() as kept:
+                _kept.append(kept)
+                self._own.exec_module(module)
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Gives the import of torchvision the loader above."""
+
+    def __init__(self) -> None:
+        self._asking = False
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if name != "torchvision" or self._asking:
+            return None
+        self._asking = True
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            self._asking = False
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader)
+        return spec
+
+
+def watch_import() -> None:
+    """`import torchvision` works from now on, also where its C++ operators were built for another PyTorch."""
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())
+
+
+def import_torchvision(context: Callable[[], AbstractContextManager[Any]] = operators) -> ModuleType:
+    """The module `torchvision`. What `import torchvision` gives, except that `context` makes its operators where its
+    library does not load.
+
     Raises ImportError when torchvision is not installed.
     """
-    try:
+    with mock.patch.object(_Loader, "context", staticmethod(context)):
         import torchvision
-    except RuntimeError:  # operator torchvision::nms does not exist
-        for name in [name for name in sys.modules if name.split(".")[0] == "torchvision"]:
-            del sys.modules[name]
-        with operators() as kept:
-            _kept.append(kept)
-            import torchvision
     module: ModuleType = torchvision
     return module

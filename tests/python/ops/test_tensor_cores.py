@@ -27,7 +27,7 @@ def answer(request):
     if facts.platform_name == "Portable Computing Language":
         pytest.skip("PoCL takes minutes to compile work-groups with barriers in loops")
     return answer_of(
-        __file__, TORCH_OCL_TENSOR_CORES="emulate" if warps else "emulate_warpgroups", TORCH_OCL_KERNEL_STYLE="simt"
+        __file__, TORCH_OCL_TENSOR_CORES="emulate" if warps else "emulate_warpgroups", TORCH_OCL_KERNEL_STYLE="gpu"
     )
 
 

@@ -86,7 +86,8 @@ def test_variables_limit_the_threads(own_pool, variables, threads):
     assert "run on 1 of" not in errors
 
 
-# Processor time per second of other threads than the main one, with kernels that take long.
+# Hundredths of a second with kernels that take long: processor time of all threads and of the busiest, time that went
+# by. The main thread runs kernels while it waits, so that no thread alone need have most of the time.
 SET_NUM_THREADS = """
 import os, time, torch, torch_ocl
 x = torch.rand(1 << 24, device="ocl")
@@ -96,22 +97,23 @@ def busy():
     def read():
         return {t: sum(map(int, open(f"/proc/self/task/{t}/stat").read().rsplit(")", 1)[1].split()[11:13]))
                 for t in os.listdir("/proc/self/task")}
-    before = read()
+    before, start = read(), time.perf_counter()
     for _ in range(40): x.erfinv()
     torch.ocl.synchronize()
-    after = read()
-    return sorted((after[t] - before.get(t, 0) for t in after), reverse=True)
+    passed, after = time.perf_counter() - start, read()
+    return sorted((after[t] - before.get(t, 0) for t in after), reverse=True), int(100 * passed)
 torch.set_num_threads(NUMBER)
-times = busy()
-print(sum(times), times[0])
+times, passed = busy()
+print(sum(times), times[0], passed)
 """
 
 
 def test_set_num_threads_limits_launches_after_it(own_pool):
-    total, most = map(int, run("-c", SET_NUM_THREADS.replace("NUMBER", "1"), TORCH_OCL_CALL_KERNELS="1")[0].split())
-    assert most > 0.9 * total - 5  # in hundredths of a second: one thread did it
+    code = SET_NUM_THREADS.replace("NUMBER", "1")
+    total, _, passed = map(int, run("-c", code, TORCH_OCL_CALL_KERNELS="1")[0].split())
+    assert total < 1.5 * passed + 5  # one thread at a time
     if len(ALLOWED) > 1:
-        total, most = map(int, run("-c", SET_NUM_THREADS.replace("NUMBER", "64"))[0].split())
+        total, most, _ = map(int, run("-c", SET_NUM_THREADS.replace("NUMBER", "64"))[0].split())
         assert most < 0.75 * total
 
 
