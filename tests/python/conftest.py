@@ -3,6 +3,7 @@
 import contextlib
 import os
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ os.environ.setdefault("TORCH_OCL_HOST_THREADS", str(len(os.sched_getaffinity(0))
 import torch
 
 import torch_ocl
+from conformance import gaps
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))  # the networks in benchmarks/models serve as test cases
@@ -28,12 +30,20 @@ def pytest_addoption(parser):
     parser.addoption("--quick", action="store_true", help="leave out tests marked slow")
     parser.addoption("--full", action="store_true", help="also tests marked full: real image sizes")
     parser.addoption("--build", action="store_true", help="also tests marked build: they build the project again")
+    parser.addoption("--turn", type=int, help="part of the conformance suite to run, another one each day otherwise")
 
 
-def known_failures():
-    """{end of a test's id: reason} of tests/python/known_failures.txt."""
-    lines = (Path(__file__).parent / "known_failures.txt").read_text().splitlines()
-    return dict(line.split(" | ", 1) for line in lines if line and not line.startswith("#"))
+def pytest_configure(config):
+    if hasattr(config, "workerinput"):
+        config.turn = config.workerinput["turn"]
+    else:
+        turn = config.getoption("--turn")
+        config.turn = int(time.time() // 86400) if turn is None else turn
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node):
+    node.workerinput["turn"] = node.config.turn  # the same one in every process, also at midnight
 
 
 def pytest_collection_modifyitems(config, items):
@@ -46,14 +56,15 @@ def pytest_collection_modifyitems(config, items):
         for name, skipped in left_out.items():
             if skipped and name in item.keywords:
                 item.add_marker(pytest.mark.skip(reason=f"marked {name}"))
+    known = [gap for gap in gaps.read() if gap.case.startswith("test/")]
     for item in items:
-        for identifier, reason in known_failures().items():
-            if item.nodeid.endswith(identifier):
-                item.add_marker(pytest.mark.xfail(reason=reason, strict=True))
+        for gap in known:
+            if item.nodeid.endswith(gap.case.removeprefix("test/")):
+                item.add_marker(pytest.mark.xfail(reason=gap.reason, strict=True))
 
 
 def pytest_report_header(config):
-    lines = [f"torch_ocl {torch_ocl.__version__}, torch {torch.__version__}"]
+    lines = [f"torch_ocl {torch_ocl.__version__}, torch {torch.__version__}, conformance --turn {config.turn}"]
     for index in range(torch.ocl.device_count()):
         facts = torch.ocl.get_device_properties(index)
         lines.append(f"ocl:{index} {facts.name} ({facts.platform_name} {facts.driver_version}), {facts.style} kernels")

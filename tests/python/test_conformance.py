@@ -1,9 +1,10 @@
-"""A seeded sample of the conformance suite, and every check that failed once.
+"""The part of the conformance suite whose turn it is, and every check that failed once.
 
-The whole suite: python -m tests.python.conformance.
+Each day has another part; all parts in a row are the whole suite, which is python -m tests.python.conformance. The
+header of each run says which one it is, and `pytest --turn N` repeats it.
 """
 
-import random
+import time
 import warnings
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import torch
 
 from conformance import cases, gaps, worker
 
-SAMPLE, SEED = 10, 2026
+SAMPLE, SECONDS = 60, 60  # cases of a turn, and the time of one process after which it leaves out the rest
 REGRESSIONS = [
     tuple(line.split())
     for line in (Path(__file__).parent / "conformance" / "regressions.txt").read_text().splitlines()
@@ -31,18 +32,34 @@ def quietly():
 
 
 @pytest.fixture(scope="module")
-def sample():
-    # Sorted: the database's own order differs between releases of PyTorch.
-    return random.Random(SEED).sample(sorted(map(str, cases.all_cases())), SAMPLE)
+def sample(request):
+    return cases.turn(map(str, cases.all_cases()), request.config.turn, SAMPLE)
+
+
+spent = 0.0
 
 
 @pytest.mark.parametrize("index", range(SAMPLE))
-def test_sampled_case(sample, index):
+def test_case_whose_turn_it_is(sample, index):
+    global spent
+    if spent > SECONDS:
+        pytest.skip(f"{SECONDS} s were spent on cases before {sample[index]}")
+    started = time.monotonic()
     case = cases.parse(sample[index])
     record = {"case": str(case), "checks": {name: worker.run_check(case, name) for name in worker.checks_of(case)[0]}}
+    spent += time.monotonic() - started
     unlisted, stale = gaps.judge([record], gaps.read())
     assert not unlisted
     assert not [text for text in stale if text.startswith(str(case))]
+
+
+@pytest.mark.parametrize("size", [1, 7, 60, 200])
+def test_turns_cover_every_case(size):
+    names = [f"case {i}" for i in range(100)]
+    for first in (0, 3, 20000):
+        turns = [cases.turn(names, first + i, size) for i in range(-(-len(names) // size))]
+        assert all(len(part) == size for part in turns) and set().union(*turns) == set(names)
+    assert cases.turn(reversed(names), 5, size) == cases.turn(names, 5, size)
 
 
 @pytest.mark.parametrize(("case", "check"), REGRESSIONS)

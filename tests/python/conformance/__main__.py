@@ -135,7 +135,8 @@ def main():
     if options.write_docs:
         from . import support_table
 
-        (pool.ROOT / "docs" / "generated" / "operators.md").write_text(support_table.table(records))
+        date = time.strftime("%Y-%m-%d", time.gmtime(options.report.stat().st_mtime))
+        (pool.ROOT / "docs" / "generated" / "operators.md").write_text(support_table.table(records, date))
     sys.exit(status)
 
 

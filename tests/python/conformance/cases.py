@@ -4,6 +4,7 @@ A case is named `op_db/NAME[.VARIANT]/DTYPE`, `module_db/NAME/DTYPE` or `optim_d
 """
 
 import functools
+import random
 from dataclasses import dataclass
 
 import torch
@@ -80,3 +81,10 @@ def all_cases(dtypes=DTYPES):
         if dtype in (torch.float32, torch.bfloat16):
             for name in optimizers():
                 yield Case("optim_db", name, dtype)
+
+
+def turn(names, number, size):
+    """The `size` names that have their turn. Every ceil(len(names) / size) turns in a row cover all of them."""
+    order = sorted(names)  # the database's own order differs between releases of PyTorch
+    random.Random(2026).shuffle(order)  # a turn has operators and types of every kind
+    return [order[(number * size + i) % len(order)] for i in range(size)]

@@ -1,5 +1,7 @@
 """Known gaps: rows `operator | checks | dtypes | reason` of gaps.txt. Strict: a listed check that passes fails the run.
 
+A row whose operator is `test/` and the end of a test's id, with `all` for the rest, is for pytest (conftest.py).
+
 `all` as dtypes or checks covers whatever fails of them, and must cover at least one failure among what was run.
 """
 
