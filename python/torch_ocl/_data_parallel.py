@@ -1,10 +1,16 @@
-"""What nn.DataParallel calls in torch._C and only builds for CUDA contain: copies of tensors to and from several
-devices."""
+"""What nn.DataParallel calls in torch._C: copies of tensors to and from several devices.
+
+Only builds of PyTorch for CUDA contain these functions, and theirs serve CUDA alone.
+"""
 
 import contextlib
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
+
+from _torch_ocl_boot import accelerators
 
 from . import ocl
 
@@ -62,8 +68,24 @@ def _gather_out(tensors: Sequence[torch.Tensor], out: torch.Tensor, dim: int) ->
     return out.copy_(torch.cat([tensor.to(out.device) for tensor in tensors], dim))
 
 
+def _is_ours(tensors: torch.Tensor | Sequence[torch.Tensor]) -> bool:
+    """Whether to copy `ocl` tensors, or host tensors (to device numbers) where no device of PyTorch's own can be
+    meant."""
+    first = tensors if isinstance(tensors, torch.Tensor) else next(iter(tensors), None)
+    kind = "cpu" if first is None else first.device.type
+    return kind == "ocl" or (kind == "cpu" and accelerators.other() is None)
+
+
+def _beside(original: Callable[..., Any], ours: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(ours)
+    def function(tensors: Any, *arguments: Any, **options: Any) -> Any:
+        return (ours if _is_ours(tensors) else original)(tensors, *arguments, **options)
+
+    return function
+
+
 def apply() -> None:
-    """Adds them where they are missing."""
-    for function in (_broadcast, _broadcast_out, _broadcast_coalesced, _scatter, _scatter_out, _gather, _gather_out):
-        if not hasattr(torch._C, function.__name__):
-            setattr(torch._C, function.__name__, function)
+    """Adds them where they are missing, and puts them in front of CUDA's where those are."""
+    for ours in (_broadcast, _broadcast_out, _broadcast_coalesced, _scatter, _scatter_out, _gather, _gather_out):
+        original = getattr(torch._C, ours.__name__, None)
+        setattr(torch._C, ours.__name__, ours if original is None else _beside(original, ours))
