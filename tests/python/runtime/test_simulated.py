@@ -53,7 +53,7 @@ def simulated(device, command, calls_kernels="auto"):
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("device_text", DEVICES)
 def test_operators_are_right(device_text):
-    options = ["-q", "-p", "no:cacheprovider", "-k", SELECTED, *OPERATORS]
+    options = ["-p", "no:cacheprovider", "-k", SELECTED, *OPERATORS]
     output, _ = simulated(device_text, ["-m", "pytest", *options], DEVICES[device_text])
     assert " passed" in output and "skipped" not in output
 
@@ -74,7 +74,8 @@ print(kernels_of(run))
 @pytest.mark.parametrize("local_memory", [32768, 65536, 131072])
 def test_products_and_convolutions_have_an_algorithm_besides_the_reference(local_memory):
     output, _ = simulated(f"local_memory={local_memory}", ["-c", CONVOLUTION], "0")
-    assert "reference" not in output and ("conv" in output or output == "None\n")
+    # Winograd's steps are called by what they do; None: the profiler has no names of kernels there
+    assert "reference" not in output and ("conv" in output or "transform_" in output or output == "None\n")
 
 
 LARGE = """
@@ -108,7 +109,7 @@ for dtype in (torch.float64, torch.complex128):
             assert "double precision" in str(error), error
 x = torch.linspace(-2, 3, 1000)
 for function in (
-    torch.exp, torch.erfinv, torch.lgamma, torch.digamma, torch.special.i0, lambda t: t.cumsum(0),
+    torch.exp, torch.erfinv, torch.lgamma, torch.digamma, torch.special.i0, lambda t: t.abs().cumsum(0),
     lambda t: t.logcumsumexp(0), lambda t: t.pow(2.5), lambda t: t * 0.1 + 3, lambda t: t.mean(), lambda t: t.std(),
     lambda t: torch.fft.rfft(t), lambda t: torch.linspace(-1, 1, 77, device=t.device),
     lambda t: torch.arange(0, 1, 0.01, device=t.device), lambda t: t.long().cumsum(0), functional.gelu,
