@@ -1,8 +1,8 @@
 // Reflection and replication padding in 1 to 3 dimensions (constant padding is composite).
 #include "torch/aten/dense_output.h"
+#include "torch/aten/versions.h"
 #include "ops/pad/pad.h"
 
-#include <ATen/native/Padding.h>
 #include <ATen/ops/reflection_pad1d_backward_meta.h>
 #include <ATen/ops/reflection_pad1d_meta.h>
 #include <ATen/ops/reflection_pad3d_backward_meta.h>
@@ -112,8 +112,8 @@ Tensor& backward_out(const Tensor& grad, const Tensor& self, IntArrayRef padding
 
 // Output sizes of the operators that have no meta function, after PyTorch's checks.
 std::vector<int64_t> checked_sizes(const Tensor& self, IntArrayRef padding, int spatial, bool reflect) {
-  if (spatial == 2) at::native::padding::check_valid_input<2>(self, padding);
-  if (spatial == 3) at::native::padding::check_valid_input<3>(self, padding);
+  if (spatial == 2) check_padding<2>(self, padding);
+  if (spatial == 3) check_padding<3>(self, padding);
   std::vector<int64_t> sizes(self.sizes().begin(), self.sizes().end());
   for (int d = 0; d < spatial; ++d) {
     const size_t axis = sizes.size() - 1 - d;
