@@ -1,64 +1,71 @@
-"""Comparison of a differentiable function on the device with the CPU: values, gradients, and that nothing fell back."""
+"""A differentiable function on the device and in float64 on the CPU: values, gradients, and that nothing fell back."""
 
 import torch
 
+from conformance.tolerances import COMPUTE, assert_close
 from conftest import without_fallback
-
-TOLERANCE = {torch.float32: 2e-5, torch.float64: 1e-11, torch.float16: 5e-3, torch.bfloat16: 4e-2}
-HALF = (torch.float16, torch.bfloat16)
 
 
 def leaves(tensors, move):
     return [move(t).requires_grad_(t.is_floating_point()) if isinstance(t, torch.Tensor) else t for t in tensors]
 
 
-def close(actual, expected, dtype, factor=1.0):
-    """Largest error relative to the largest expected value; NaN only where expected."""
-    assert actual.shape == expected.shape
-    if not expected.is_floating_point():
-        assert torch.equal(actual.cpu(), expected)
-        return
-    finite = expected[torch.isfinite(expected)]
-    scale = finite.abs().max().item() if finite.numel() else 1.0
-    torch.testing.assert_close(
-        actual.cpu().to(expected.dtype),
-        expected,
-        rtol=0,
-        atol=factor * TOLERANCE[dtype] * max(scale, 1e-3),
-        equal_nan=True,
-    )
+def close(actual, expected, dtype, **options):
+    assert_close(actual, expected, dtype, **options)
 
 
-def check(function, *tensors, device="ocl", dtype=None, gradients=True, factor=1.0, strides=True):
-    """function(*tensors) and its gradients with respect to the floating tensors agree with the CPU (half types: with
-    float32)."""
+def outputs(results):
+    return results if isinstance(results, tuple) else (results,)
+
+
+def gradients_of(results, inputs, cotangent):
+    wanted = [t for t in inputs if isinstance(t, torch.Tensor) and t.requires_grad]
+    return torch.autograd.grad(results[0], wanted, cotangent.to(results[0]), allow_unused=True)
+
+
+def check(
+    function,
+    *tensors,
+    device="ocl",
+    dtype=None,
+    gradients=True,
+    strides=True,
+    exact=torch.float64,
+    gradient=None,
+    **options,
+):
+    """function(*tensors) and its gradients with respect to the floating tensors agree with float64 on the CPU.
+
+    exact: another type where float64 takes another branch, rounding a coordinate to another pixel for example.
+    options: those of tolerances.py; no sum has more terms than the largest tensor has elements.
+    gradient: further options, for gradients.
+    """
     if dtype is not None:
         tensors = [t.to(dtype) if isinstance(t, torch.Tensor) and t.is_floating_point() else t for t in tensors]
     dtype = next(t.dtype for t in tensors if isinstance(t, torch.Tensor) and t.is_floating_point())
-    wide = lambda t: t.float() if t.dtype in HALF else t.clone()
-    on_cpu = leaves(tensors, lambda t: wide(t.detach()).clone())
-    expected = function(*on_cpu)
+    compute = COMPUTE.get(dtype, dtype)
+    options.setdefault("terms", max(t.numel() for t in tensors if isinstance(t, torch.Tensor)))
+
+    def copy(t, to):
+        return t.detach().clone().to(to) if t.is_floating_point() else t.clone()
+
+    truth_leaves, own_leaves = (leaves(tensors, lambda t, to=to: copy(t, to)) for to in (exact, compute))
+    truth, own = outputs(function(*truth_leaves)), outputs(function(*own_leaves))
     with without_fallback():
         on_device = leaves(tensors, lambda t: t.detach().to(device))
-        actual = function(*on_device)
-    expected = expected if isinstance(expected, tuple) else (expected,)
-    actual = actual if isinstance(actual, tuple) else (actual,)
-    for a, e in zip(actual, expected):
+        actual = outputs(function(*on_device))
+    for a, e, o in zip(actual, truth, own, strict=True):
         assert a.device.type == device
-        close(a.detach(), e.detach(), dtype, factor)
-        if strides and e.dim() >= 3:
-            assert a.is_contiguous() == e.is_contiguous() or a.stride() == e.stride()
+        close(a, e if e.is_floating_point() else o, dtype, own=o, **options)
+        if strides and o.dim() >= 3:
+            assert a.is_contiguous() == o.is_contiguous() or a.stride() == o.stride()
     if not gradients:
         return
-    cotangent = torch.randn(expected[0].shape, dtype=torch.float64).to(dtype)
-    wanted = [i for i, t in enumerate(on_cpu) if isinstance(t, torch.Tensor) and t.requires_grad]
-    e = torch.autograd.grad(
-        expected[0], [on_cpu[i] for i in wanted], cotangent.to(expected[0].dtype), allow_unused=True
-    )
-    moved = cotangent.to(device)
+    cotangent = torch.randn(truth[0].shape, dtype=torch.float64).to(dtype)
+    truth, own = gradients_of(truth, truth_leaves, cotangent), gradients_of(own, own_leaves, cotangent)
     with without_fallback():
-        a = torch.autograd.grad(actual[0], [on_device[i] for i in wanted], moved, allow_unused=True)
-    for x, y in zip(a, e):
-        assert (x is None) == (y is None)
-        if y is not None:
-            close(x, y, dtype, 4 * factor)
+        actual = gradients_of(actual, on_device, cotangent.to(device))
+    for a, e, o in zip(actual, truth, own, strict=True):
+        assert (a is None) == (e is None)
+        if e is not None:
+            close(a, e, dtype, own=o, **(options | (gradient or {})))

@@ -276,7 +276,7 @@ def test_where_masked_fill_lerp_addcmul(no_fallback):
 
 def test_complex(no_fallback):
     z = torch.randn(6, 5, dtype=torch.complex64)
-    for function in (lambda a: a * a.t()[:5, :5].sum() if False else a * a, lambda a: a / (a + 1), torch.exp, torch.abs,
+    for function in (lambda a: a * a, lambda a: a / (a + 1), torch.exp, torch.abs,
                      torch.angle, lambda a: a.conj() * a, lambda a: a.conj().t().resolve_conj(), lambda a: a.imag.neg(),
                      torch.sqrt, lambda a: a == a):  # fmt: skip
         check(function, z)

@@ -14,13 +14,13 @@ MODES = list(itertools.product(["bilinear", "nearest", "bicubic"], ["zeros", "bo
 @pytest.mark.parametrize(("mode", "padding", "align"), MODES)
 def test_two_dimensions(mode, padding, align, device):
     x, grid = torch.randn(2, 6, 7, 11), torch.rand(2, 5, 6, 2) * 3 - 1.5  # channels: four together, then single ones
-    check(lambda x, g: F.grid_sample(x, g, mode, padding, align), x, grid, factor=5)
+    check(lambda x, g: F.grid_sample(x, g, mode, padding, align), x, grid)
 
 
 @pytest.mark.parametrize(("mode", "padding", "align"), [m for m in MODES if m[0] != "bicubic"])
 def test_three_dimensions(mode, padding, align, device):
     x, grid = torch.randn(2, 3, 4, 7, 5), torch.rand(2, 3, 5, 6, 3) * 3 - 1.5
-    check(lambda x, g: F.grid_sample(x, g, mode, padding, align), x, grid, factor=5)
+    check(lambda x, g: F.grid_sample(x, g, mode, padding, align), x, grid)
 
 
 def test_affine_grid_pipeline(device):
@@ -29,7 +29,6 @@ def test_affine_grid_pipeline(device):
         lambda t, x: F.grid_sample(x, F.affine_grid(t, (1, 3, 9, 9), align_corners=False), align_corners=False),
         theta,
         torch.randn(1, 3, 8, 10),
-        factor=10,
     )
 
 

@@ -76,4 +76,4 @@ def test_binary_cross_entropy_of_no_probability(device, no_fallback, side, wrong
     with pytest.raises(RuntimeError, match=f"all elements of {side} should be between 0 and 1"):
         loss.item()
     edges = torch.tensor([0.0, 1.0, 1.0, 0.0])
-    check(lambda x: F.binary_cross_entropy(x, edges.flip(0).to(x.device)), edges, device=device)  # the device goes on
+    check(lambda x: F.binary_cross_entropy(x, edges.flip(0).to(x)), edges, device=device)  # the device goes on

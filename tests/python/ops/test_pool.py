@@ -121,7 +121,7 @@ def test_fractional_max_pool(device, dtype, no_fallback):
 
     def pool(x, spatial):
         function = F.fractional_max_pool2d if spatial == 2 else F.fractional_max_pool3d
-        drawn = samples[..., :spatial].to(x.device)
+        drawn = samples[..., :spatial].to(x)
         return function(x, 2, output_size=(4, 5, 1)[:spatial], _random_samples=drawn, return_indices=True)
 
     check(lambda x: pool(x, 2), torch.randn(2, 3, 9, 14), device=device, dtype=dtype)
