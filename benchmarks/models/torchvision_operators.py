@@ -7,7 +7,9 @@ Derivatives come from autograd, so the backward operators need no formulas of th
 import contextlib
 
 import torch
+
 from torch_ocl._torchvision import operators
+
 
 def nms(boxes, scores, threshold):
     """Indices of the boxes that no better kept box covers by more than `threshold`, best first."""
