@@ -1,5 +1,6 @@
 // Activations and elementwise losses, forward and backward.
 #include "torch/aten/elementwise_macros.h"
+#include "torch/aten/versions.h"
 #include "ops/loss/range.h"
 
 #include <ATen/WrapDimUtils.h>
@@ -171,11 +172,11 @@ at::Tensor& hardtanh_backward_out(const at::Tensor& grad, const at::Tensor& self
   return binary(OCL_ROW("hardtanh_backward"), grad, self, out, {scalar_of(low), scalar_of(high)}), out;
 }
 at::Tensor& hardtanh_out(const at::Tensor& self, const at::Scalar& low, const at::Scalar& high, at::Tensor& out) {
-  TORCH_CHECK(self.scalar_type() != at::kBool, "Bool inputs not supported for hardtanh");
-  TORCH_CHECK(self.scalar_type() != at::kByte || (low.toDouble() >= 0 && high.toDouble() >= 0),
-              "cannot do hardtanh on an unsigned type with negative limits");
+  check_hardtanh(self.scalar_type(), low, high);
   TORCH_CHECK(low.toDouble() <= high.toDouble(), "hardtanh: min_val must not be larger than max_val");
-  return unary(OCL_ROW("clamp"), self, out, {scalar_of(low), scalar_of(high)}), out;
+  const at::Scalar least = clamp_limit(low, self.scalar_type(), true);
+  const at::Scalar largest = clamp_limit(high, self.scalar_type(), false);
+  return unary(OCL_ROW("clamp"), self, out, {scalar_of(least), scalar_of(largest)}), out;
 }
 at::Tensor hardtanh(const at::Tensor& self, const at::Scalar& low, const at::Scalar& high) {
   at::Tensor out = at::empty_like(self);

@@ -1,5 +1,6 @@
 // Ternary elementwise operators: fused multiply-adds, interpolation, clamping, selection.
 #include "torch/aten/elementwise_macros.h"
+#include "torch/aten/versions.h"
 
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
@@ -74,16 +75,18 @@ at::Tensor& clamp_out(const at::Tensor& self, const std::optional<at::Scalar>& l
   const at::OptionalScalarRef max = high ? at::OptionalScalarRef(*high) : at::OptionalScalarRef();
   ClampKernel kernel(out);
   kernel.meta(self, min, max);
-  for (const auto& limit : {low, high})
-    if (limit) check_convertible(*limit, kernel.common_dtype());
+  std::optional<at::Scalar> least, largest;
+  if (low) least = clamp_limit(*low, kernel.common_dtype(), true);
+  if (high) largest = clamp_limit(*high, kernel.common_dtype(), false);
   if (is_nan(min) || is_nan(max)) return out.fill_(std::nan(""));
-  if (low && high) {
+  if (least && largest) {
     // min > max sets everything to max, as on the CPU
-    run(OCL_ROW("clamp"), kernel, {scalar_of(low->toDouble() > high->toDouble() ? *high : *low), scalar_of(*high)});
-  } else if (low) {
-    run(OCL_ROW("clamp_min"), kernel, {scalar_of(*low)});
+    const bool crossed = least->toDouble() > largest->toDouble();
+    run(OCL_ROW("clamp"), kernel, {scalar_of(crossed ? *largest : *least), scalar_of(*largest)});
+  } else if (least) {
+    run(OCL_ROW("clamp_min"), kernel, {scalar_of(*least)});
   } else {
-    run(OCL_ROW("clamp_max"), kernel, {scalar_of(*high)});
+    run(OCL_ROW("clamp_max"), kernel, {scalar_of(*largest)});
   }
   return out;
 }
@@ -112,9 +115,9 @@ struct ClampMinKernel final : Out<at::meta::structured_clamp_min, 1> {
 at::Tensor& clamp_min_out(const at::Tensor& self, const at::Scalar& low, at::Tensor& out) {
   ClampMinKernel kernel(out);
   kernel.meta(self, low);
-  check_convertible(low, kernel.common_dtype());
+  const at::Scalar limit = clamp_limit(low, kernel.common_dtype(), true);
   if (low.isFloatingPoint() && std::isnan(low.toDouble())) return out.fill_(low);
-  run(OCL_ROW("clamp_min"), kernel, {scalar_of(low)});
+  run(OCL_ROW("clamp_min"), kernel, {scalar_of(limit)});
   return out;
 }
 
@@ -124,9 +127,9 @@ struct ClampMaxKernel final : Out<at::meta::structured_clamp_max, 1> {
 at::Tensor& clamp_max_out(const at::Tensor& self, const at::Scalar& high, at::Tensor& out) {
   ClampMaxKernel kernel(out);
   kernel.meta(self, high);
-  check_convertible(high, kernel.common_dtype());
+  const at::Scalar limit = clamp_limit(high, kernel.common_dtype(), false);
   if (high.isFloatingPoint() && std::isnan(high.toDouble())) return out.fill_(high);
-  run(OCL_ROW("clamp_max"), kernel, {scalar_of(high)});
+  run(OCL_ROW("clamp_max"), kernel, {scalar_of(limit)});
   return out;
 }
 

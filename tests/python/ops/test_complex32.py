@@ -100,5 +100,6 @@ def test_conversions_and_gradient(device, no_fallback):
 
 @pytest.mark.parametrize("call", [lambda x: x @ x.t(), torch.fft.fft, torch.sort], ids=["product", "fft", "sort"])
 def test_what_has_no_kernel_says_so(device, call):
-    with pytest.raises((NotImplementedError, RuntimeError), match=r"ComplexHalf|complex"):
+    # torch 2.15 has TypeError for sort
+    with pytest.raises((NotImplementedError, RuntimeError, TypeError), match=r"ComplexHalf|complex"):
         call(torch.ones(3, 3, dtype=torch.complex32, device=device))
