@@ -83,7 +83,8 @@ const char* refuse(const ConvProblem& p, const PlanTarget& target) {
   if (p.dilation[1] != 1 || p.dilation[2] != 1) return "needs dilation 1";
   if (p.in_channels % 4 != 0) return "needs input channels in multiples of 4";
   if (p.in_channels * p.in_pixels() > INT32_MAX / 2) return "image too large";
-  if (static_cast<uint64_t>(most_panels * (16 * piece_bytes + 4)) + 1024 > target.local_memory)
+  const uint64_t packing = 34 << 10;  // pack_panels
+  if (std::max<uint64_t>(packing, most_panels * (16 * piece_bytes + 4) + 1024) > target.local_memory)
     return "too little local memory";
   return nullptr;
 }

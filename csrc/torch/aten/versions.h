@@ -35,14 +35,14 @@ inline std::pair<int64_t, int64_t> integers_of(at::ScalarType type) {
   return range(int64_t{});
 }
 
-// A limit of clamp as a number of the result's type. From torch 2.15 on one that lies beyond the type is no limit on the
-// side where it bounds nothing, and an error on the other; before, every such number was an error, and a negative one of
-// an unsigned type was wrapped.
+// A limit of clamp as a number of the result's type. From torch 2.15 on one that lies beyond the type is no limit on
+// the side where it bounds nothing, and an error on the other; before, every such number was an error, and a negative
+// one of an unsigned type was wrapped.
 inline at::Scalar clamp_limit(const at::Scalar& limit, at::ScalarType type, bool is_lower) {
 #if TORCH_VERSION_MINOR >= 15
   const auto [least, largest] = integers_of(type);
   const double value = limit.isComplex() ? 0 : limit.toDouble();
-  const bool below = value < static_cast<double>(least), above = value > static_cast<double>(largest);
+  const bool below = value<static_cast<double>(least), above = value> static_cast<double>(largest);
   if (at::isIntegralType(type, false) && (below || above)) {
     TORCH_CHECK(is_lower ? below : above, "Clamp ", is_lower ? "min" : "max", " value ", value,
                 " is outside the representable range of ", type);

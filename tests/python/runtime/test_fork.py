@@ -51,7 +51,7 @@ def test_forked_child_gets_an_error(device, use):
 
 def test_inherited_tensor_gets_an_error(device):
     tensor = torch.ones(2, device=device)
-    error = "Cannot re-initialize ocl in forked subprocess"
+    error = "Cannot re-initialize OCL in forked subprocess"
 
     def use():
         return (tensor + 1).cpu()
