@@ -8,12 +8,15 @@ from torch.nn import functional as F
 
 @functools.cache
 def import_torchvision():
-    """torchvision, also where its C++ operators were built for another PyTorch: then with those of Python."""
+    """torchvision, also where its C++ operators were built for another PyTorch: then with those of Python for the
+    CPU."""
     from torch_ocl import import_torchvision
 
-    from .torchvision_operators import instead_of_library
+    from .torchvision_operators import add_cpu_kernels
 
-    return import_torchvision(instead_of_library)
+    module = import_torchvision()
+    add_cpu_kernels()
+    return module
 
 
 def builder(name):

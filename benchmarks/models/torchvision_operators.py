@@ -4,11 +4,9 @@ as the tests' reference.
 Derivatives come from autograd, so the backward operators need no formulas of their own.
 """
 
-import contextlib
+import functools
 
 import torch
-
-from torch_ocl._torchvision import operators
 
 
 def nms(boxes, scores, threshold):
@@ -130,13 +128,15 @@ def with_autograd():
     return torch._C._ForceDispatchKeyGuard(torch._C._dispatch_tls_local_include_set(), excluded)
 
 
-@contextlib.contextmanager
-def instead_of_library():
-    """Context of the import of torchvision: it gets the operators of this file instead of its library, and its own
-    Python registers their derivatives. Gives the library that has to live as long as they do."""
-    with operators() as library:
-        for name, function in {"nms": nms, "roi_align": roi_align, "_roi_align_backward": roi_align_backward,
-                               "deform_conv2d": deform_conv2d,
-                               "_deform_conv2d_backward": deform_conv2d_backward}.items():  # fmt: skip
-            library.impl(name, function, "CPU")
-        yield library
+@functools.cache
+def add_cpu_kernels():
+    """Gives torchvision's operators the CPU kernels of this file where its library does not load; its own Python has
+    registered their derivatives. Returns the library, which has to live as long as they do."""
+    if torch._C._dispatch_has_kernel_for_dispatch_key("torchvision::nms", "CPU"):
+        return None
+    library = torch.library.Library("torchvision", "IMPL")
+    for name, function in {"nms": nms, "roi_align": roi_align, "_roi_align_backward": roi_align_backward,
+                           "deform_conv2d": deform_conv2d,
+                           "_deform_conv2d_backward": deform_conv2d_backward}.items():  # fmt: skip
+        library.impl(name, function, "CPU")
+    return library

@@ -11,8 +11,7 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any
 from unittest import mock
@@ -52,11 +51,11 @@ SCHEMAS = (
     "SymInt stride_h, SymInt stride_w, SymInt pad_h, SymInt pad_w, SymInt dilation_h, SymInt dilation_w, SymInt "
     "groups, SymInt offset_groups, bool use_mask) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
 )
-_kept: list[Any] = []  # operators are declared as long as their library lives
+_kept: list[torch.library.Library] = []  # operators are declared as long as their library lives
 
 
 @contextlib.contextmanager
-def operators() -> Iterator[torch.library.Library]:
+def _operators() -> Iterator[torch.library.Library]:
     """Context of an import of torchvision that finds its operators declared; gives the library that declares them."""
     library = torch.library.Library("torchvision", "DEF")
     for schema in SCHEMAS:
@@ -68,12 +67,7 @@ def operators() -> Iterator[torch.library.Library]:
 
 
 class _Loader(importlib.abc.Loader):
-    """Runs torchvision's own loader, a second time with declared operators when the first one fails for want of them.
-
-    `context` makes the operators of the second time.
-    """
-
-    context: Callable[[], AbstractContextManager[Any]] = staticmethod(operators)
+    """Runs torchvision's own loader; a second time, with declared operators, when it fails for want of them."""
 
     def __init__(self, own: importlib.abc.Loader) -> None:
         self._own = own
@@ -95,8 +89,8 @@ class _Loader(importlib.abc.Loader):
             for name in [name for name in sys.modules if name.startswith("torchvision.")]:
                 del sys.modules[name]
                 vars(module).pop(name.removeprefix("torchvision."), None)  # imported again only where it is missing
-            with _Loader.context() as kept:
-                _kept.append(kept)
+            with _operators() as library:
+                _kept.append(library)
                 self._own.exec_module(module)
 
 
@@ -127,13 +121,12 @@ def watch_import() -> None:
         sys.meta_path.insert(0, _Finder())
 
 
-def import_torchvision(context: Callable[[], AbstractContextManager[Any]] = operators) -> ModuleType:
-    """The module `torchvision`. What `import torchvision` gives, except that `context` makes its operators where its
-    library does not load.
+def import_torchvision() -> ModuleType:
+    """The module `torchvision`, for callers that import it when they need it.
 
     Raises ImportError when torchvision is not installed.
     """
-    with mock.patch.object(_Loader, "context", staticmethod(context)):
-        import torchvision
+    import torchvision
+
     module: ModuleType = torchvision
     return module
