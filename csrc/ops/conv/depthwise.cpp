@@ -11,9 +11,8 @@ constexpr int64_t image_floats = 16384;  // IMAGE in kernels_cl/conv/depthwise.c
 constexpr int64_t plane_pixels = 1024,
                   plane_results = 1024;  // PIXELS and RESULTS in kernels_cl/conv/depthwise_planes.cpu.cl
 
-// Local memory of a work-group of each, in bytes.
-constexpr uint64_t sweep_bytes = (3 * image_floats + 1024) * sizeof(float),
-                   planes_bytes = (plane_pixels + plane_results + 2 * 16) * 16 * sizeof(float);
+// Local memory of a work-group in bytes: of the first, which takes more.
+constexpr uint64_t local_bytes = (3 * image_floats + 1024) * sizeof(float);
 
 // The same struct as in kernels_cl/conv/depthwise.cpu.cl, and Planes of conv/depthwise_planes.cpu.cl (where `band` is
 // the rows of the image).
@@ -35,7 +34,7 @@ const char* refuses_common(const ConvProblem& p, const PlanTarget& target) {
   if (p.channels_last) return "channels first only";
   if (p.dtype != DType::float32 && !is_half(p.dtype)) return "float32, float16 and bfloat16 only";
   if (!target.cpu_style) return "made for CPU runtimes";
-  if (target.local_memory < sweep_bytes) return "needs 196 KiB of local memory";
+  if (target.local_memory < local_bytes) return "needs 196 KiB of local memory";
   if (std::max(p.input[2], p.output[2]) * std::max<int64_t>(height, 2) > 10500) return "rows are too wide";
   return nullptr;
 }
@@ -74,8 +73,7 @@ struct Border {
   int64_t rows, columns;
 };
 
-bool small_planes(const Device& device, const Sweep& s, const Border& image, int most_columns = 15) {
-  if (device.capabilities().local_memory < planes_bytes) return false;
+bool small_planes(const Sweep& s, const Border& image, int most_columns = 15) {
   return s.out_w <= most_columns && s.channels >= 8 && image.rows * image.columns <= plane_pixels &&
          int64_t{s.out_h} * s.out_w <= plane_results;
 }
@@ -99,7 +97,7 @@ void gather(Queue& queue, const ConvProblem& p, Sweep s, int64_t stride, const v
   static KernelSite rows("conv/depthwise.cpu.cl", "conv_depthwise_gather"),
       planes("conv/depthwise_planes.cpu.cl", "conv_depthwise_planes");
   const Border image = border_of(s, p, stride);
-  const bool small = small_planes(queue.device(), s, image);
+  const bool small = small_planes(s, image);
   const Range range = small ? planes_range(s, image, units, true) : Range(p.in_channels);
   launch(queue, specialise(small ? planes : rows, queue.device(), p, stride), range, small ? Range(1, 1) : Range(1), x,
          filter, bias, y, s, int32_t{bias != nullptr}, int32_t{flip});
@@ -127,7 +125,7 @@ void backward_data(Queue& queue, const ConvProblem& p, const ConvOperands& t, in
     return (k - 1) / 2 + std::max(dy, (dx - 1 + pad) / 2 + 1);
   };
   const Border image{bordered(s.pad_h, s.in_h, s.out_h), bordered(s.pad_w, s.in_w, s.out_w)};
-  if (small_planes(queue.device(), s, image, 31)) {
+  if (small_planes(s, image, 31)) {
     const Range range = planes_range(s, image, units, true);
     launch(queue, specialise(planes, queue.device(), p, 1), range, Range(1, 1), t.y, t.w, t.x, s);
     return;
@@ -145,7 +143,7 @@ void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, 
   Sweep s =
       sweep(p.batch, p.in_channels, &p.input[1], &p.output[1], p.padding[1], p.padding[2], &p.kernel[1], p.stride[1]);
   const Border image = border_of(s, p, p.stride[1]);
-  if (small_planes(queue.device(), s, image) && ceil_div(p.in_channels, 16) >= 2 * units) {
+  if (small_planes(s, image) && ceil_div(p.in_channels, 16) >= 2 * units) {
     const Range range = planes_range(s, image, units, false);
     launch(queue, specialise(planes, queue.device(), p, p.stride[1]), range, Range(1, 1), t.x, t.y, t.w, s);
     return;
