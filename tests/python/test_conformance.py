@@ -1,7 +1,7 @@
 """The part of the conformance suite whose turn it is, and every check that failed once.
 
-Each day has another part; all parts in a row are the whole suite, which is python -m tests.python.conformance. The
-header of each run says which one it is, and `pytest --turn N` repeats it.
+Each day has another part; all parts in a row are the whole suite, which is python -m tests.python.conformance, except
+what a slow machine skips. The header of each run says which one it is, and `pytest --turn N` repeats it.
 """
 
 import time

@@ -74,8 +74,10 @@ print(kernels_of(run))
 @pytest.mark.parametrize("local_memory", [32768, 65536, 131072])
 def test_products_and_convolutions_have_an_algorithm_besides_the_reference(local_memory):
     output, _ = simulated(f"local_memory={local_memory}", ["-c", CONVOLUTION], "0")
-    # Winograd's steps are called by what they do; None: the profiler has no names of kernels there
-    assert "reference" not in output and ("conv" in output or "transform_" in output or output == "None\n")
+    if output == "None\n":
+        pytest.skip("the profiler of this torch does not see kernels")
+    # Winograd's steps are called by what they do
+    assert "reference" not in output and ("conv" in output or "transform_" in output)
 
 
 LARGE = """
