@@ -51,7 +51,7 @@ class Arguments {
   }
   void add_value(const void* value, size_t bytes) { add(Kind::value, value, bytes); }
   // Host memory that the device reads at this address.
-  void add_address(const void* address) { add(Kind::address, &address, sizeof(address)); }
+  void add_address(const void* address) { add(Kind::address, static_cast<const void*>(&address), sizeof(address)); }
 
   const void* data() const { return record_.memory.data(); }
   size_t bytes() const { return record_.used; }

@@ -34,7 +34,7 @@ struct DTypeInfo {
 };
 
 constexpr bool is_supported(DType dtype) {
-  const auto number = static_cast<unsigned>(static_cast<int8_t>(dtype));
+  const auto number = static_cast<unsigned>(static_cast<uint8_t>(dtype));
   return number <= 11 || number == 15 || (number >= 27 && number <= 29);
 }
 
