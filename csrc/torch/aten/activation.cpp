@@ -1,10 +1,9 @@
-// Activations and elementwise losses, forward and backward.
+// Activations, forward and backward.
 #include "torch/aten/elementwise_macros.h"
+#include "torch/aten/elementwise_unstructured.h"
 #include "torch/aten/versions.h"
-#include "ops/loss/range.h"
 
 #include <ATen/WrapDimUtils.h>
-#include <ATen/core/Reduction.h>
 #include <ATen/native/Activation.h>
 #include <ATen/native/UnaryOps.h>
 #include <ATen/ops/_prelu_kernel_native.h>
@@ -23,7 +22,6 @@
 #include <ATen/ops/leaky_relu_meta.h>
 #include <ATen/ops/logit_backward_meta.h>
 #include <ATen/ops/logit_native.h>
-#include <ATen/ops/mean.h>
 #include <ATen/ops/mish_meta.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/sigmoid_backward.h>
@@ -109,33 +107,6 @@ STRUCTURED(threshold_backward, threshold_backward, (TENSOR_IN grad, TENSOR_IN se
 STRUCTURED(glu, glu, (TENSOR_IN self, int64_t dim), (self, dim), OCL_ROW("glu"))
 
 // ---- operators without a structured kernel
-at::Tensor unary(const ops::ElementwiseRow& row, const at::Tensor& a, at::Tensor out,
-                 std::initializer_list<ops::ElementwiseScalar> scalars = {}) {
-  auto iterator = at::TensorIterator::unary_op(out, a);
-  run(row, iterator, scalars);
-  return iterator.output();
-}
-at::Tensor binary(const ops::ElementwiseRow& row, const at::Tensor& a, const at::Tensor& b, at::Tensor out,
-                  std::initializer_list<ops::ElementwiseScalar> scalars = {}) {
-  auto iterator = at::TensorIterator::borrowing_binary_op(out, a, b);
-  run(row, iterator, scalars);
-  return iterator.output();
-}
-at::Tensor ternary(const ops::ElementwiseRow& row, const at::Tensor& a, const at::Tensor& b, const at::Tensor& c,
-                   at::Tensor out, std::initializer_list<ops::ElementwiseScalar> scalars = {}) {
-  auto iterator = at::TensorIteratorConfig()
-                      .add_output(out)
-                      .add_const_input(a)
-                      .add_const_input(b)
-                      .add_const_input(c)
-                      .promote_inputs_to_common_dtype(true)
-                      .cast_common_dtype_to_outputs(true)
-                      .enforce_safe_casting_to_output(true)
-                      .build();
-  run(row, iterator, scalars);
-  return iterator.output();
-}
-
 // d/da (a sigmoid(b)) and d/db, into the two halves of the result
 at::Tensor& glu_backward_out(const at::Tensor& grad, const at::Tensor& self, int64_t dim, at::Tensor& out) {
   const int64_t d = at::maybe_wrap_dim(dim, self.dim());
@@ -231,103 +202,6 @@ at::Tensor& logit_backward_out(const at::Tensor& grad, const at::Tensor& self, s
   return out;
 }
 
-// ---- losses
-at::Tensor reduce(const at::Tensor& loss, int64_t reduction) {
-  if (reduction == at::Reduction::Mean) return at::mean(loss);
-  if (reduction == at::Reduction::Sum) return at::sum(loss);
-  return loss;
-}
-at::Tensor& reduce_into(const at::Tensor& loss, int64_t reduction, at::Tensor& out) {
-  TORCH_CHECK(at::canCast(loss.scalar_type(), out.scalar_type()), "result type ", loss.scalar_type(),
-              " can't be cast to the desired output type ", out.scalar_type());
-  at::native::resize_output(out, reduction == at::Reduction::None ? loss.sizes() : at::IntArrayRef());
-  return out.copy_(reduce(loss, reduction));
-}
-double norm_of(const at::Tensor& self, int64_t reduction) {
-  return reduction == at::Reduction::Mean ? 1.0 / static_cast<double>(self.numel()) : 1.0;
-}
-
-at::Tensor& mse_loss_out(const at::Tensor& self, const at::Tensor& target, int64_t reduction, at::Tensor& out) {
-  return reduce_into(binary(OCL_ROW("mse"), self, target, {}), reduction, out);
-}
-at::Tensor mse_loss(const at::Tensor& self, const at::Tensor& target, int64_t reduction) {
-  return reduce(binary(OCL_ROW("mse"), self, target, {}), reduction);
-}
-at::Tensor mse_loss_backward(const at::Tensor& grad, const at::Tensor& self, const at::Tensor& target,
-                             int64_t reduction) {
-  return ternary(OCL_ROW("mse_backward"), grad, self, target, {}, {2.0 * norm_of(self, reduction)});
-}
-at::Tensor& mse_loss_backward_out(const at::Tensor& grad, const at::Tensor& self, const at::Tensor& target,
-                                  int64_t reduction, at::Tensor& out) {
-  return ternary(OCL_ROW("mse_backward"), grad, self, target, out, {2.0 * norm_of(self, reduction)}), out;
-}
-
-at::Tensor smooth_l1_loss(const at::Tensor& self, const at::Tensor& target, int64_t reduction, double beta) {
-  TORCH_CHECK(beta >= 0, "smooth_l1_loss does not support negative values for beta.");
-  return reduce(binary(OCL_ROW("smooth_l1"), self, target, {}, {beta}), reduction);
-}
-at::Tensor& smooth_l1_loss_out(const at::Tensor& self, const at::Tensor& target, int64_t reduction, double beta,
-                               at::Tensor& out) {
-  TORCH_CHECK(beta >= 0, "smooth_l1_loss does not support negative values for beta.");
-  return reduce_into(binary(OCL_ROW("smooth_l1"), self, target, {}, {beta}), reduction, out);
-}
-at::Tensor& smooth_l1_loss_backward_out(const at::Tensor& grad, const at::Tensor& self, const at::Tensor& target,
-                                        int64_t reduction, double beta, at::Tensor& out) {
-  return ternary(OCL_ROW("smooth_l1_backward"), grad, self, target, out, {norm_of(self, reduction), beta}), out;
-}
-
-at::Tensor huber_loss(const at::Tensor& self, const at::Tensor& target, int64_t reduction, double delta) {
-  TORCH_CHECK(delta > 0, "huber_loss does not support non-positive values for delta.");
-  return reduce(binary(OCL_ROW("huber"), self, target, {}, {delta}), reduction);
-}
-at::Tensor& huber_loss_out(const at::Tensor& self, const at::Tensor& target, int64_t reduction, double delta,
-                           at::Tensor& out) {
-  TORCH_CHECK(delta > 0, "huber_loss does not support non-positive values for delta.");
-  return reduce_into(binary(OCL_ROW("huber"), self, target, {}, {delta}), reduction, out);
-}
-at::Tensor& huber_loss_backward_out(const at::Tensor& grad, const at::Tensor& self, const at::Tensor& target,
-                                    int64_t reduction, double delta, at::Tensor& out) {
-  return ternary(OCL_ROW("huber_backward"), grad, self, target, out, {norm_of(self, reduction), delta}), out;
-}
-
-at::Tensor weighted(at::Tensor loss, const std::optional<at::Tensor>& weight) {
-  return weight && weight->defined() ? loss.mul_(*weight) : loss;
-}
-// -b log(a) - (1 - b) log(1 - a). Numbers that are no probabilities are reported at the next synchronisation.
-at::Tensor binary_cross_entropies(const at::Tensor& self, const at::Tensor& target) {
-  static const ops::ErrorSite input_error("all elements of input should be between 0 and 1",
-                                          ops::ErrorSite::Kind::message);
-  static const ops::ErrorSite target_error("all elements of target should be between 0 and 1",
-                                           ops::ErrorSite::Kind::message);
-  TORCH_CHECK(self.scalar_type() == target.scalar_type(), "Found dtype ", target.scalar_type(), " but expected ",
-              self.scalar_type());
-  at::Tensor loss = binary(OCL_ROW("binary_cross_entropy"), self, target, {});
-  for (const auto& [tensor, error] : {std::pair(&self, &input_error), std::pair(&target, &target_error)}) {
-    const at::Tensor dense = tensor->is_non_overlapping_and_dense() ? *tensor : tensor->contiguous();
-    ops::check_unit_range(queue_for(self), dtype_of(dense.scalar_type()), dense.data_ptr(), dense.numel(), *error);
-  }
-  return loss;
-}
-at::Tensor binary_cross_entropy(const at::Tensor& self, const at::Tensor& target,
-                                const std::optional<at::Tensor>& weight, int64_t reduction) {
-  return reduce(weighted(binary_cross_entropies(self, target), weight), reduction);
-}
-at::Tensor& binary_cross_entropy_out(const at::Tensor& self, const at::Tensor& target,
-                                     const std::optional<at::Tensor>& weight, int64_t reduction, at::Tensor& out) {
-  return reduce_into(weighted(binary_cross_entropies(self, target), weight), reduction, out);
-}
-at::Tensor binary_cross_entropy_backward(const at::Tensor& grad, const at::Tensor& self, const at::Tensor& target,
-                                         const std::optional<at::Tensor>& weight, int64_t reduction) {
-  at::Tensor result = weighted(ternary(OCL_ROW("binary_cross_entropy_backward"), grad, self, target, {}), weight);
-  return reduction == at::Reduction::Mean ? result.div_(self.numel()) : result;
-}
-at::Tensor& binary_cross_entropy_backward_out(const at::Tensor& grad, const at::Tensor& self, const at::Tensor& target,
-                                              const std::optional<at::Tensor>& weight, int64_t reduction,
-                                              at::Tensor& out) {
-  at::native::resize_output(out, self.sizes());
-  return out.copy_(ocl::aten::binary_cross_entropy_backward(grad, self, target, weight, reduction));
-}
-
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
@@ -369,20 +243,6 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("log_sigmoid_forward.output", log_sigmoid_forward_out);
   m.impl("log_sigmoid_backward", log_sigmoid_backward);
   m.impl("log_sigmoid_backward.grad_input", log_sigmoid_backward_out);
-  m.impl("mse_loss", mse_loss);
-  m.impl("mse_loss.out", mse_loss_out);
-  m.impl("mse_loss_backward", mse_loss_backward);
-  m.impl("mse_loss_backward.grad_input", mse_loss_backward_out);
-  m.impl("smooth_l1_loss", smooth_l1_loss);
-  m.impl("smooth_l1_loss.out", smooth_l1_loss_out);
-  m.impl("smooth_l1_loss_backward.grad_input", smooth_l1_loss_backward_out);
-  m.impl("huber_loss", huber_loss);
-  m.impl("huber_loss.out", huber_loss_out);
-  m.impl("huber_loss_backward.out", huber_loss_backward_out);
-  m.impl("binary_cross_entropy", binary_cross_entropy);
-  m.impl("binary_cross_entropy.out", binary_cross_entropy_out);
-  m.impl("binary_cross_entropy_backward", binary_cross_entropy_backward);
-  m.impl("binary_cross_entropy_backward.grad_input", binary_cross_entropy_backward_out);
   m.impl("_prelu_kernel", at::native::_prelu_kernel);
   m.impl("_prelu_kernel_backward", prelu_backward);
   m.impl("logit", at::native::logit);
