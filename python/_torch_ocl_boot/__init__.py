@@ -4,11 +4,19 @@ It is a package of its own because importing `torch_ocl` always loads the backen
 decline.
 """
 
+import functools
 import os
 import warnings
 
 _OFF = {"0", "off", "no", "false"}
 _ON = {"1", "on", "yes", "true"}
+
+
+@functools.cache  # Python's own "once" forgets when a package changes the filters, as several do while torch loads
+def _warn_about(setting: str) -> None:
+    warnings.warn(
+        f"TORCH_OCL_AUTOLOAD={setting} is not accepted (auto, 1 or 0): the default is used (auto)", stacklevel=3
+    )
 
 
 def reason_not_to_load() -> str | None:
@@ -21,10 +29,7 @@ def reason_not_to_load() -> str | None:
     if setting in _OFF:
         return "TORCH_OCL_AUTOLOAD forbids it"
     if setting not in {*_ON, "auto", ""}:
-        warnings.warn(
-            f"TORCH_OCL_AUTOLOAD={setting} is not accepted (auto, 1 or 0): the default is used (auto)",
-            stacklevel=1,  # one place for all callers: said once
-        )
+        _warn_about(setting)
     name = torch._C._get_privateuse1_backend_name()
     if name != "privateuseone":
         return f"another backend took the PrivateUse1 slot under the name {name!r}"

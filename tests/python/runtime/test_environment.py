@@ -93,7 +93,8 @@ def test_a_variable_that_is_not_known_is_told(name, hint):
 
 
 def test_autoload_that_is_misspelt():
-    _, errors = python("import _torch_ocl_boot as b; b.reason_not_to_load()", TORCH_OCL_AUTOLOAD="ja")
+    ask = "import _torch_ocl_boot as b; b.reason_not_to_load(); "
+    _, errors = python(ask + "import warnings; warnings.simplefilter('default'); " + ask, TORCH_OCL_AUTOLOAD="ja")
     assert errors.count("TORCH_OCL_AUTOLOAD=ja is not accepted (auto, 1 or 0)") == 1, errors
 
 
