@@ -82,7 +82,7 @@ constexpr Variable variables[] = {
      "floats in a vector register of a CPU: 16 or more compiles register tiles for AVX-512, fewer for AVX2 and others"},
     {"TORCH_OCL_SIMULATE", "", text("name=value, ..."),
      "for tests: a device that can do less, or with other compute units, such as compute_units=64,local_memory=32768,"
-     "max_work_group=256,fp64=0,fp16=0,sub_groups=0,float_atomics=0,int64_atomics=0"},
+     "max_work_group=256,fp64=0,fp16=0,fma=0,sub_groups=0,float_atomics=0,int64_atomics=0"},
     {"TORCH_OCL_INJECT", "", text("a comma-separated list of faults"),
      "faults of drivers, for tests of the ways around them (csrc/base/injected_faults.h)"},
     {"TORCH_OCL_WINOGRAD", "auto", words("auto precise off"),

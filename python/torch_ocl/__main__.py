@@ -26,6 +26,7 @@ FEATURES = (
     "sub_groups",
     "correctly_rounded_divide_sqrt",
     "denormals",
+    "fma",
     "unified_memory",
     "bfloat16_pairs",
     "quick_bfloat16_pairs",

@@ -26,6 +26,7 @@ struct Capabilities {
       false;  // the driver names cl_ext_float_atomics, fp32 add in global memory (measured: float_atomics.h)
   bool correctly_rounded_divide_sqrt = false;
   bool denormals = false;
+  bool fma = true;              // false only by simulation; the device's own answer is has_fma() (fma.h)
   bool unified_memory = false;  // host pointers and kernels see the same bytes without mapping (start-up self-test)
   uint64_t global_memory = 0, max_allocation = 0, local_memory = 0;
   uint32_t compute_units = 1, base_alignment = 128;  // alignment in bytes

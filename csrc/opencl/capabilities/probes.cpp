@@ -3,6 +3,7 @@
 #include "base/environment.h"
 #include "opencl/capabilities/bfloat16_pairs.h"
 #include "opencl/capabilities/float_atomics.h"
+#include "opencl/capabilities/fma.h"
 #include "opencl/capabilities/prefetch.h"
 #include "opencl/capabilities/tensor_cores.h"
 #include "opencl/device.h"
@@ -30,6 +31,7 @@ struct Row {
 // A process that answers at all has opened the device.
 constexpr Row rows[] = {
     {Probe::opens, "opens", "selftest/selftest.cl", [](const Device&) { return true; }, [](Device&) { return true; }},
+    {Probe::fma, "fma", "selftest/fma.cl", may_lack_fma, multiplies_and_adds},
     {Probe::prefetch, "prefetch", "selftest/prefetch.cpu.cl", may_have_prefetch, prefetches},
     {Probe::float_atomics, "float_atomics", "selftest/atomic.cl", may_have_float_atomics,
      [](Device& device) { return adds_right(device, FloatAtomics::extension); }},

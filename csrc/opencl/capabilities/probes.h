@@ -20,7 +20,7 @@ class CompilerProcess;
 class Device;
 
 // In the order in which they are asked. opens: another process has opened the device before and run a kernel.
-enum class Probe { opens, prefetch, float_atomics, ptx_atomics, bfloat16_pairs, tensor_cores, warpgroups };
+enum class Probe { opens, fma, prefetch, float_atomics, ptx_atomics, bfloat16_pairs, tensor_cores, warpgroups };
 
 // Of one device.
 class Probes {
@@ -42,7 +42,7 @@ class Probes {
 
  private:
   enum : char { unknown, no, yes };
-  static constexpr size_t count = 7;
+  static constexpr size_t count = 8;
 
   bool find_out(Probe probe);
   bool know(Probe probe, bool passed);

@@ -61,6 +61,7 @@ constexpr Row rows[] = {
        return take_away<&Capabilities::sub_groups>(c, value, {"cl_khr_subgroups", "cl_intel_subgroups"});
      },
      true},
+    {"fma", "0", [](Capabilities& c, uint64_t value) { return take_away<&Capabilities::fma>(c, value, {}); }, true},
     {"float_atomics", "0",
      [](Capabilities& c, uint64_t value) {
        return take_away<&Capabilities::float_atomic_add>(c, value, {"cl_ext_float_atomics"});

@@ -1,6 +1,7 @@
 #include "opencl/program/program.h"
 
 #include "opencl/capabilities/bfloat16_pairs.h"
+#include "opencl/capabilities/fma.h"
 #include "opencl/capabilities/simulated.h"
 #include "opencl/program/build_ahead.h"
 #include "base/environment.h"
@@ -103,6 +104,8 @@ std::string preamble(const Device& device, const std::string& source) {
   text += "#define DEVICE_FP64 " + std::to_string(c.fp64) + "\n";
   text += "#define CPU_STYLE " + std::to_string(device.cpu_style()) + "\n";
   text += "#define NARROW_REGISTERS " + std::to_string(c.vector_floats < 16) + "\n";
+  if (source.find("fma(") != source.npos && source.find("#define FMA_AS_IT_IS\n") == source.npos && !has_fma(device))
+    text += "#define fma mad\n";
   if (bfloat16_pairs_emulated()) text += "#define BFLOAT16_PAIRS_EMULATED\n";
   if (c.fp64) text += "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n";
   if (const Executor* executor = device.executor()) {

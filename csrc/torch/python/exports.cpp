@@ -2,6 +2,7 @@
 
 #include "opencl/capabilities/bfloat16_pairs.h"
 #include "opencl/capabilities/float_atomics.h"
+#include "opencl/capabilities/fma.h"
 #include "opencl/launch.h"
 #include "opencl/capabilities/tensor_cores.h"
 #include "ops/conv/winograd.h"
@@ -48,6 +49,7 @@ int device_count() { return static_cast<int>(runtime::device_count()); }
 std::vector<std::string> device_problems() { return Device::problems(); }
 const Capabilities& capabilities(int device) { return runtime::device(index(device)).capabilities(); }
 bool cpu_style(int device) { return Device::get(device).cpu_style(); }
+bool fma(int device) { return has_fma(Device::get(device)); }
 bool bfloat16_pairs(int device) { return has_bfloat16_pairs(Device::get(device)); }
 bool quick_bfloat16_pairs(int device) { return prefers_bfloat16_pairs(Device::get(device)); }
 bool tensor_cores(int device) { return has_tensor_cores(Device::get(device)); }

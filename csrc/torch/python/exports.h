@@ -25,6 +25,7 @@ std::vector<std::string> device_problems();
 const Capabilities& capabilities(int device);
 bool cpu_style(int device);
 bool bfloat16_pairs(int device);        // csrc/opencl/capabilities/bfloat16_pairs.h
+bool fma(int device);                   // programs can call it
 bool quick_bfloat16_pairs(int device);  // they multiply faster than float32
 bool tensor_cores(int device);          // csrc/opencl/capabilities/tensor_cores.h
 const char* float_atomics(int device);  // csrc/opencl/capabilities/float_atomics.h

@@ -35,6 +35,7 @@ py::dict properties(int index) {
   d["correctly_rounded_divide_sqrt"] = c.correctly_rounded_divide_sqrt;
   d["denormals"] = c.denormals;
   d["unified_memory"] = c.unified_memory;
+  d["fma"] = core::fma(index);
   d["bfloat16_pairs"] = core::bfloat16_pairs(index);
   d["quick_bfloat16_pairs"] = core::quick_bfloat16_pairs(index);
   d["tensor_cores"] = core::tensor_cores(index);

@@ -2,6 +2,7 @@
 #include "opencl/capabilities/probes.h"
 
 #include "opencl/capabilities/float_atomics.h"
+#include "opencl/capabilities/fma.h"
 #include "opencl/capabilities/prefetch.h"
 #include "opencl/device.h"
 #include "opencl/program/compiler_process.h"
@@ -29,6 +30,12 @@ TEST(Probes, AnswersOfTheOtherProcessAreThoseOfThisOne) {
             may_have_float_atomics(device()) && adds_right(device(), FloatAtomics::extension));
   EXPECT_TRUE(device().probes().passed_here("opens"));
   EXPECT_THROW(device().probes().passed_here("levitation"), std::invalid_argument);
+}
+
+TEST(Probes, MultiplyAddRoundsOnce) {
+  if (may_lack_fma(device())) GTEST_SKIP() << "the compiler process finds it out on this driver";
+  EXPECT_TRUE(has_fma(device()));
+  EXPECT_TRUE(multiplies_and_adds(device()));
 }
 
 TEST(Probes, AnswersAreKept) {

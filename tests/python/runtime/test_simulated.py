@@ -31,7 +31,7 @@ DEVICES = {
     "compute_units=1": "auto",
     "compute_units=3": "auto",
     "compute_units=64": "auto",
-    "fp64=0": "auto",
+    "fp64=0,fma=0": "auto",
     "fp16=0,sub_groups=0,float_atomics=0,int64_atomics=0": "auto",
 }
 
