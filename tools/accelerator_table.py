@@ -127,7 +127,7 @@ def _mark(node):
 
 def marked_tests():
     """{feature: ["file.py::test", ...]} from the sources, so that no device is needed."""
-    found = {}
+    found: dict[str, list[str]] = {}
     for file in sorted((ROOT / "tests" / "python").rglob("test_*.py")):
         where, of_module = file.relative_to(ROOT / "tests" / "python"), None
         for node in ast.parse(file.read_text()).body:
@@ -135,7 +135,7 @@ def marked_tests():
                 of_module = _mark(node.value)
             if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
                 features = {_mark(decorator) for decorator in node.decorator_list} | {of_module}
-                for feature in features - {None}:
+                for feature in filter(None, features):
                     found.setdefault(feature, []).append(f"{where}::{node.name}")
     return found
 
@@ -156,7 +156,7 @@ def problems():
 
 
 def _links(row, tests):
-    by_file = {}
+    by_file: dict[str, list[str]] = {}
     for test in tests.get(row.name, []):
         file, name = test.split("::")
         by_file.setdefault(file, []).append(f"`{name}`")

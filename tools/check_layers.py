@@ -1,4 +1,4 @@
-"""Checks the include rule of the layers: base <- opencl <- {cpu, ops} <- torch (csrc/README.md).
+"""Checks the include rule of the layers: base <- opencl <- {cpu, ops} <- {ocl, torch} (csrc/README.md).
 
 Inside torch: runtime <- {aten, autograd} <- python. Also checked: only opencl/ and cpu/ make OpenCL calls; kernels have
 no macros of any number of arguments, which are no OpenCL C (NVIDIA's compiler refuses them, others do not); only a
@@ -20,12 +20,13 @@ MAY_INCLUDE = {
     "opencl": {"base", "opencl"},
     "cpu": {"base", "opencl", "cpu"},
     "ops": {"base", "opencl", "ops"},
+    "ocl": {"base", "opencl", "ops", "ocl"},
     "torch/runtime": {"base", "opencl", "ops", "torch/runtime"},
     "torch/aten": {"base", "opencl", "ops", "torch/runtime", "torch/aten"},
     "torch/autograd": {"base", "opencl", "ops", "torch/runtime", "torch/autograd"},
     "torch/python": {"base", "opencl", "ops", "torch/runtime", "torch/aten", "torch/autograd", "torch/python"},
 }
-WITHOUT_TORCH = {"base", "opencl", "cpu", "ops"}
+WITHOUT_TORCH = {"base", "opencl", "cpu", "ops", "ocl"}
 CALLS_OPENCL = {"opencl", "cpu"}
 TORCH_HEADER = re.compile(r"^(ATen|c10|torch/(csrc|library|all|extension|headeronly)|pybind11|Python\.h)\b")
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)

@@ -21,7 +21,7 @@ def pages(root):
 @cache
 def anchors(page):
     """The anchors of a page's headings, as GitHub and MkDocs make them."""
-    found = []
+    found: list[str] = []
     for heading in re.findall(r"^#+ (.*)$", FENCED.sub("", page.read_text()), re.MULTILINE):
         text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).strip().lower()
         name = re.sub(r"[^\w\- ]", "", text).replace(" ", "-")

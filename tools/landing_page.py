@@ -27,7 +27,7 @@ def sections(text, prefix):
 
 
 def fact(text, name):
-    return re.search(rf"^- {name}: (.*)$", text, re.MULTILINE)[1]
+    return re.findall(rf"^- {name}: (.*)$", text, re.MULTILINE)[0]
 
 
 def networks():
@@ -35,7 +35,7 @@ def networks():
     text = (GENERATED / "performance.md").read_text()
     drivers = {}
     for heading, rows in sections(text, "networks").items():
-        name = re.search(r"\((.*)\)", heading)[1]
+        (name,) = re.findall(r"\((.*)\)", heading)
         driver = {"Portable Computing Language": "PoCL", "Intel(R) OpenCL": "Intel's CPU runtime"}.get(name, name)
         named = {PLAIN.fullmatch(row[0]): float(row[4]) for row in rows}
         drivers[driver] = {match[1]: ratio for match, ratio in named.items() if match}
@@ -76,9 +76,11 @@ def readme():
     text = (ROOT / "README.md").read_text()
     for name, block in (("numbers", numbers()), ("tested", tested())):
         between = re.compile(rf"(<!-- {name}:.*? -->\n).*?(<!-- end of {name} -->)", re.DOTALL)
-        text, count = between.subn(lambda markers, block=block: f"{markers[1]}{block}\n{markers[2]}", text)
+        parts = between.split(text)  # before, opening marker, closing marker, behind
+        count = (len(parts) - 1) // 3
         if count != 1:
             raise ValueError(f"README.md has {count} blocks between the markers of {name!r}")
+        text = f"{parts[0]}{parts[1]}{block}\n{parts[2]}{parts[3]}"
     return text
 
 

@@ -152,7 +152,9 @@ def main():
     arguments = parser.parse_args()
     work = [(test, style) for test in tests(arguments.binary) if arguments.filter in test for style in arguments.style]
     random.Random(0).shuffle(work)  # an interrupted run has seen something of everything
-    counts, ran, found = collections.Counter(), set(), 0
+    counts: collections.Counter[str] = collections.Counter()
+    ran: set[str] = set()
+    found = 0
 
     def missing():
         return {kernel for kernel in kernels() - ran if kernel[1] not in UNREACHABLE}

@@ -179,9 +179,10 @@ KernelFunction CpuExecutor::find_function(Kernel& kernel) {
   if (!queue) throw_error(CL_OUT_OF_HOST_MEMORY, "clCreateCommandQueue");
   const KernelFunction function = kernel_function::find(kernel, queue);
   if (!function)
-    throw Error(CL_INVALID_PROGRAM_EXECUTABLE, "the compiled code of kernel " + kernel.name() +
-                                                   " cannot be kept loaded; TORCH_OCL_CALL_KERNELS=0 has the driver "
-                                                   "launch kernels instead of calling them");
+    throw DriverError(CL_INVALID_PROGRAM_EXECUTABLE,
+                      "the compiled code of kernel " + kernel.name() +
+                          " cannot be kept loaded; TORCH_OCL_CALL_KERNELS=0 has the driver "
+                          "launch kernels instead of calling them");
   state_of(kernel).function = function;
   os::touch_constants(kernel.name() + "_address.so");  // what PoCL's loaded code is called
   return function;
@@ -228,7 +229,7 @@ cl_int CpuExecutor::set_and_run(Queue& queue, Kernel& kernel, const void* data, 
       return call(function, data, bytes, launch, group_time);
     }
     kernel.handle();
-  } catch (const Error& error) {  // it did not compile
+  } catch (const DriverError& error) {  // it did not compile
     queue.fail_later(error.code(), error.what());
     return CL_SUCCESS;
   }

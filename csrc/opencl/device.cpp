@@ -141,7 +141,7 @@ bool shares_memory(Device& device, bool by_address) {
              ") does not keep the results of kernels in memory that it was given" +
              (by_address ? " by address: kernels are given buffers instead" : ": all data is copied to it and back"));
       clReleaseCommandQueue(queue.handle());
-    } catch (const Error&) {
+    } catch (const DriverError&) {
       shared = false;
     }
     clReleaseMemObject(buffer);
@@ -330,15 +330,15 @@ const std::vector<std::string>& Device::problems() { return registry().problems;
 Device& Device::get(int index) {
   Registry& r = registry();
   if (os::in_forked_child()) [[unlikely]]
-    throw std::runtime_error(error_words().forked);
+    throw Unsupported(error_words().forked);
   if (index < 0 || static_cast<size_t>(index) >= r.found.size()) [[unlikely]] {
     if (r.found.empty())
-      throw std::out_of_range(
+      throw InvalidDevice(
           std::string("No OpenCL device is available. Install an OpenCL driver: your GPU vendor's, or for the CPU `apt "
                       "install pocl-opencl-icd` or `pip install intel-opencl-rt`; then `") +
           error_words().list_devices + "` shows what is found.");
-    throw std::out_of_range("invalid device ordinal: ocl:" + std::to_string(index) + " was asked for, " +
-                            std::to_string(r.found.size()) + " device(s) are visible");
+    throw InvalidDevice("invalid device ordinal: ocl:" + std::to_string(index) + " was asked for, " +
+                        std::to_string(r.found.size()) + " device(s) are visible");
   }
   std::call_once(*r.opened[index], [&] {
     const Found& f = r.found[index];
@@ -368,10 +368,9 @@ void Device::open_elsewhere(bool familiar) {
   const auto known = kept_answers::get(guard_key(*this));
   if (familiar && !known) return;
   if (!probes_->passed(Probe::opens))
-    throw std::runtime_error(
-        "The driver of " + capabilities_.name + " (" + capabilities_.platform_name + " " +
-        capabilities_.driver_version +
-        ") ended the process in which it was tried. TORCH_OCL_VISIBLE_DEVICES leaves devices out.");
+    throw Unsupported("The driver of " + capabilities_.name + " (" + capabilities_.platform_name + " " +
+                      capabilities_.driver_version +
+                      ") ended the process in which it was tried. TORCH_OCL_VISIBLE_DEVICES leaves devices out.");
   guard(known.value_or("this driver is not known"));
 }
 

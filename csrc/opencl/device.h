@@ -22,7 +22,7 @@ class Device {
  public:
   // Number of visible devices; 0 when there is no platform or every driver is broken. Never throws.
   static int count() noexcept;
-  // Errors: std::out_of_range when index is not in [0, count()).
+  // Errors: InvalidDevice when index is not in [0, count()).
   static Device& get(int index);
   // One line per platform or device that could not be used, for the doctor.
   static const std::vector<std::string>& problems();

@@ -70,7 +70,7 @@ static std::string message(cl_int code, const char* call) {
 
 void throw_error(cl_int code, const char* call) {
   if (code == CL_MEM_OBJECT_ALLOCATION_FAILURE) throw OutOfMemory(code, message(code, call));
-  throw Error(code, message(code, call));
+  throw DriverError(code, message(code, call));
 }
 
 void report(cl_int code, const char* call) noexcept {

@@ -1,16 +1,18 @@
 // Errors of the OpenCL API: the failed call and the code's name. `check` throws, `report` (for destructors) does not.
 #pragma once
 
+#include "base/error.h"
+
 #include <CL/cl.h>
 
-#include <stdexcept>
 #include <string>
 
 namespace ocl {
 
-class Error : public std::runtime_error {
+// A call of the OpenCL API that failed.
+class DriverError : public Error {
  public:
-  Error(cl_int code, const std::string& what) : std::runtime_error(what), code_(code) {}
+  DriverError(cl_int code, const std::string& what) : Error(what), code_(code) {}
   cl_int code() const { return code_; }
 
  private:
@@ -18,15 +20,15 @@ class Error : public std::runtime_error {
 };
 
 // A device allocation that the driver refused; the caching allocator turns it into its own report.
-class OutOfMemory : public Error {
+class OutOfMemory : public DriverError {
  public:
-  using Error::Error;
+  using DriverError::DriverError;
 };
 
 // A program that did not compile. what() carries the build log and the path of the dumped source.
-class BuildError : public Error {
+class BuildError : public DriverError {
  public:
-  using Error::Error;
+  using DriverError::DriverError;
 };
 
 // Words of error texts that depend on the program around this library. The defaults are for C++ users; the PyTorch

@@ -36,9 +36,9 @@ Location locate_for(const Kernel& kernel, unsigned index, const void* address) {
   // The texts users know from CUDA; the argument says which tensor when an operator did not check by itself.
   const std::string here = "ocl:" + std::to_string(kernel.device().index());
   const std::string there = location.device ? "ocl:" + std::to_string(location.device->index()) : "cpu";
-  throw std::invalid_argument("Expected all tensors to be on the same device, but found at least two devices, " + here +
-                              " and " + there + "! (argument " + std::to_string(index) + " of the OpenCL kernel " +
-                              kernel.name() + ")");
+  throw InvalidArgument("Expected all tensors to be on the same device, but found at least two devices, " + here +
+                        " and " + there + "! (argument " + std::to_string(index) + " of the OpenCL kernel " +
+                        kernel.name() + ")");
 }
 
 }  // namespace

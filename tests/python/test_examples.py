@@ -71,6 +71,27 @@ def test_operator_in_cpp(tmp_path):
     assert done.stdout.split("\n")[:2] == ["agree", "squared_relu is implemented for float32 tensors, got Half"]
 
 
+def run_command(*command):
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_operator_library_in_cpp(tmp_path):
+    """Installed without the backend: only public headers, and a program that knows nothing else of this tree."""
+    if not (ROOT / "build" / "cmake" / "CMakeCache.txt").is_file():
+        pytest.skip("there is no build folder to install from")
+    prefix, build = tmp_path / "prefix", tmp_path / "build"
+    run_command("cmake", "--install", str(ROOT / "build" / "cmake"), "--prefix", str(prefix), "--component", "ops")
+    assert not list(prefix.rglob("winograd*.h")) and list(prefix.rglob("ocl/ops.h"))
+    source = str(ROOT / "examples" / "cpp_ops")
+    run_command("cmake", "-S", source, "-B", str(build), f"-DCMAKE_PREFIX_PATH={prefix}")
+    run_command("cmake", "--build", str(build))
+    mean = re.search(r"mean of the output ([\d.]+)", run_command(str(build / "block")))
+    assert mean and abs(float(mean[1]) - 0.3989) < 0.01
+
+
 @pytest.mark.full  # a minute of compiling
 def test_training_in_cpp(tmp_path):
     configure = [

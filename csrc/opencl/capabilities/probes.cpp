@@ -81,7 +81,7 @@ bool Probes::is_open(Probe probe) {
 bool Probes::passed_here(const std::string& name) {
   for (const Row& row : rows)
     if (row.name == name) return row.passes(device_);
-  throw std::invalid_argument("there is no probe " + name);
+  throw InvalidArgument("there is no probe " + name);
 }
 
 bool Probes::find_out(Probe probe) {

@@ -37,7 +37,7 @@ class Probes {
   void ask_ahead(std::shared_ptr<CompilerProcess> process);
   // `lives`: the process has answered the caller.
   void read_ahead(bool lives);
-  // In the compiler process: tries it. Errors: std::invalid_argument for a name that is no probe's.
+  // In the compiler process: tries it. Errors: InvalidArgument for a name that is no probe's.
   bool passed_here(const std::string& name);
 
  private:

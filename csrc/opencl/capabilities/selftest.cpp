@@ -26,7 +26,7 @@ std::optional<double> run_selftest(Device& device, const char* file, const char*
     const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
     if (clEnqueueReadBuffer(queue.handle(), buffer, CL_TRUE, 0, bytes, data, 0, nullptr, nullptr) == CL_SUCCESS)
       seconds = passed.count();
-  } catch (const Error&) {}
+  } catch (const DriverError&) {}
   clReleaseMemObject(buffer);
   return seconds;
 }

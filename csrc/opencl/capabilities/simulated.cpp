@@ -155,7 +155,7 @@ SimulatedCapabilities::SimulatedCapabilities(Device& device, std::string_view te
   for (const Row& row : rows)
     if (row.compiled && text.find(row.name) != text.npos)
       problems.push_back(std::string(row.name) + " cannot change while programs exist");
-  if (!problems.empty()) throw std::invalid_argument(problems.front());
+  if (!problems.empty()) throw InvalidArgument(problems.front());
   device.capabilities_ = std::move(c);
 }
 

@@ -33,7 +33,7 @@ bool capabilities_simulated();
 std::string simulated_source(const Capabilities& c);
 
 // Test hook: while it lives, `device` has the capabilities that `text` leaves of its own. Only compute_units,
-// local_memory and max_work_group, which no compiled program depends on. Errors: std::invalid_argument with the
+// local_memory and max_work_group, which no compiled program depends on. Errors: InvalidArgument with the
 // problems of the text. Nothing else may use the device at the beginning and the end.
 class SimulatedCapabilities {
  public:

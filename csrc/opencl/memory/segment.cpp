@@ -76,7 +76,7 @@ void free_segment(void* base) {
   {
     std::unique_lock lock(map.mutex);
     const Segment* found = find(map, static_cast<const char*>(base));
-    if (!found) throw std::invalid_argument("free_segment: not the base of a segment");
+    if (!found) throw InvalidArgument("free_segment: not the base of a segment");
     segment = *found;
     map.segments.erase(segment.mapping);
   }
@@ -96,7 +96,7 @@ Location locate(const void* address) {
   if (!address) return {};
   const Location location = find_location(address);
   if (!location.buffer) [[unlikely]]
-    throw std::invalid_argument("an address that is not in OpenCL device memory was given to a command");
+    throw InvalidArgument("an address that is not in OpenCL device memory was given to a command");
   return location;
 }
 

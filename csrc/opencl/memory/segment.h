@@ -32,7 +32,7 @@ void refuse_segments(int count);
 // The segment must not be in use by queued work.
 void free_segment(void* base);
 
-// Errors: std::invalid_argument when the address belongs to no segment. A null address gives a null buffer.
+// Errors: InvalidArgument when the address belongs to no segment. A null address gives a null buffer.
 Location locate(const void* address);
 // Everything null when the address belongs to no segment.
 Location find_location(const void* address) noexcept;

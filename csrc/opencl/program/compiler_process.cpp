@@ -3,11 +3,17 @@
 #include "opencl/program/program_cache.h"
 
 #include <cstdint>
+#include <filesystem>
 
 namespace ocl {
 
 const std::string& CompilerProcess::path() {
-  static const std::string path = os::file_beside_library("torch_ocl_compiler");
+  static const std::string path = [] {
+    std::string beside = os::file_beside_library("torch_ocl_compiler");
+    std::error_code ignored;
+    const bool installed = beside.empty() && std::filesystem::exists(OCL_COMPILER_INSTALLED, ignored);
+    return installed ? OCL_COMPILER_INSTALLED : beside;
+  }();
   return path;
 }
 

@@ -51,7 +51,7 @@ std::string kernel_source(const std::string& file) {
   }
   for (const KernelFile& embedded : embedded_kernel_files())
     if (embedded.name == file) return std::string(embedded.text);
-  throw std::invalid_argument("there is no kernel file " + file);
+  throw InvalidArgument("there is no kernel file " + file);
 }
 
 namespace {
@@ -263,7 +263,7 @@ static std::string program_define(const char* file, const char* name) {
       if (word == name) return "#define PROGRAM " + std::to_string(number) + "\n";
       number += word == "|";
     }
-    throw std::invalid_argument(std::string(file) + " does not say which program has " + name);
+    throw InvalidArgument(std::string(file) + " does not say which program has " + name);
   }
   return {};
 }

@@ -27,8 +27,7 @@ int64_t width_class(const Device& device, int64_t width, int64_t value_width) {
 
 void check(bool condition, const char* what, const TensorView& a, const TensorView& b) {
   if (!condition)
-    throw std::invalid_argument(std::string("attention: ") + what + " (" + a.shape_string() + ", " + b.shape_string() +
-                                ")");
+    throw InvalidArgument(std::string("attention: ") + what + " (" + a.shape_string() + ", " + b.shape_string() + ")");
 }
 
 Problem problem(const Device& device, const TensorView& q, const TensorView& k, const TensorView& v,
@@ -46,7 +45,7 @@ Problem problem(const Device& device, const TensorView& q, const TensorView& k, 
   check(q.size(2) < (int64_t{1} << 31) - block && k.size(2) < (int64_t{1} << 31) - block, "is limited to 2^31 rows", q,
         k);
   if (const char* reason = attention_refuses(device, q.dtype, q.size(3), v.size(3)))
-    throw std::invalid_argument(std::string("attention: ") + reason);
+    throw InvalidArgument(std::string("attention: ") + reason);
   const auto i = [](int64_t n) { return static_cast<int32_t>(n); };
   const double keep = 1 - options.dropout;
   return {i(q.size(1)),

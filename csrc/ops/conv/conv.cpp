@@ -56,26 +56,7 @@ std::vector<ConvAlgorithm> collect(ConvPass pass) {
   return result;
 }
 
-// Errors: std::invalid_argument.
-void check(const ConvProblem& p) {
-  auto require = [](bool condition, const char* what) {
-    if (!condition) throw std::invalid_argument(std::string("convolution: ") + what);
-  };
-  constexpr int64_t limit = std::numeric_limits<int32_t>::max();
-  require(p.groups >= 1 && p.in_channels % p.groups == 0 && p.out_channels % p.groups == 0,
-          "channels are not divisible by groups");
-  require(p.batch <= limit && p.in_channels <= limit && p.out_channels <= limit, "batch or channels above 2^31 - 1");
-  for (int d = 0; d < 3; ++d) {
-    require(p.kernel[d] >= 1 && p.stride[d] >= 1 && p.dilation[d] >= 1 && p.padding[d] >= 0,
-            "kernel, stride, dilation and padding must be positive");
-    require(p.input[d] + 2 * p.padding[d] <= limit && p.output[d] * p.stride[d] <= limit,
-            "a spatial size above 2^31 - 1");
-    require((p.output[d] - 1) * p.stride[d] - 2 * p.padding[d] + p.dilation[d] * (p.kernel[d] - 1) < p.input[d] ||
-                p.output[d] <= 0,
-            "the output is larger than input, padding and kernel allow");
-  }
-}
-
+// Errors: InvalidArgument.
 ConvProblem channels_first(ConvProblem problem) {
   problem.channels_last = false;
   return problem;
@@ -330,7 +311,7 @@ struct Prepared {
 };
 
 Prepared prepare(Queue& queue, ConvPass pass, const ConvProblem& problem, const ConvOperands& operands) {
-  check(problem);
+  check_conv(problem);
   require_dtype(queue.device(), problem.dtype, "convolution");
   const int64_t results = pass == ConvPass::forward         ? problem.y_numel()
                           : pass == ConvPass::backward_data ? problem.x_numel()
@@ -375,6 +356,13 @@ ConvRoute conv_route(const ConvAlgorithm& algorithm, const ConvProblem& problem,
   route.inner = channels_first(route.inner);
   route.plan = algorithm.plan(route.inner, target);
   return route;
+}
+
+size_t workspace_of(const ConvRoute& route) {
+  const ConvProblem& p = route.problem;
+  int64_t copied = route.problem.filters_last != route.inner.filters_last ? p.w_numel() : 0;
+  if (p.channels_last != route.inner.channels_last) copied += p.x_numel() + p.y_numel();
+  return route.plan.workspace + static_cast<size_t>(copied) * size_of(p.dtype);
 }
 
 void run_conv(const ConvRoute& route, Queue& queue, const ConvOperands& operands) {

@@ -35,6 +35,9 @@ struct ConvProblem {
   bool depthwise() const { return groups == in_channels && groups > 1; }
 };
 
+// Errors: InvalidArgument for inconsistent shapes or a dimension above 2^31 - 1.
+void check_conv(const ConvProblem& problem);
+
 // Operands by pass, all dense: x [N, C, D, H, W] (or channels_last), w [O, C/groups, KD, KH, KW] (or filters_last), y
 // like x.
 //   forward:         y = x * w + bias        backward_data: x = dy * w^T        backward_weight: w = dy * x
@@ -81,6 +84,8 @@ struct ConvRoute {
   ConvPlan plan;        // of `inner`; its refusal is the route's
 };
 ConvRoute conv_route(const ConvAlgorithm& algorithm, const ConvProblem& problem, const PlanTarget& target);
+// Bytes of scratch memory that running it takes from the allocator: the plan's, and the copies around it.
+size_t workspace_of(const ConvRoute& route);
 // The route must not be refused.
 void run_conv(const ConvRoute& route, Queue& queue, const ConvOperands& operands);
 
@@ -90,7 +95,7 @@ ConvRoute choose_conv(ConvPass pass, const ConvProblem& problem, const PlanTarge
 // Runs the algorithm forced by TORCH_OCL_CONV when it does not refuse, otherwise the one known to be quickest
 // (ops/core/tuning.h), otherwise the first that neither refuses nor declines; which one, and its plan, is kept for the
 // next launch of the problem (ops/core/plan_table.h). An empty output does nothing; an empty
-// reduction gives zeros (plus bias). Errors: std::invalid_argument for inconsistent shapes or a dimension above 2^31
+// reduction gives zeros (plus bias). Errors: InvalidArgument for inconsistent shapes or a dimension above 2^31
 // - 1.
 void convolution(Queue& queue, ConvPass pass, const ConvProblem& problem, const ConvOperands& operands);
 

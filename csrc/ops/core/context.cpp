@@ -7,9 +7,9 @@ namespace ocl::ops {
 
 void require_dtype(const Device& device, DType type, const char* op) {
   if ((type == DType::float64 || type == DType::complex128) && !device.capabilities().fp64)
-    throw std::runtime_error(std::string(op) + ": the OpenCL device " + device.capabilities().name +
-                             " has no double precision (needed for '" + info(type).aten +
-                             "'); convert to float32, or run this part on the CPU");
+    throw Unsupported(std::string(op) + ": the OpenCL device " + device.capabilities().name +
+                      " has no double precision (needed for '" + info(type).aten +
+                      "'); convert to float32, or run this part on the CPU");
 }
 
 int64_t cpu_tasks(const Device& device, int64_t elements, int64_t per_task) {

@@ -25,7 +25,7 @@ class Variant {
   uint64_t value_ = 0;
 };
 
-// Throws std::runtime_error naming operator, dtype and device when the device lacks the type (float64 or complex128
+// Throws Unsupported naming operator, dtype and device when the device lacks the type (float64 or complex128
 // without fp64).
 void require_dtype(const Device& device, DType type, const char* op);
 

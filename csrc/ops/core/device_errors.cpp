@@ -75,7 +75,7 @@ void ErrorFlag::check(Queue& queue) {
   if (record.code == 0) return;
   const Record none{};
   queue.write(data_, &none, sizeof none);
-  throw std::runtime_error(describe(record));
+  throw KernelError(describe(record));
 }
 
 ErrorFlag& device_errors(Device& device) {

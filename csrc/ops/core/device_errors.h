@@ -43,7 +43,7 @@ class ErrorFlag {
 ErrorFlag& device_errors(Device& device);
 
 // To be called after the queue was synchronised (synchronize, item(), copies to the host). Costs nothing while no
-// kernel that can report ran. Errors: std::runtime_error, "index out of range in index_select: index 7 is out of bounds
+// kernel that can report ran. Errors: KernelError, "index out of range in index_select: index 7 is out of bounds
 // for dimension with size 5".
 void check_device_errors(Queue& queue);
 

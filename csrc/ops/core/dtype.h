@@ -38,7 +38,7 @@ constexpr bool is_supported(DType dtype) {
   return number <= 11 || number == 15 || (number >= 27 && number <= 29);
 }
 
-// Errors: std::invalid_argument for a type that kernels do not have.
+// Errors: InvalidArgument for a type that kernels do not have.
 const DTypeInfo& info(DType dtype);
 
 inline size_t size_of(DType dtype) { return info(dtype).bytes; }

@@ -29,15 +29,14 @@ void with_acc(DType type, F&& f) {
     f(float{});
 }
 
-// Errors: std::invalid_argument; std::runtime_error when the device lacks float64.
+// Errors: InvalidArgument; Unsupported when the device lacks float64.
 inline void require_floating(const Device& device, DType type, const char* op) {
-  if (!is_floating(type))
-    throw std::invalid_argument(std::string(op) + ": expected a floating type, got " + info(type).aten);
+  if (!is_floating(type)) throw InvalidArgument(std::string(op) + ": expected a floating type, got " + info(type).aten);
   require_dtype(device, type, op);
 }
 
 inline void require(bool condition, const char* message) {
-  if (!condition) throw std::invalid_argument(message);
+  if (!condition) throw InvalidArgument(message);
 }
 
 // Work-items of an elementwise GPU kernel that loops: a multiple of `group`, at most 2^22.

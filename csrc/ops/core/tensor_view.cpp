@@ -1,5 +1,7 @@
 #include "ops/core/tensor_view.h"
 
+#include "base/error.h"
+
 #include <stdexcept>
 
 namespace ocl::ops {
@@ -25,13 +27,12 @@ const DTypeInfo& info(DType dtype) {
   };
   for (const DTypeInfo& row : table)
     if (row.dtype == dtype) return row;
-  throw std::invalid_argument("OpenCL kernels do not support element type number " +
-                              std::to_string(static_cast<int>(dtype)));
+  throw InvalidArgument("OpenCL kernels do not support element type number " + std::to_string(static_cast<int>(dtype)));
 }
 
 TensorView TensorView::contiguous(void* data, DType dtype, std::span<const int64_t> sizes) {
   if (sizes.size() > max_dims)
-    throw std::invalid_argument("tensors of more than 16 dimensions are not supported by OpenCL kernels");
+    throw InvalidArgument("tensors of more than 16 dimensions are not supported by OpenCL kernels");
   TensorView view{data, dtype, static_cast<int>(sizes.size()), {}, {}};
   int64_t stride = 1;
   for (int d = view.dims - 1; d >= 0; --d) {

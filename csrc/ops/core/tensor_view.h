@@ -25,7 +25,7 @@ struct TensorView {
   static TensorView contiguous(void* data, DType dtype, std::initializer_list<int64_t> sizes) {
     return contiguous(data, dtype, std::span<const int64_t>(sizes.begin(), sizes.size()));
   }
-  // Errors: std::invalid_argument for more than max_dims dimensions.
+  // Errors: InvalidArgument for more than max_dims dimensions.
   static TensorView strided(void* data, DType dtype, std::span<const int64_t> sizes, std::span<const int64_t> strides);
 
   explicit operator bool() const { return data != nullptr; }

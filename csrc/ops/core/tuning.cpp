@@ -262,7 +262,7 @@ std::string_view measure(Queue& queue, const Problem& problem, std::span<const C
   const auto deadline = Clock::now() + std::chrono::milliseconds(environment::number("TORCH_OCL_TUNE_BUDGET", 1000));
   queue.finish();
   std::vector<Entry> entries = accepted(queue, problem, candidates, result, deadline);
-  if (entries.empty()) throw std::runtime_error("no algorithm works for " + problem.text());
+  if (entries.empty()) throw Unsupported("no algorithm works for " + problem.text());
   race(queue, problem, entries, deadline);
   const Entry* chosen = &entries[0];
   for (const Entry& entry : entries)

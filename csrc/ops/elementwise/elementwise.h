@@ -37,7 +37,7 @@ struct ElementwiseRow {
   const char* aten = nullptr;  // the operator's name in PyTorch (with kind != none)
 };
 
-// Errors: std::invalid_argument for a name that is not in the table.
+// Errors: InvalidArgument for a name that is not in the table.
 const ElementwiseRow& elementwise_row(const char* name);
 std::span<const ElementwiseRow> elementwise_table();
 // Whether the row has an expression for this compute type.
@@ -76,7 +76,7 @@ struct ElementwiseCall {
 void coalesce(ElementwiseCall& call, int inputs);
 
 // output = row(inputs, scalars), element by element. Operands may have any strides (0 broadcasts); an input may be
-// exactly the output. Dimensions are reordered and coalesced here. Errors: std::invalid_argument when the row has no
+// exactly the output. Dimensions are reordered and coalesced here. Errors: InvalidArgument when the row has no
 // expression for the compute type.
 void elementwise(Queue& queue, const ElementwiseRow& row, ElementwiseCall call);
 

@@ -292,7 +292,7 @@ void elementwise(Queue& queue, const ElementwiseRow& row, ElementwiseCall call) 
   for (int d = 0; d < call.dims; ++d)
     if (call.sizes[d] == 0) return;
   if (!supports(row, call.compute))
-    throw std::invalid_argument(std::string(row.name) + " has no kernel for " + info(call.compute).aten);
+    throw InvalidArgument(std::string(row.name) + " has no kernel for " + info(call.compute).aten);
   require_dtype(queue.device(), call.compute, row.name);
   require_dtype(queue.device(), call.output.dtype, row.name);
   for (int i = 0; i < row.inputs; ++i)

@@ -300,7 +300,7 @@ const ElementwiseRow& elementwise_row(const char* name) {
     return map;
   }();
   if (const auto found = by_name.find(name); found != by_name.end()) return *found->second;
-  throw std::invalid_argument(std::string("there is no elementwise operator ") + name);
+  throw InvalidArgument(std::string("there is no elementwise operator ") + name);
 }
 
 }  // namespace ocl::ops

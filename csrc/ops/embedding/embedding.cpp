@@ -38,9 +38,9 @@ Rows rows_of(const Device& device, int64_t rows, int64_t width) {
 
 void check_positions(const TensorView& indices, int64_t rows) {
   if (indices.dtype != DType::int64 && indices.dtype != DType::int32)
-    throw std::invalid_argument("embedding: indices must be int64 or int32");
+    throw InvalidArgument("embedding: indices must be int64 or int32");
   if (indices.numel() >= INT32_MAX || rows >= INT32_MAX - 2)
-    throw std::invalid_argument("embedding: more than 2^31 look-ups or rows are not supported");
+    throw InvalidArgument("embedding: more than 2^31 look-ups or rows are not supported");
 }
 
 }  // namespace

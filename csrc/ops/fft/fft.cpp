@@ -79,7 +79,7 @@ void fft(Queue& queue, FftKind kind, DType dtype, const void* x, void* y, const 
   if (fft_takes_any_kind(queue.device(), shape.n))
     return fft_detail::lines(queue, kind, dtype, x, y, shape, inverse, scale);
   if (kind != FftKind::complex_to_complex || shape.inner != 1)
-    throw std::invalid_argument("fft: this device takes complex rows only");
+    throw InvalidArgument("fft: this device takes complex rows only");
   passes(queue, dtype, x, y, shape.outer, shape.n, inverse, scale);
 }
 

@@ -26,7 +26,7 @@ bool fft_takes_any_kind(const Device& device, int64_t n);
 // of n, which costs n p multiplications. On CPU devices sixteen lines (complex128: eight) go through all passes in a
 // task's cache, one in each lane of a vector; long rows and few rows are cut into a matrix whose columns and rows are
 // transformed (the four-step algorithm of D. Bailey, "FFTs in external or hierarchical memory", 1990). Errors:
-// std::runtime_error when the device lacks float64.
+// Unsupported when the device lacks float64.
 void fft(Queue& queue, FftKind kind, DType dtype, const void* x, void* y, const FftShape& shape, bool inverse,
          double scale);
 

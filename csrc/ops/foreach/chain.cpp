@@ -32,8 +32,8 @@ void check_addresses(const Device& device, const ForeachChain::Stage& stage) {
     if (!address || (last.device && address >= last.base && address < last.base + last.bytes)) return;
     last = find_segment(address);
     if (last.device != &device)
-      throw std::invalid_argument("an address that is not memory of ocl:" + std::to_string(device.index()) +
-                                  " was given to a multi-tensor kernel");
+      throw InvalidArgument("an address that is not memory of ocl:" + std::to_string(device.index()) +
+                            " was given to a multi-tensor kernel");
   };
   check(stage.scalar_address);
   for (int k = 0; k <= stage.inputs; ++k)  // list by list, whose tensors often lie in one segment

@@ -35,7 +35,7 @@ class ForeachChain {
   static ForeachChain& of(Queue& queue, Single single, Fused fused);
 
   // Defers the stage (Queue::defer) until something else is issued to the queue, or a stage that cannot be fused.
-  // Errors: std::invalid_argument for addresses that are not memory of the queue's device; nothing is deferred then.
+  // Errors: InvalidArgument for addresses that are not memory of the queue's device; nothing is deferred then.
   void add(Stage stage);
 
  private:

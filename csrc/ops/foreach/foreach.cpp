@@ -60,12 +60,12 @@ constexpr Row rows_table[] = {
 const Row& row_of(Foreach op) {
   for (const Row& row : rows_table)
     if (row.op == op) return row;
-  throw std::invalid_argument("foreach: no such operator");
+  throw InvalidArgument("foreach: no such operator");
 }
 
 void require(Device& device, DType dtype, const char* op) {
   if (!is_floating(dtype))
-    throw std::invalid_argument("_foreach_" + std::string(op) + ": needs a floating type, got " + info(dtype).aten);
+    throw InvalidArgument("_foreach_" + std::string(op) + ": needs a floating type, got " + info(dtype).aten);
   require_dtype(device, dtype, op);
 }
 
@@ -167,8 +167,7 @@ void foreach (Queue& queue, Foreach op, DType dtype, std::span<const MultiTensor
 }
 
 void foreach_norm(Queue& queue, int order, DType dtype, DType y_dtype, std::span<const MultiTensorRow> rows) {
-  if (order < 0 || order > 2)
-    throw std::invalid_argument("_foreach_norm: order " + std::to_string(order) + " has no kernel");
+  if (order < 0 || order > 2) throw InvalidArgument("_foreach_norm: order " + std::to_string(order) + " has no kernel");
   require(queue.device(), dtype, "norm");
   require(queue.device(), y_dtype, "norm");
   const DType compute = y_dtype == DType::float64 ? y_dtype : compute_type(dtype);

@@ -25,7 +25,7 @@ class Segments {
     if (count_ == limit_) return std::nullopt;
     const SegmentInfo info = find_segment(p);
     if (!info.device)
-      throw std::invalid_argument("an address that is not in OpenCL device memory was given to a multi-tensor kernel");
+      throw InvalidArgument("an address that is not in OpenCL device memory was given to a multi-tensor kernel");
     infos_[count_] = info;
     return make(count_++, p);
   }

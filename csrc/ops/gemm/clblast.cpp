@@ -48,14 +48,14 @@ void run_as(Queue& queue, const GemmProblem& p, const GemmOperands& o) {
   const T alpha = static_cast<T>(p.alpha.real()), beta = static_cast<T>(p.beta.real());
   auto transpose = [](bool yes) { return yes ? clblast::Transpose::kYes : clblast::Transpose::kNo; };
   for (const Location* l : {&la, &lb, &lc})
-    if (l->offset % sizeof(T) != 0) throw std::invalid_argument("gemm: operand is not aligned to its element type");
+    if (l->offset % sizeof(T) != 0) throw InvalidArgument("gemm: operand is not aligned to its element type");
   for (int64_t i = 0; i < p.batch; ++i) {
     const auto status = clblast::Gemm<T>(clblast::Layout::kRowMajor, transpose(a.transposed), transpose(b.transposed),
                                          p.m, p.n, p.k, alpha, la.buffer, la.offset / sizeof(T) + i * p.a[0], a.leading,
                                          lb.buffer, lb.offset / sizeof(T) + i * p.b[0], b.leading, beta, lc.buffer,
                                          lc.offset / sizeof(T) + i * p.c[0], c.leading, &handle, nullptr);
     if (status != clblast::StatusCode::kSuccess)
-      throw std::runtime_error("gemm: CLBlast failed with status " + std::to_string(static_cast<int>(status)));
+      throw Unsupported("gemm: CLBlast failed with status " + std::to_string(static_cast<int>(status)));
     queue.issued();
   }
 }

@@ -182,9 +182,9 @@ void canonicalize(GemmProblem& p, GemmOperands& operands) {
 
 void gemm(Queue& queue, const GemmProblem& problem, const GemmOperands& operands) {
   if (problem.batch < 0 || problem.m < 0 || problem.n < 0 || problem.k < 0)
-    throw std::invalid_argument("gemm: negative size");
+    throw InvalidArgument("gemm: negative size");
   if (problem.activation != Activation::none && !gemm_detail::is_real_floating(problem.dtype))
-    throw std::invalid_argument("gemm: an activation needs a real floating type");
+    throw InvalidArgument("gemm: an activation needs a real floating type");
   if (problem.batch == 0 || problem.m == 0 || problem.n == 0) return;
   require_dtype(queue.device(), problem.dtype, "gemm");
   GemmProblem p = problem;

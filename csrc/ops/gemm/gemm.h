@@ -77,8 +77,8 @@ void canonicalize(GemmProblem& problem, GemmOperands& operands);
 // Runs the algorithm forced by TORCH_OCL_GEMM when it does not refuse, otherwise the one known to be quickest
 // (ops/core/tuning.h), otherwise the first that neither refuses nor declines; which one, and its plan, is kept for the
 // next launch of the problem (ops/core/plan_table.h). An empty c does nothing; k == 0 gives
-// activation(beta * d). Errors: std::invalid_argument for negative sizes or an activation of a type that has none;
-// std::runtime_error when the device lacks the type.
+// activation(beta * d). Errors: InvalidArgument for negative sizes or an activation of a type that has none;
+// Unsupported when the device lacks the type.
 void gemm(Queue& queue, const GemmProblem& problem, const GemmOperands& operands);
 
 }  // namespace ocl::ops

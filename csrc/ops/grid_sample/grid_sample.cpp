@@ -21,7 +21,7 @@ GridShape shape_of(const GridSample& p) {
 Kernel& kernel_of(KernelSite& site, Device& device, const GridSample& p, bool atomic) {
   require_dtype(device, p.dtype, "grid_sampler");
   if (p.dims == 3 && p.interpolation == GridInterpolation::bicubic)
-    throw std::invalid_argument("grid_sampler: bicubic interpolation is two-dimensional");
+    throw InvalidArgument("grid_sampler: bicubic interpolation is two-dimensional");
   const Variant variant = Variant()
                               .add(p.dtype)
                               .add(static_cast<uint64_t>(p.dims), 2)

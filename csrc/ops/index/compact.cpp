@@ -48,7 +48,7 @@ Compaction::Compaction(Queue& queue, const TensorView& mask)
       block_(block_of(queue.device(), numel_)),
       blocks_(ceil_div(numel_, block_)),
       offsets_(queue, static_cast<size_t>(blocks_ + 1) * sizeof(int64_t)) {
-  if (!mask.is_contiguous()) throw std::invalid_argument("compaction: the mask must be contiguous");
+  if (!mask.is_contiguous()) throw InvalidArgument("compaction: the mask must be contiguous");
   static KernelSite count("index/compact.cl", "compact_count"), scan("index/compact.cl", "compact_scan");
   Device& device = queue.device();
   const auto defines = [&] {

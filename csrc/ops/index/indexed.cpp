@@ -51,7 +51,7 @@ Dim take_inner(std::vector<Dim>& free, std::vector<Dim>& conflict, bool& inner_i
 void append(IndexedWalk& walk, const std::vector<Dim>& dims, int64_t& count) {
   for (const Dim& dim : dims) {
     if (walk.dims == walk_dims)
-      throw std::invalid_argument("indexing: the operands have too many dimensions that cannot be merged");
+      throw InvalidArgument("indexing: the operands have too many dimensions that cannot be merged");
     walk.sizes[walk.dims] = dim.size;
     walk.dst[walk.dims] = dim.dst;
     walk.src[walk.dims] = dim.src;
@@ -115,9 +115,9 @@ bool can_do_atomics(const Device& device, DType type) {
 
 void check(const IndexedOperands& operands) {
   if (!operands.from_value && operands.source.dtype != operands.destination.dtype)
-    throw std::invalid_argument("indexing: source and destination must have one dtype");
+    throw InvalidArgument("indexing: source and destination must have one dtype");
   if (operands.side != IndexSide::none && operands.index.dtype != DType::int64 && operands.index.dtype != DType::int32)
-    throw std::invalid_argument("indexing: indices must be int64 or int32");
+    throw InvalidArgument("indexing: indices must be int64 or int32");
 }
 
 // Rows of neighbours as rows of elements of up to 16 bytes, where all of them begin and end with whole ones; returns an
@@ -261,7 +261,7 @@ struct CombineWalk {
 void combine_indices(Queue& queue, const TensorView& out, std::span<const TensorView> indices,
                      std::span<const int64_t> sizes, std::span<const int64_t> strides, const ErrorSite& site) {
   if (out.numel() == 0) return;
-  if (out.dims > walk_dims) throw std::invalid_argument("indexing: index tensors have too many dimensions");
+  if (out.dims > walk_dims) throw InvalidArgument("indexing: index tensors have too many dimensions");
   static KernelSite kernel_site("index/combine.cl", "combine_indices");
   Device& device = queue.device();
   for (size_t first = 0; first < indices.size(); first += combine_slots) {
@@ -274,7 +274,7 @@ void combine_indices(Queue& queue, const TensorView& out, std::span<const Tensor
     const DType type = indices[first].dtype;
     for (int t = 0; t < walk.count; ++t) {
       const TensorView& index = indices[first + t];
-      if (index.dtype != type) throw std::invalid_argument("indexing: index tensors must have one dtype");
+      if (index.dtype != type) throw InvalidArgument("indexing: index tensors must have one dtype");
       data[t] = index.data;
       std::copy_n(index.strides.begin(), out.dims, walk.strides[t]);
       walk.limits[t] = sizes[first + t];

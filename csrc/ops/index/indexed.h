@@ -53,7 +53,7 @@ struct IndexedPlan {
 };
 
 // Pure: drops and merges dimensions, orders them by the destination's strides and picks the inner loop.
-// Errors: std::invalid_argument when more than walk_dims dimensions remain.
+// Errors: InvalidArgument when more than walk_dims dimensions remain.
 IndexedPlan plan_indexed(const IndexedOperands& operands);
 
 // Runs the operation. dtypes of destination and source must be equal; `assign` works on any dtype, the others on real

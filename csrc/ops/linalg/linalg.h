@@ -16,7 +16,7 @@ struct Matrices {
   Matrices transposed() const { return {data, dtype, batch, columns, rows, batch_stride, column_stride, row_stride}; }
 };
 
-// Errors of all: std::invalid_argument for other dtypes. Empty batches and matrices do nothing.
+// Errors of all: InvalidArgument for other dtypes. Empty batches and matrices do nothing.
 
 // The lower triangle of a [n, n] becomes L of A = L L^T. info [batch], int32, zero before: first + 1 + the column whose
 // pivot is not positive; that matrix is left half done.

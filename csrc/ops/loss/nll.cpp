@@ -37,7 +37,7 @@ void nll_forward(Queue& queue, const NllProblem& p, const void* input, const voi
   const LossShape s = make_shape(p);
   const int64_t elements = p.batch * p.inner;
   const bool cpu = device.cpu_style();
-  if (p.reduction == Reduction::none) {
+  if (p.reduction == LossReduction::none) {
     const int64_t items = std::max<int64_t>(1, elements);  // one even without elements: total_weight
     launch(queue, kernel(elements_site, device, p.dtype),
            cpu ? Range(std::min(items, cpu_tasks(device, items, 4096))) : gpu_range(items), cpu ? Range(1) : Range(256),

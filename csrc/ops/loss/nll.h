@@ -6,7 +6,7 @@
 namespace ocl::ops {
 
 // The numbers are at::Reduction's.
-enum class Reduction : int8_t { none = 0, mean = 1, sum = 2 };
+enum class LossReduction : int8_t { none = 0, mean = 1, sum = 2 };
 
 // input [N, C, P] with strides in elements; target int64 [N, P] dense; weight [C] dense or null. An element whose
 // target is ignore_index counts as 0; a target that is no class gives NaN and an error at the next synchronisation
@@ -16,7 +16,7 @@ struct NllProblem {
   int64_t batch = 1, classes = 1, inner = 1;
   int64_t batch_stride = 1, class_stride = 1, inner_stride = 1;
   int64_t ignore_index = -100;
-  Reduction reduction = Reduction::mean;
+  LossReduction reduction = LossReduction::mean;
 };
 
 // output [N, P] dense, or one element: the sum, or the sum divided by the sum of weights (NaN without elements).

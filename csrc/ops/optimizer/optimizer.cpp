@@ -13,7 +13,7 @@ void step(Queue& queue, KernelSite& site, const char* name, DType type, int opti
           MultiTensor work, double lr, double weight_decay, bool maximize, std::span<const MultiTensorRow> rows,
           const StepExtras& extras) {
   if (!is_floating(type))
-    throw std::invalid_argument(std::string("fused optimizer: needs a floating type, got ") + info(type).aten);
+    throw InvalidArgument(std::string("fused optimizer: needs a floating type, got ") + info(type).aten);
   require_dtype(queue.device(), type, "fused optimizer");
   Kernel& kernel = site.get(queue.device(), Variant().add(type).add(option, 1), [&] {
     Defines defines;

@@ -34,7 +34,7 @@ DType bits_of(DType type) {
     case 2: return DType::uint16;
     case 4: return DType::uint32;
     case 8: return DType::uint64;
-    default: throw std::invalid_argument(std::string("pad: element type ") + info(type).aten + " is not supported");
+    default: throw InvalidArgument(std::string("pad: element type ") + info(type).aten + " is not supported");
   }
 }
 

@@ -15,7 +15,7 @@ struct FractionalPoolProblem {
 };
 
 // y = greatest element of each window, index = its place in the plane (the last NaN, else the first greatest). Errors:
-// std::invalid_argument for types that are not floating.
+// InvalidArgument for types that are not floating.
 void fractional_max_pool(Queue& queue, const FractionalPoolProblem& problem, const void* x, const void* samples,
                          void* y, void* index);
 

@@ -75,7 +75,7 @@ Shape shape(const Device& device, int64_t n, int words) {
 
 void require_floating(const TensorView& t, const char* op) {
   if (!is_floating(t.dtype))
-    throw std::invalid_argument(std::string(op) + ": needs a floating type, got " + info(t.dtype).aten);
+    throw InvalidArgument(std::string(op) + ": needs a floating type, got " + info(t.dtype).aten);
 }
 
 // Probability as a threshold on 32-bit words: keep when word < threshold, or always when `all`.
@@ -84,8 +84,7 @@ struct Threshold {
   int32_t all;
 };
 Threshold threshold(double p) {
-  if (!(p >= 0 && p <= 1))
-    throw std::invalid_argument("a probability must lie between 0 and 1, got " + std::to_string(p));
+  if (!(p >= 0 && p <= 1)) throw InvalidArgument("a probability must lie between 0 and 1, got " + std::to_string(p));
   const double scaled = std::ldexp(p, 32);
   if (scaled >= 4294967295.5) return {0xffffffffu, 1};
   return {static_cast<uint32_t>(std::llround(scaled)), 0};
@@ -156,8 +155,7 @@ void fill_bernoulli(Queue& queue, const TensorView& y, const TensorView& p, Phil
   const int64_t n = y.numel();
   if (n == 0) return;
   if (p.numel() != n)
-    throw std::invalid_argument("bernoulli: probabilities " + p.shape_string() + " for a result of " +
-                                y.shape_string());
+    throw InvalidArgument("bernoulli: probabilities " + p.shape_string() + " for a result of " + y.shape_string());
   require_floating(p, "bernoulli");
   Device& device = queue.device();
   require_dtype(device, y.dtype, "bernoulli");
@@ -186,7 +184,7 @@ void dropout(Queue& queue, const TensorView& x, const TensorView& y, const Tenso
   if (n == 0) return;
   require_floating(x, "dropout");
   if (y.dtype != x.dtype || mask.dtype != DType::boolean || y.numel() != n || mask.numel() != n)
-    throw std::invalid_argument("dropout: result or mask do not match the input " + x.shape_string());
+    throw InvalidArgument("dropout: result or mask do not match the input " + x.shape_string());
   static KernelSite site("random/random.cl", "dropout");
   Kernel& kernel = dropout_kernel(site, queue.device(), x.dtype);
   const Threshold t = threshold(1 - p);
@@ -205,7 +203,7 @@ void dropout_backward(Queue& queue, const TensorView& dy, const TensorView& mask
   if (n == 0) return;
   require_floating(dy, "dropout_backward");
   if (dx.dtype != dy.dtype || mask.dtype != DType::boolean || dx.numel() != n || mask.numel() != n)
-    throw std::invalid_argument("dropout_backward: gradient or mask do not match " + dy.shape_string());
+    throw InvalidArgument("dropout_backward: gradient or mask do not match " + dy.shape_string());
   static KernelSite site("random/random.cl", "dropout_backward");
   Kernel& kernel = dropout_kernel(site, queue.device(), dy.dtype);
   const Shape s = shape(queue.device(), n, 4);

@@ -20,7 +20,7 @@ void sample(Queue& queue, int sampler, const TensorView& a, const TensorView& b,
   if (n == 0) return;
   const char* name = sampler_names[sampler];
   if (!is_floating(y.dtype) || a.dtype != y.dtype || b.dtype != y.dtype || a.numel() != n || b.numel() != n)
-    throw std::invalid_argument(std::string(name) + ": parameters and result must be of one floating type and shape");
+    throw InvalidArgument(std::string(name) + ": parameters and result must be of one floating type and shape");
   require_dtype(queue.device(), y.dtype, name);
   static KernelSite site("random/samplers.cl", "sample");
   Kernel& kernel = site.get(queue.device(), Variant().add(sampler, 2).add(y.dtype), [&] {
@@ -47,8 +47,8 @@ void multinomial_with_replacement(Queue& queue, const TensorView& weights, const
   const int64_t rows = weights.size(0), categories = weights.size(1), count = samples.size(1);
   if (rows == 0 || count == 0) return;
   if (categories == 0 || samples.size(0) != rows || samples.dtype != DType::int64 || !is_floating(weights.dtype))
-    throw std::invalid_argument("multinomial: weights " + weights.shape_string() + " and samples " +
-                                samples.shape_string() + " do not match");
+    throw InvalidArgument("multinomial: weights " + weights.shape_string() + " and samples " + samples.shape_string() +
+                          " do not match");
   Device& device = queue.device();
   require_dtype(device, weights.dtype, "multinomial");
   const auto defines = [&] {

@@ -54,8 +54,7 @@ void check(const TensorView& x, DimMask dims, const TensorView& y) {
     else if (!reduced)
       fits = y.sizes[at++] == x.sizes[d];
   }
-  if (!fits)
-    throw std::invalid_argument("reduce: output " + y.shape_string() + " does not fit input " + x.shape_string());
+  if (!fits) throw InvalidArgument("reduce: output " + y.shape_string() + " does not fit input " + x.shape_string());
 }
 
 // Chunks of the reduced range, so that about `wanted` tasks run; a chunk is a multiple of `step` and not below `least`.

@@ -38,7 +38,7 @@ using DimMask = uint32_t;
 // strides are free, its dtype is converted to. argmax / argmin write `index` (int64, shaped like y, element number
 // within the reduced dimensions in row-major order) and, unless y.data is null, the value. An empty reduction gives the
 // operator's identity (0, 1, -inf, ...). Sums of half types and float32 accumulate in float32 by blocks, of integers in
-// int64. Deterministic. Errors: std::invalid_argument for shapes that do not fit; std::runtime_error for float64 on a
+// int64. Deterministic. Errors: InvalidArgument for shapes that do not fit; Unsupported for float64 on a
 // device without it.
 void reduce(Queue& queue, Reduction op, const TensorView& x, DimMask dims, const TensorView& y, double parameter = 0,
             const TensorView& index = {});

@@ -52,13 +52,13 @@ std::span<const ReduceRow> reduce_table() { return table; }
 const ReduceRow& reduce_row(Reduction op) {
   for (const ReduceRow& row : table)
     if (row.op == op && op != R::other) return row;
-  throw std::invalid_argument("unknown reduction");
+  throw InvalidArgument("unknown reduction");
 }
 
 const ReduceRow& reduce_row(const char* name) {
   for (const ReduceRow& row : table)
     if (std::strcmp(row.name, name) == 0) return row;
-  throw std::invalid_argument(std::string("there is no reduction ") + name);
+  throw InvalidArgument(std::string("there is no reduction ") + name);
 }
 
 DType reduce_accumulator(const ReduceRow& row, DType input, DType output) {
@@ -72,7 +72,7 @@ DType reduce_accumulator(const ReduceRow& row, DType input, DType output) {
     }
     case A::compare: break;
   }
-  if (is_complex(input)) throw std::invalid_argument(std::string(row.name) + " is not defined for complex tensors");
+  if (is_complex(input)) throw InvalidArgument(std::string(row.name) + " is not defined for complex tensors");
   const DType type = compute_type(input);
   if (!is_integral(type) || type == DType::int64 || type == DType::uint64) return type;
   return type == DType::uint32 ? DType::int64 : DType::int32;

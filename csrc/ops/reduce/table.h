@@ -40,7 +40,7 @@ struct ReduceRow {
 std::span<const ReduceRow> reduce_table();
 
 const ReduceRow& reduce_row(Reduction op);
-// Errors: std::invalid_argument for a name that is not in the table.
+// Errors: InvalidArgument for a name that is not in the table.
 const ReduceRow& reduce_row(const char* name);
 DType reduce_accumulator(const ReduceRow& row, DType input, DType output);
 

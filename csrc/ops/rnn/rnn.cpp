@@ -16,7 +16,7 @@ struct Cell {
 Cell cell(const Device& device, const TensorView& state) {
   const int64_t rows = state.size(0), hidden = state.size(1);
   if (hidden > INT32_MAX / 8)
-    throw std::invalid_argument("recurrent cell: hidden size " + std::to_string(hidden) + " is too large");
+    throw InvalidArgument("recurrent cell: hidden size " + std::to_string(hidden) + " is too large");
   if (device.cpu_style()) return {rows, static_cast<int32_t>(hidden), Range(ceil_div(hidden, 256), rows), Range(1, 1)};
   const int64_t local = hidden >= 256 ? 256 : 64;
   return {rows, static_cast<int32_t>(hidden), Range(round_up(hidden, local), rows), Range(local, 1)};
@@ -24,7 +24,7 @@ Cell cell(const Device& device, const TensorView& state) {
 
 Kernel& kernel(KernelSite& site, Device& device, DType type) {
   if (!is_floating(type))
-    throw std::invalid_argument(std::string("recurrent cell: needs a floating type, got ") + info(type).aten);
+    throw InvalidArgument(std::string("recurrent cell: needs a floating type, got ") + info(type).aten);
   require_dtype(device, type, "recurrent cell");
   return site.get(device, Variant().add(type), [&] {
     Defines defines;
@@ -35,14 +35,14 @@ Kernel& kernel(KernelSite& site, Device& device, DType type) {
 
 int32_t biased(const CellGates& gates) {
   if (static_cast<bool>(gates.input_bias) != static_cast<bool>(gates.recurrent_bias))
-    throw std::invalid_argument("recurrent cell: needs both biases or none");
+    throw InvalidArgument("recurrent cell: needs both biases or none");
   return gates.input_bias ? 1 : 0;
 }
 
 void check(const TensorView& t, const TensorView& state, int64_t parts, const char* what) {
   if (t.dtype != state.dtype || t.numel() != state.numel() * parts)
-    throw std::invalid_argument(std::string("recurrent cell: ") + what + " " + t.shape_string() +
-                                " does not match the state " + state.shape_string());
+    throw InvalidArgument(std::string("recurrent cell: ") + what + " " + t.shape_string() +
+                          " does not match the state " + state.shape_string());
 }
 
 }  // namespace

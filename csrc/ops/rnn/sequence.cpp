@@ -22,7 +22,7 @@ struct Launch {
 
   Launch(Queue& q, Sites& sites, const RnnSequence& s) : queue(q), kernel(sites.get(q.device())) {
     if (s.steps < 1 || s.rows < 1 || s.hidden < 1 || s.steps > INT32_MAX || s.rows > INT32_MAX || s.hidden > 4096)
-      throw std::invalid_argument("rnn_sequence: sizes out of range");
+      throw InvalidArgument("rnn_sequence: sizes out of range");
     const bool cpu = q.device().cpu_style();
     const size_t size = cpu ? 1 : s.hidden > 64 ? 256 : 64;
     global = Range(static_cast<size_t>(cpu ? ceil_div(s.rows, rows_per_task) : s.rows) * size), local = Range(size);

@@ -33,7 +33,7 @@ constexpr ScanRow table[] = {
 const ScanRow& row_of(Scan op) {
   for (const ScanRow& row : table)
     if (row.op == op) return row;
-  throw std::invalid_argument("unknown scan");
+  throw InvalidArgument("unknown scan");
 }
 
 DType accumulator(const ScanRow& row, DType in, DType out, bool fp64) {
@@ -41,7 +41,7 @@ DType accumulator(const ScanRow& row, DType in, DType out, bool fp64) {
     const DType type = accumulate_type(out);
     return type == DType::complex64 && fp64 ? DType::complex128 : type;  // as real ones are carried in float64 (below)
   }
-  if (is_complex(in)) throw std::invalid_argument(std::string(row.name) + " is not defined for complex tensors");
+  if (is_complex(in)) throw InvalidArgument(std::string(row.name) + " is not defined for complex tensors");
   if (!row.indexed) return fp64 ? DType::float64 : DType::float32;  // chains of log1p(exp()) lose too much in float32
   const DType type = compute_type(in);
   if (!is_integral(type) || type == DType::int64 || type == DType::uint64) return type;
@@ -105,8 +105,8 @@ void scan(Queue& queue, Scan op, const TensorView& x, int dim, const TensorView&
   static Sites sites;
   const ScanRow& row = row_of(op);
   if (x.dims != y.dims || !std::equal(x.sizes.begin(), x.sizes.begin() + x.dims, y.sizes.begin()))
-    throw std::invalid_argument(std::string(row.name) + ": output " + y.shape_string() + " does not fit input " +
-                                x.shape_string());
+    throw InvalidArgument(std::string(row.name) + ": output " + y.shape_string() + " does not fit input " +
+                          x.shape_string());
   if (x.numel() == 0) return;
   Device& device = queue.device();
   const DType acc = accumulator(row, x.dtype, y.dtype, device.capabilities().fp64);

@@ -15,7 +15,7 @@ enum class Scan : uint8_t {
 
 // y[.., i, ..] = op over x[.., 0..i, ..] along `dim`. x, y and index have the same sizes and free strides; y may be x.
 // index (int64) is written by cummax and cummin only.
-// Errors: std::invalid_argument for sizes that differ or complex input of logcumsumexp, cummax, cummin.
+// Errors: InvalidArgument for sizes that differ or complex input of logcumsumexp, cummax, cummin.
 void scan(Queue& queue, Scan op, const TensorView& x, int dim, const TensorView& y, const TensorView& index = {});
 
 }  // namespace ocl::ops

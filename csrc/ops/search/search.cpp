@@ -26,7 +26,7 @@ Kernel& kernel(KernelSite& site, Device& device, DType in, DType out) {
 void check(const Device& device, const TensorView& a, const TensorView& b) {
   require_dtype(device, a.dtype, "searchsorted");
   if (a.dtype != b.dtype || is_complex(a.dtype))
-    throw std::invalid_argument("searchsorted needs two tensors of one real type");
+    throw InvalidArgument("searchsorted needs two tensors of one real type");
 }
 
 int64_t per_item(const Device& device, int64_t total) {

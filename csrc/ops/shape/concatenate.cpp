@@ -140,7 +140,7 @@ void concatenate(Queue& queue, const TensorView& out, std::span<const TensorView
   int64_t position = 0;
   for (const TensorView& input : inputs) {
     if (input.numel() == 0) continue;
-    if (input.dtype != out.dtype) throw std::invalid_argument("cat: inputs and output must have one dtype");
+    if (input.dtype != out.dtype) throw InvalidArgument("cat: inputs and output must have one dtype");
     const std::optional<int64_t> piece_pitch = row_pitch(permuted(input, order), row_dim);
     if (dense_out.is_contiguous() && piece_pitch) {
       pieces.push_back({input.data, position * inner, input.sizes[dim] * inner, *piece_pitch * units});
@@ -160,7 +160,7 @@ void concatenate(Queue& queue, const TensorView& out, std::span<const TensorView
 
 void roll(Queue& queue, const TensorView& out, const TensorView& self, std::span<const int64_t> shifts,
           std::span<const int> dims) {
-  if (shifts.size() != dims.size()) throw std::invalid_argument("roll: one shift per dimension is needed");
+  if (shifts.size() != dims.size()) throw InvalidArgument("roll: one shift per dimension is needed");
   if (out.numel() == 0) return;
   if (dims.empty()) return copy_strided(queue, out, self);
   const int d = dims[0] < 0 ? dims[0] + self.dims : dims[0];

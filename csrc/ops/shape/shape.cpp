@@ -169,7 +169,7 @@ void unfold_backward(Queue& queue, const TensorView& grad_in, const TensorView& 
   static KernelSite site("shape/windows.cl", "unfold_backward");
   if (grad_in.numel() == 0) return;
   if (!grad_in.is_contiguous() || grad.dims != grad_in.dims + 1)
-    throw std::invalid_argument("unfold_backward: grad_in must be contiguous with one dimension less than grad");
+    throw InvalidArgument("unfold_backward: grad_in must be contiguous with one dimension less than grad");
   Device& device = queue.device();
   UnfoldShape shape;
   shape.dims = grad_in.dims;
@@ -190,7 +190,7 @@ void repeat_indices(Queue& queue, const TensorView& out, const TensorView& cumul
   const int64_t total = out.numel();
   if (total == 0) return;
   if (out.dtype != cumulative.dtype || !(out.dtype == DType::int64 || out.dtype == DType::int32))
-    throw std::invalid_argument("repeat_interleave: counts and result must both be int64 or int32");
+    throw InvalidArgument("repeat_interleave: counts and result must both be int64 or int32");
   Device& device = queue.device();
   const Split s = split(device, total);
   launch(queue, by_width(site, device, size_of(out.dtype)), s.global, s.local, out.data, cumulative.data,
@@ -203,7 +203,7 @@ void triangle_indices(Queue& queue, const TensorView& out, int64_t rows, int64_t
   const int64_t total = out.size(1);
   if (total == 0) return;
   if (!(out.dtype == DType::int64 || out.dtype == DType::int32))
-    throw std::invalid_argument("tril_indices: the result must be int64 or int32");
+    throw InvalidArgument("tril_indices: the result must be int64 or int32");
   Device& device = queue.device();
   const Split s = split(device, rows, std::max<int64_t>(1, 16384 / columns));
   launch(queue, by_width(site, device, size_of(out.dtype)), s.global, s.local, out.data, rows, columns, diagonal, total,

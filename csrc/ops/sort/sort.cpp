@@ -137,8 +137,8 @@ class SortedRows {
 
 void check(const Device& device, const TensorView& x, const SortShape& shape) {
   require_dtype(device, x.dtype, "sort");
-  if (is_complex(x.dtype)) throw std::invalid_argument("sort is not defined for complex tensors");
-  if (shape.n >= int64_t{1} << 32) throw std::invalid_argument("sort: rows of 2^32 elements or more are not supported");
+  if (is_complex(x.dtype)) throw InvalidArgument("sort is not defined for complex tensors");
+  if (shape.n >= int64_t{1} << 32) throw InvalidArgument("sort: rows of 2^32 elements or more are not supported");
 }
 
 // Elements per work-item of the simple kernels, and the number of items.
@@ -155,7 +155,7 @@ void sort(Queue& queue, const TensorView& x, int dim, bool descending, const Ten
   check(queue.device(), x, shape);
   shape.keep = x.dims ? indices.sizes[dim] : 1;
   if (x.numel() == 0 || shape.keep == 0) return;
-  if (shape.keep > shape.n) throw std::invalid_argument("sort: more elements wanted than there are");
+  if (shape.keep > shape.n) throw InvalidArgument("sort: more elements wanted than there are");
   if (selects_first(queue.device(), x.dtype, shape)) return sort_first(queue, x, shape, descending, values, indices);
   const SortedRows sorted(queue, x, shape, descending);
   const auto [per_item, items] = items_of(queue.device(), shape.rows * shape.keep);

@@ -7,7 +7,7 @@
 namespace ocl::ops {
 
 // values and indices (int64): the first `values.size(dim)` elements of every sorted row of x, and where they come from.
-// Strides are free; values.data may be null. Errors: std::invalid_argument for complex types and rows that are too
+// Strides are free; values.data may be null. Errors: InvalidArgument for complex types and rows that are too
 // long.
 void sort(Queue& queue, const TensorView& x, int dim, bool descending, const TensorView& values,
           const TensorView& indices);

@@ -15,7 +15,7 @@ using OptionalTensor = std::optional<Tensor>;
 ops::NllProblem make_problem(const Tensor& self, int64_t reduction, int64_t ignore_index) {
   ops::NllProblem p;
   p.dtype = dtype_of(self.scalar_type());
-  p.reduction = static_cast<ops::Reduction>(reduction);
+  p.reduction = static_cast<ops::LossReduction>(reduction);
   p.ignore_index = ignore_index;
   const bool batched = self.dim() > 1;
   p.batch = batched ? self.size(0) : 1;

@@ -1,4 +1,5 @@
 // torch_ocl._C: what the Python package needs beside PyTorch's own device-generic API.
+#include "base/error.h"
 #include "torch/python/exports.h"
 #include "torch/runtime/extension.h"
 
@@ -199,6 +200,10 @@ PYBIND11_MODULE(_C, m) {
       if (error) std::rethrow_exception(error);
     } catch (const c10::Error&) {
       torch::translate_exception_to_python(error);
+    } catch (const ocl::InvalidArgument& wrong) {
+      PyErr_SetString(PyExc_ValueError, wrong.what());
+    } catch (const ocl::InvalidDevice& wrong) {
+      PyErr_SetString(PyExc_IndexError, wrong.what());
     }
   });
   using release = py::call_guard<py::gil_scoped_release>;

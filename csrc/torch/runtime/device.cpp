@@ -81,10 +81,10 @@ static void reporting(Queue& queue, Wait&& wait) {
     ops::check_device_errors(queue);
   } catch (const OutOfMemory& error) {
     throw c10::OutOfMemoryError({__func__, __FILE__, __LINE__}, error.what());
-  } catch (const Error& error) {
+  } catch (const DriverError& error) {
     throw c10::AcceleratorError({__func__, __FILE__, __LINE__}, error.code(),
                                 std::string("OCL error: ") + error.what());
-  } catch (const std::runtime_error& error) {
+  } catch (const KernelError& error) {
     throw c10::AcceleratorError({__func__, __FILE__, __LINE__}, CL_INVALID_VALUE,
                                 std::string("OCL error: ") + error.what());
   }

@@ -33,8 +33,8 @@ struct Buffer {
   size_t offset;  // bytes
 };
 
-// Errors of every function: std::runtime_error, std::invalid_argument or c10::Error, with a text for the user. Device
-// -1: the current one.
+// Errors of every function: std::runtime_error or c10::Error, with a text for the user. Device -1: the
+// current one.
 struct Interface {
   int version;  // 1; grows when functions are added behind
   cl_context (*context)(int device);

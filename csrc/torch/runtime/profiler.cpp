@@ -96,7 +96,7 @@ class Tracer {
         const int64_t offset = offsets_[record.device];
         record.start = static_cast<int64_t>(start) + offset;
         record.end = static_cast<int64_t>(end) + offset;
-      } catch (const Error&) {
+      } catch (const DriverError&) {
         continue;  // a failed command has no times; whoever synchronises next gets its error
       }
       // The offset between the clocks is good to some microseconds: no command starts before it is issued.

@@ -104,7 +104,7 @@ TEST(CpuExecutor, ErrorsOfArgumentsComeWithTheNextWait) {
   try {
     queue().finish();
     ADD_FAILURE() << "no error";
-  } catch (const Error& error) {
+  } catch (const DriverError& error) {
     EXPECT_NE(std::string(error.what()).find("clSetKernelArg(identities, 2)"), std::string::npos) << error.what();
   }
   // Arguments are set again after an error, whatever was set before it.
@@ -112,10 +112,10 @@ TEST(CpuExecutor, ErrorsOfArgumentsComeWithTheNextWait) {
     launch(queue(), kernel, Range(8), Range(1), y.data(), int64_t{8}, int64_t{1}, int64_t{1});
     EXPECT_NO_THROW(queue().finish());
     if (i == 0) launch(queue(), kernel, Range(8), Range(1), y.data(), int32_t{8}, int64_t{1}, int64_t{1});
-    if (i == 0) EXPECT_THROW(queue().finish(), Error);
+    if (i == 0) EXPECT_THROW(queue().finish(), DriverError);
   }
   for (const auto& [global, local] : {std::pair{Range(8), Range(3)}, std::pair{Range(1 << 20), Range(1 << 20)}})
-    EXPECT_THROW(launch(queue(), kernel, global, local, y.data(), int64_t{8}, int64_t{1}, int64_t{1}), Error);
+    EXPECT_THROW(launch(queue(), kernel, global, local, y.data(), int64_t{8}, int64_t{1}, int64_t{1}), DriverError);
 }
 
 TEST(CpuExecutor, CommandsOfOthersOnTheSameQueueKeepTheirPlace) {

@@ -83,7 +83,7 @@ TEST(KernelFunction, GroupsAreOfOneWorkItem) {
     issue(memory.data(), 0, 8, 4);
     device.default_queue().finish();
   };
-  EXPECT_THROW(launch_four(), Error);
+  EXPECT_THROW(launch_four(), DriverError);
   device.default_queue().finish();
 }
 

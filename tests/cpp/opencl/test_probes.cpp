@@ -29,7 +29,7 @@ TEST(Probes, AnswersOfTheOtherProcessAreThoseOfThisOne) {
   EXPECT_EQ(float_atomics(device()) == FloatAtomics::extension,
             may_have_float_atomics(device()) && adds_right(device(), FloatAtomics::extension));
   EXPECT_TRUE(device().probes().passed_here("opens"));
-  EXPECT_THROW(device().probes().passed_here("levitation"), std::invalid_argument);
+  EXPECT_THROW(device().probes().passed_here("levitation"), InvalidArgument);
 }
 
 TEST(Probes, MultiplyAddRoundsOnce) {

@@ -54,8 +54,8 @@ TEST(Simulated, ReplacesCapabilitiesWhileItLives) {
     EXPECT_EQ(device().capabilities().max_work_group, 32u);
   }
   EXPECT_EQ(device().capabilities().compute_units, before);
-  EXPECT_THROW(SimulatedCapabilities(device(), "fp64=0"), std::invalid_argument);
-  EXPECT_THROW(SimulatedCapabilities(device(), "compute_units=many"), std::invalid_argument);
+  EXPECT_THROW(SimulatedCapabilities(device(), "fp64=0"), InvalidArgument);
+  EXPECT_THROW(SimulatedCapabilities(device(), "compute_units=many"), InvalidArgument);
 }
 
 TEST(Simulated, LaunchesThatDoNotFitFail) {
@@ -67,8 +67,8 @@ TEST(Simulated, LaunchesThatDoNotFitFail) {
                                           "y[get_local_id(0)];\n"
                                           "}\n");
   Array<int32_t> x(64);
-  EXPECT_THROW(launch(queue(), kernel, Range(64), Range(32), x.data(), LocalMemory{1028}), Error);
-  EXPECT_THROW(launch(queue(), kernel, Range(64), Range(64), x.data(), LocalMemory{256}), Error);
+  EXPECT_THROW(launch(queue(), kernel, Range(64), Range(32), x.data(), LocalMemory{1028}), DriverError);
+  EXPECT_THROW(launch(queue(), kernel, Range(64), Range(64), x.data(), LocalMemory{256}), DriverError);
   launch(queue(), kernel, Range(64), Range(32), x.data(), LocalMemory{1024});
   EXPECT_EQ(x.host(), std::vector<int32_t>(64, 1));
 }

@@ -189,10 +189,10 @@ TEST(ConvEdge, EmptyBatchAndEmptyReduction) {
 TEST(ConvEdge, InconsistentShapesThrow) {
   ConvProblem p = problem_of(conv_cases[4]);
   p.groups = 2;
-  EXPECT_THROW(convolution(queue(), ConvPass::forward, p, {}), std::invalid_argument);
+  EXPECT_THROW(convolution(queue(), ConvPass::forward, p, {}), InvalidArgument);
   p = problem_of(conv_cases[4]);
   p.output[2] += 1;
-  EXPECT_THROW(convolution(queue(), ConvPass::forward, p, {}), std::invalid_argument);
+  EXPECT_THROW(convolution(queue(), ConvPass::forward, p, {}), InvalidArgument);
 }
 
 // A NaN of x reaches exactly the outputs whose window covers it.

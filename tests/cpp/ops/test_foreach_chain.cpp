@@ -50,7 +50,7 @@ struct Issued {
   void add(Foreach op, double scalar, int& until_failure) {
     if (until_failure == 0) {
       until_failure = -1;
-      throw Error(CL_OUT_OF_RESOURCES, "refused by a test");
+      throw DriverError(CL_OUT_OF_RESOURCES, "refused by a test");
     }
     if (until_failure > 0) --until_failure;
     rows.emplace_back(op, scalar);
@@ -110,7 +110,7 @@ TEST(ForeachChain, ForeignAddressesAreRefusedAtOnce) {
   Queue& own = device().new_queue();
   add_one(own, list);
   const std::vector<MultiTensorRow> rows{{100, 1, {host.data(), host.data()}}};
-  EXPECT_THROW(foreach (own, Foreach::add_scalar, DType::float32, rows), std::invalid_argument);
+  EXPECT_THROW(foreach (own, Foreach::add_scalar, DType::float32, rows), InvalidArgument);
   own.finish();
   expect_all(list, 2);
 }
@@ -145,7 +145,7 @@ TEST(ForeachChain, RowsThatWereNotIssuedAreKept) {
       for (bool done = false; !done && failures < 3;) try {
           own.flush_deferred();
           done = true;
-        } catch (const Error&) {
+        } catch (const DriverError&) {
           ++failures;
         }
       issued.fused_after = issued.single_after = -1;

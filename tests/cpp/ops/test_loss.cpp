@@ -10,7 +10,7 @@ using namespace ocl::testing;
 namespace {
 
 void check(int64_t batch, int64_t classes, int64_t inner, bool weighted) {
-  for (Reduction reduction : {Reduction::none, Reduction::mean, Reduction::sum}) {
+  for (LossReduction reduction : {LossReduction::none, LossReduction::mean, LossReduction::sum}) {
     SCOPED_TRACE(::testing::Message() << batch << "x" << classes << "x" << inner << " weighted " << weighted
                                       << " reduction " << int(reduction));
     const size_t count = batch * classes * inner, elements = batch * inner;
@@ -30,14 +30,16 @@ void check(int64_t batch, int64_t classes, int64_t inner, bool weighted) {
         if (pass == 0)
           loss[i] = -v * x[at], sum += loss[i], weights += v;
         else
-          dx[at] = -v * (reduction == Reduction::none ? g[i] : reduction == Reduction::sum ? g[0] : g[0] / weights);
+          dx[at] = -v * (reduction == LossReduction::none  ? g[i]
+                         : reduction == LossReduction::sum ? g[0]
+                                                           : g[0] / weights);
       }
-    Array<float> ax(x), aw(w), ag(g), y(reduction == Reduction::none ? elements : 1), total(1), adx(count);
+    Array<float> ax(x), aw(w), ag(g), y(reduction == LossReduction::none ? elements : 1), total(1), adx(count);
     Array<int64_t> at(target);
     nll_forward(queue(), p, ax.data(), at.data(), weighted ? aw.data() : nullptr, y.data(), total.data());
-    if (reduction != Reduction::none) loss = {reduction == Reduction::sum ? sum : sum / weights};
+    if (reduction != LossReduction::none) loss = {reduction == LossReduction::sum ? sum : sum / weights};
     EXPECT_LT(relative_error(y.host(), loss), 5e-6);
-    EXPECT_NEAR(total.host()[0], reduction == Reduction::none ? 0 : weights, 4e-6 * weights + 1e-9);
+    EXPECT_NEAR(total.host()[0], reduction == LossReduction::none ? 0 : weights, 4e-6 * weights + 1e-9);
     nll_backward(queue(), p, ag.data(), at.data(), weighted ? aw.data() : nullptr, total.data(), adx.data());
     EXPECT_LT(relative_error(adx.host(), dx), 1e-5);
   }
@@ -56,7 +58,7 @@ TEST(NllLoss, MatchesReference) {
 TEST(NllLoss, WrongTargetIsNaNAndReadsNothing) {
   Array<float> x(random_values<float>(6)), y(2), total(1), dx(6), g(std::vector<float>{1, 1});
   Array<int64_t> target(std::vector<int64_t>{1, int64_t{1} << 40});
-  NllProblem p{DType::float32, 2, 3, 1, 3, 1, 1, -100, Reduction::none};
+  NllProblem p{DType::float32, 2, 3, 1, 3, 1, 1, -100, LossReduction::none};
   nll_forward(queue(), p, x.data(), target.data(), nullptr, y.data(), total.data());
   queue().finish();
   EXPECT_THROW(check_device_errors(queue()), std::runtime_error);
@@ -68,10 +70,10 @@ TEST(NllLoss, WrongTargetIsNaNAndReadsNothing) {
 
 TEST(NllLoss, WithoutElements) {
   Array<float> y(1), total(1);
-  NllProblem p{DType::float32, 0, 3, 1, 3, 1, 1, -100, Reduction::mean};
+  NllProblem p{DType::float32, 0, 3, 1, 3, 1, 1, -100, LossReduction::mean};
   nll_forward(queue(), p, nullptr, nullptr, nullptr, y.data(), total.data());
   EXPECT_TRUE(std::isnan(y.host()[0]));
-  p.reduction = Reduction::sum;
+  p.reduction = LossReduction::sum;
   nll_forward(queue(), p, nullptr, nullptr, nullptr, y.data(), total.data());
   EXPECT_EQ(y.host()[0], 0);
 }

@@ -148,7 +148,7 @@ TEST(BatchNorm, RefusesWhatItCannotDo) {
   const int64_t sizes[] = {2, 3, 2, 2}, strides[] = {1, 2, 12, 6};
   EXPECT_FALSE(batch_norm_takes(TensorView::strided(x.data(), DType::float32, sizes, strides)));
   EXPECT_THROW(batch_norm_forward(queue(), {TensorView::contiguous(x.data(), DType::int32, {2, 3, 4}), {}}),
-               std::invalid_argument);
+               InvalidArgument);
   batch_norm_forward(queue(), {TensorView::contiguous(nullptr, DType::float32, {0, 3, 4}),
                                TensorView::contiguous(nullptr, DType::float32, {0, 3, 4})});
 }

@@ -213,7 +213,7 @@ TEST(Plans, BadProblemsAreRefusedEveryTime) {
   ConvProblem p = ocl::testing::problem_of({2, 5, 6, 9, 9, 1, 1}, 3);
   p.groups = 2;  // 5 channels
   for (int repetition = 0; repetition < 2; ++repetition)
-    EXPECT_THROW(convolution(queue(), ConvPass::forward, p, {}), std::invalid_argument);
+    EXPECT_THROW(convolution(queue(), ConvPass::forward, p, {}), InvalidArgument);
 }
 
 TEST(Plans, TheTableIsBoundedAndKeepsWhatIsUsed) {

@@ -190,7 +190,7 @@ TEST(Random, Bernoulli) {
     }
     EXPECT_NEAR(sum / n, p, p == 0.25 ? 0.007 : 0) << p;
   }
-  EXPECT_THROW(fill_bernoulli(queue(), view(y, DType::boolean), 1.5, {3, 0}), std::invalid_argument);
+  EXPECT_THROW(fill_bernoulli(queue(), view(y, DType::boolean), 1.5, {3, 0}), InvalidArgument);
   std::vector<float> probability(n);
   for (size_t i = 0; i < n; ++i) probability[i] = i % 3 * 0.5f;
   Array<float> p(probability), z(n);

@@ -304,7 +304,7 @@ TEST(Reduce, EmptyRangeGivesIdentity) {
   reduce(queue(), Reduction::prod, x, 2, TensorView::contiguous(y.data(), DType::float32, {4, 1}));
   EXPECT_EQ(y.host(), std::vector<float>(4, 1));
   EXPECT_THROW(reduce(queue(), Reduction::sum, x, 2, TensorView::contiguous(y.data(), DType::float32, {3})),
-               std::invalid_argument);
+               InvalidArgument);
 }
 
 TEST(Reduce, StridedOutputAndConversion) {

@@ -345,5 +345,5 @@ TEST(Rnn, Errors) {
   const Cell c{2, 3};
   CellGates gates{c.view(small, 1), c.view(small, 1), {}, {}};
   EXPECT_THROW(lstm_cell(queue(), gates, c.view(state, 1), c.view(state, 1), c.view(state, 1), c.view(state, 1)),
-               std::invalid_argument);
+               InvalidArgument);
 }

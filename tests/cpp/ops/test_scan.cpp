@@ -141,5 +141,5 @@ TEST(Scan, EmptyAndMismatch) {
   const TensorView empty = TensorView::contiguous(nullptr, DType::float32, {0, 3});
   scan(queue(), Scan::cumsum, empty, 0, empty);
   EXPECT_THROW(scan(queue(), Scan::cumsum, empty, 0, TensorView::contiguous(nullptr, DType::float32, {0, 2})),
-               std::invalid_argument);
+               InvalidArgument);
 }

@@ -165,5 +165,5 @@ TEST(Sort, Refusals) {
   Array<int64_t> index(4);
   const TensorView complex = TensorView::contiguous(x.data(), DType::complex64, {2});
   EXPECT_THROW(sort(queue(), complex, 0, false, complex, TensorView::contiguous(index.data(), DType::int64, {2})),
-               std::invalid_argument);
+               InvalidArgument);
 }
