@@ -3,6 +3,9 @@
 #include "torch/python/exports.h"
 #include "torch/runtime/extension.h"
 
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/empty_strided.h>
+#include <torch/csrc/Dtype.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
 
@@ -216,6 +219,33 @@ PyObject* finish(PyObject* self, PyObject* device) {
   Py_RETURN_NONE;
 }
 
+// empty_strided(size, stride, dtype, device): torch.empty_strided without what that costs to call.
+PyObject* empty_strided(PyObject*, PyObject* const* objects, Py_ssize_t count) {
+  HANDLE_TH_ERRORS
+  if (count != 4 || !PyTuple_Check(objects[0]) || !PyTuple_Check(objects[1]) || !THPDtype_Check(objects[2]))
+    throw py::type_error("empty_strided takes two tuples, a dtype and the index of a device");
+  auto numbers = [](PyObject* tuple) {
+    c10::SmallVector<int64_t, 8> result;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) result.push_back(to_long(PyTuple_GET_ITEM(tuple, i)));
+    return result;
+  };
+  const auto size = numbers(objects[0]), stride = numbers(objects[1]);
+  const c10::Device device(c10::DeviceType::PrivateUse1, static_cast<c10::DeviceIndex>(to_long(objects[3])));
+  const auto options = at::TensorOptions(device).dtype(reinterpret_cast<THPDtype*>(objects[2])->scalar_type);
+  at::Tensor result;
+  {
+    const py::gil_scoped_release no_gil;
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    result = at::empty_strided(size, stride, options);
+  }
+  return THPVariable_Wrap(std::move(result));
+  END_HANDLE_TH_ERRORS
+}
+PyMethodDef functions[] = {
+    {"empty_strided", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(empty_strided)), METH_FASTCALL,
+     "torch.empty_strided of ocl tensors: size, stride, dtype, device index."},
+    {nullptr, nullptr, 0, nullptr}};
+
 PyMethodDef methods[] = {{"start", start, METH_O, "Begins to compile for a device."},
                          {"finish", finish, METH_O, "Waits until it is compiled for a device."},
                          {nullptr, nullptr, 0, nullptr}};
@@ -238,6 +268,7 @@ void add_generated_kernel_type(pybind11::module_& module) {
   const auto type = py::reinterpret_steal<py::object>(PyType_FromSpec(&spec));
   if (!type) throw py::error_already_set();
   module.add_object("GeneratedKernel", type);
+  if (PyModule_AddFunctions(module.ptr(), functions) < 0) throw py::error_already_set();
 }
 
 }  // namespace ocl::python

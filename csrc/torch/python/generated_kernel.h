@@ -8,6 +8,6 @@
 
 namespace ocl::python {
 
-void add_generated_kernel_type(pybind11::module_& module);
+void add_generated_kernel_type(pybind11::module_& module);  // and empty_strided, for the same modules
 
 }  // namespace ocl::python

@@ -44,6 +44,7 @@ def register() -> None:
     upstream.cache_key_names_the_device(part("codecache"))
     upstream.split_reductions_by_units(part("choices"))
     upstream.keep_layouts(part("config"))
+    upstream.take_unaligned_inputs(part("compile_fx"))
     fallback.install(part("compile_fx"))
     common.register_backend_for_device("ocl", OclScheduling, OclWrapper)
     common.register_device_op_overrides("ocl", OclDeviceOpOverrides())
@@ -63,9 +64,21 @@ def _after_compile_fx(module: ModuleType) -> None:
     register()
 
 
+def _after_fake_impls(module: ModuleType) -> None:
+    from . import fake
+
+    fake.install(module)
+
+
+def _after_trace_rules(module: ModuleType) -> None:
+    module.add("torch_ocl")  # Dynamo looks into no function of this package
+
+
 _WATCHED: dict[str, Callable[[ModuleType], None]] = {
     "torch._dynamo.device_interface": _after_device_interface,
+    "torch._dynamo.trace_rules": _after_trace_rules,
     "torch._inductor.utils": _after_utils,
+    "torch._subclasses.fake_impls": _after_fake_impls,
     "torch._inductor.compile_fx": _after_compile_fx,
 }
 

@@ -194,7 +194,7 @@ class OclKernel(SIMDKernel):  # type: ignore[misc]
     def kept(self, text: str, neutral: str, dtype: torch.dtype) -> str:
         """The text in lanes that count, `neutral` in the others."""
         if not (self.width > 1 and self.plan.reduces_lanes):
-            return text
+            return f"({text})"
         return f"PICK(MASK(LANE_IDS < n), {text}, {neutral})"
 
     def active(self, mask: str) -> str:

@@ -301,7 +301,9 @@ class OclOverrides(OpOverrides):  # type: ignore[misc]
     def polygamma(n: Argument, x: Argument) -> CSEVariable:
         """(-1)^(n + 1) n! zeta(n + 1, x); of n = 0 the digamma function."""
         order = OclOverrides.add(emit(as_type(n, dtype := floating_type(x)), dtype), 1.0)
-        size = OclOverrides.mul(call("exp", call("lgamma", order)), call("special_zeta", order, x))
+        factorial = call("exp", call("lgamma", order))
+        factorial = OclOverrides.where(OclOverrides.lt(order, 11.0), call("round", factorial), factorial)
+        size = OclOverrides.mul(factorial, call("special_zeta", order, x))
         is_even = OclOverrides.eq(call("fmod", order, 2.0), 0.0)
         value = OclOverrides.where(is_even, size, OclOverrides.neg(size))
         return OclOverrides.where(OclOverrides.eq(order, 1.0), call("digamma", x), value)
@@ -368,7 +370,7 @@ def _whole(name: str) -> Callable[[Argument], CSEVariable]:
 for _name in FUNCTIONS:
     if _name in ("floor", "ceil", "trunc", "round"):
         setattr(OclOverrides, _name, staticmethod(_whole(_name)))
-    elif _name not in vars(OclOverrides):
-        setattr(OclOverrides, _name, staticmethod(_function(_name)))
-for _name in ("fmod", "remainder", "pow"):
-    assert _name in vars(OclOverrides)
+        continue
+    for _spelling in (_name, _name.removeprefix("special_")):
+        if _spelling not in vars(OclOverrides):
+            setattr(OclOverrides, _spelling, staticmethod(_function(_name)))

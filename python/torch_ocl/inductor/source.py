@@ -26,7 +26,7 @@ def kernel_text(kernel: Any, name: str) -> str:
     if kernel.errors:
         declarations.append("BUFFER(int, error)")
         declarations += [f"PLAIN(int, error_code{i})" for i in range(len(kernel.errors))]
-    declarations += ["PLAIN(long, rows)", "PLAIN(long, columns)"]
+    declarations += ["PLAIN(long, row_count)", "PLAIN(long, column_count)"]
     out = IndentedBuffer()
     if kernel.width > 1:
         declarations.append("PLAIN(long, block)")
@@ -39,6 +39,9 @@ def kernel_text(kernel: Any, name: str) -> str:
                 _open(out, kernel, argument)
         if kernel.errors:
             out.writeline("OPEN(int, error);")
+        # Of the index's own type: Intel's compiler was seen to compare vectors of int with a long wrongly.
+        kind = kernel.index_dtype
+        out.writeline(f"const {kind} rows = ({kind})row_count, columns = ({kind})column_count;")
         for array, kind in kernel.local_arrays.items():
             out.writeline(f"__local {kind} {array}[{GROUP}];")
         _loops(out, kernel)
@@ -68,7 +71,7 @@ def _loops(out: IndentedBuffer, kernel: Any) -> None:
         out.splice(kernel.indexing_code)
         out.splice(kernel.body)
         return
-    out.writeline(f"const {kind} first = get_group_id(0) * block, last = MIN_OF(first + block, rows);")
+    out.writeline(f"const {kind} first = ({kind})(get_group_id(0) * block), last = MIN_OF(first + ({kind})block, rows);")
     if not kernel.plan.reduces_lanes:
         kernel.write_lanes(out, tree, "first", "last", (kernel.body,))
         return

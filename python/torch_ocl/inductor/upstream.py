@@ -106,6 +106,20 @@ def split_of(device: torch.device, columns: int, rows: int, inner: bool) -> int:
     return max(parts, 1)
 
 
+def take_unaligned_inputs(compile_fx: Any) -> None:
+    """Inputs of GPU types are checked, and copied when they do not lie at a multiple of 16 bytes. Kernels here may
+    begin anywhere."""
+    original = compile_fx.get_input_idxs_to_check
+
+    def get_input_idxs_to_check(inputs: Any, static_input_idxs: Any) -> Any:
+        def on_ocl(value: Any) -> bool:
+            return isinstance(value, torch.Tensor) and value.device.type == "ocl"
+
+        return [i for i in original(inputs, static_input_idxs) if not on_ocl(inputs[i])]
+
+    compile_fx.get_input_idxs_to_check = get_input_idxs_to_check
+
+
 def keep_layouts(config: Any) -> None:
     """Layout optimisation permutes every weight of a convolution at every call."""
     config.layout_optimization = config.layout_optimization and torch.cuda.is_available()

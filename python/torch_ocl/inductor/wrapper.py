@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import torch
 from torch._inductor.codegen.common import DeviceOpOverrides
 from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPythonWrapperCodegen
 from torch._inductor.virtualized import V
@@ -10,6 +11,10 @@ from .lanes import style_width
 
 
 class OclWrapper(PythonWrapperCodegen):  # type: ignore[misc]
+    def __init__(self) -> None:
+        self._guards: list[bool] = []  # of the devices entered, whether code was written for it
+        super().__init__()
+
     @staticmethod
     def create(
         is_subgraph: bool, subgraph_name: str | None, parent_wrapper: Any, partition_signatures: Any = None
@@ -24,6 +29,7 @@ class OclWrapper(PythonWrapperCodegen):  # type: ignore[misc]
         self.header.splice(
             f"""
             import torch_ocl
+            from torch_ocl._C import empty_strided as empty_strided_ocl
             from torch_ocl.inductor.runtime import GraphKernels
             ocl_kernels = GraphKernels({device.index or 0}, width={style_width(device)})
             """,
@@ -34,18 +40,37 @@ class OclWrapper(PythonWrapperCodegen):  # type: ignore[misc]
         super().write_async_compile_wait()
         self.prefix.writeline("globals().update(ocl_kernels.build())")
 
-    def define_kernel(
-        self, kernel_name: str, kernel_body: str, metadata: str | None = None, gpu: bool = True, *rest: Any, **more: Any
-    ) -> None:
-        super().define_kernel(kernel_name, kernel_body, metadata, gpu, *rest, **more)
+    def make_allocation(
+        self,
+        name: str,
+        device: Any,
+        dtype: Any,
+        shape: Any,
+        stride: Any,
+        allocation_shape: Any = None,
+        is_pinned: bool = False,
+    ) -> str:
+        if device.type != "ocl" or (allocation_shape is not None and tuple(allocation_shape) != tuple(shape)):
+            return str(super().make_allocation(name, device, dtype, shape, stride, allocation_shape, is_pinned))
+        size, strides = (self.codegen_python_shape_tuple(numbers) for numbers in (shape, stride))
+        return f"{name} = empty_strided_ocl({size}, {strides}, {dtype}, {device.index or 0})"
+
+    def codegen_device_guard_enter(self, device_idx: int, num_streams: int = 1, *rest: Any, **more: Any) -> None:
+        """Kernels and allocations name their device; other operators have guards of their own."""
+        self._guards.append(torch.ocl.device_count() > 1 or num_streams > 1)
+        if self._guards[-1]:
+            streams = (num_streams,) if num_streams > 1 or rest or more else ()
+            super().codegen_device_guard_enter(device_idx, *streams, *rest, **more)
+
+    def codegen_device_guard_exit(self) -> None:
+        if self._guards.pop():
+            super().codegen_device_guard_exit()
 
     def _generate_kernel_call_helper(self, kernel_name: str, call_args: Any, **options: Any) -> None:
         self.writeline(self.wrap_kernel_call(kernel_name, call_args))
 
 
 def _device_of_graph() -> Any:
-    import torch
-
     return next(
         (device for device in V.graph.device_node_mapping if getattr(device, "type", "") == "ocl"),
         torch.device("ocl", torch.ocl.current_device()),
