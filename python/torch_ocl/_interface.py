@@ -55,7 +55,7 @@ class Core(Protocol):
     def launch_custom_kernel(
         self, kernel: int, global_size: Sequence[int], local_size: Sequence[int], values: list[bytes | int | tuple[int]]
     ) -> None: ...
-    def GeneratedKernel(  # noqa: N802  a type
+    def GeneratedKernel(
         self, program: str, name: str, source: str, kinds: str, grid: int, alignment: int, errors: list[str]
     ) -> Any: ...
     def empty_strided(

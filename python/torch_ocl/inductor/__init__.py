@@ -18,9 +18,8 @@ NAMES = ("Scheduling", "PythonWrapperCodegen", "CppWrapperCodegen", "WrapperFxCo
 @functools.cache
 def register_interface() -> None:
     """The device for Dynamo. Inductor's list of GPU types may be made of it."""
-    from torch._dynamo import device_interface
-
     import torch
+    from torch._dynamo import device_interface
 
     from .interface import OclInterface
 

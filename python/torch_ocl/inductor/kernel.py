@@ -440,7 +440,7 @@ class OclKernel(SIMDKernel):  # type: ignore[misc]
         if self.plan.row is None:
             out.writeline(f"{{ const {kind} {index} = {first}, left = {last} - {first};")
         else:
-            row = self.index_to_str(V.graph.sizevars.simplify(self.plan.row))
+            row = f"({self.index_to_str(V.graph.sizevars.simplify(self.plan.row))})"
             out.writeline(f"for ({kind} {index} = {first}; {index} < {last};) {{")
             out.writeline(f"  const {kind} row_left = {row} - {index} % {row};")
             out.writeline(f"  const {kind} left = MIN_OF(row_left, {last} - {index});")

@@ -66,6 +66,8 @@ def call(name: str, *values: Argument, dtype: torch.dtype | None = None) -> CSEV
     """A function of FUNCTIONS."""
     dtype = dtype or floating_type(*values)
     row = FUNCTIONS[name]
+    if row.numbers_only and V.kernel.width > 1:
+        raise NotImplementedError(f"{name} has no form for vectors")
     use_builtin = dtype is torch.float64 and row.double is not None
     if not use_builtin:
         V.kernel.needs_functions(dtype, row.includes)
@@ -216,7 +218,9 @@ class OclOverrides(OpOverrides):  # type: ignore[misc]
     def bitwise_not(x: Argument) -> CSEVariable:
         dtype = common_type(x)
         text = f"({as_type(x, dtype)} == 0)" if dtype is torch.bool else f"(~{as_type(x, dtype)})"
-        return emit(f"MASK{text}" if dtype is torch.bool else f"(({dtypes.c_type(dtype, V.kernel.width)}){text})", dtype)
+        return emit(
+            f"MASK{text}" if dtype is torch.bool else f"(({dtypes.c_type(dtype, V.kernel.width)}){text})", dtype
+        )
 
     @staticmethod
     def logical_not(x: Argument) -> CSEVariable:
@@ -226,8 +230,9 @@ class OclOverrides(OpOverrides):  # type: ignore[misc]
     def neg(x: Argument) -> CSEVariable:
         dtype = common_type(x)
         text = as_type(x, dtype)
-        return emit(f"(-{text})" if dtype.is_floating_point else
-                    f"(({dtypes.c_type(dtype, V.kernel.width)})(0 - {text}))", dtype)  # fmt: skip
+        zero = dtypes.literal(0, dtype, V.kernel.width)
+        difference = f"(({dtypes.c_type(dtype, V.kernel.width)})({zero} - {text}))"
+        return emit(f"(-{text})" if dtype.is_floating_point else difference, dtype)
 
     @staticmethod
     def abs(x: Argument) -> CSEVariable:

@@ -142,7 +142,9 @@ class ArgumentOf(Reduction):
         sign = ">" if kind == "argmax" else "<"
         nan = f" | (MASK({new} != {new}) & MASK({best} == {best}))" if dtype.is_floating_point else ""
         ordered = f"(MASK({new} {sign} {best}){nan})"
-        better = kernel.named(kernel.active(f"(MASK({where} < {kernel.literal(0, torch.int64)}) | {ordered})"), torch.bool)
+        better = kernel.named(
+            kernel.active(f"(MASK({where} < {kernel.literal(0, torch.int64)}) | {ordered})"), torch.bool
+        )
         kernel.compute.writeline(f"{best} = PICK({better}, {new}, {best}); {where} = PICK({better}, {index}, {where});")
 
     def merge(self, own: list[str], other: list[str]) -> str:

@@ -69,8 +69,6 @@ class GraphKernels:
         text = program_text((kernel.source for kernel in kernels), self.width, dtype, includes, atomics)
         make = _core.core().GeneratedKernel
         return {
-            kernel.name: make(
-                "inductor", kernel.name, text, kernel.kinds, kernel.grid, kernel.alignment, kernel.errors
-            )
+            kernel.name: make("inductor", kernel.name, text, kernel.kinds, kernel.grid, kernel.alignment, kernel.errors)
             for kernel in kernels
         }

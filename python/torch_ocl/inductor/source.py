@@ -71,7 +71,9 @@ def _loops(out: IndentedBuffer, kernel: Any) -> None:
         out.splice(kernel.indexing_code)
         out.splice(kernel.body)
         return
-    out.writeline(f"const {kind} first = ({kind})(get_group_id(0) * block), last = MIN_OF(first + ({kind})block, rows);")
+    out.writeline(
+        f"const {kind} first = ({kind})(get_group_id(0) * block), last = MIN_OF(first + ({kind})block, rows);"
+    )
     if not kernel.plan.reduces_lanes:
         kernel.write_lanes(out, tree, "first", "last", (kernel.body,))
         return

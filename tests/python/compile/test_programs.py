@@ -53,7 +53,7 @@ def test_compiled_optimizers(device, make):
 
 def test_sizes_that_change_compile_once(device):
     compiled = torch.compile(lambda x, b: ((x + b).relu().sum(1), (x * 2).softmax(-1), x[:, 1:] + 1), dynamic=True)
-    f = lambda x, b: ((x + b).relu().sum(1), (x * 2).softmax(-1), x[:, 1:] + 1)  # noqa: E731
+    f = lambda x, b: ((x + b).relu().sum(1), (x * 2).softmax(-1), x[:, 1:] + 1)
     built = None
     for rows, columns in [(7, 20), (9, 33), (40, 16), (3, 129), (64, 64)]:
         x, b = torch.randn(rows, columns), torch.randn(columns)
@@ -187,10 +187,16 @@ print("RESULT", counters["inductor"]["fxgraph_cache_hit"], counters["inductor"][
 
 
 def test_a_second_process_compiles_nothing(device, tmp_path):
-    environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "graphs"), "TORCH_OCL_CACHE_DIR": str(tmp_path / "programs")}
+    environment = {
+        **os.environ,
+        "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "graphs"),
+        "TORCH_OCL_CACHE_DIR": str(tmp_path / "programs"),
+    }
     lines = []
     for _ in range(2):
-        out = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=True)
+        out = subprocess.run(
+            [sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=True
+        )
         lines.append(next(line for line in out.stdout.splitlines() if line.startswith("RESULT")).split()[1:])
     assert lines[0][1] == "1" and int(lines[0][2]) >= 1
     assert lines[1] == ["1", "0", "0"]

@@ -18,7 +18,9 @@ def test_along_every_dimension(device, shape, dim):
     check(lambda x: torch.var_mean(x, dim, correction=0), [x])
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64, torch.int32, torch.int64, torch.uint8], ids=str)
+@pytest.mark.parametrize(
+    "dtype", [torch.float16, torch.bfloat16, torch.float64, torch.int32, torch.int64, torch.uint8], ids=str
+)
 def test_types(device, dtype):
     x = (torch.rand(20, 45) * 20).to(dtype)
     check(lambda x: (x.sum(1), x.amax(1), x.amin(0), x.argmax(1)), [x])
