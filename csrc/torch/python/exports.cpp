@@ -117,9 +117,8 @@ int32_t device_error_code(const std::string& message) {
   const std::lock_guard lock(mutex);
   const auto [row, is_new] = sites->try_emplace(message);
   if (is_new)
-    row->second = message.empty()
-                      ? std::make_unique<ErrorSite>("compiled code")
-                      : std::make_unique<ErrorSite>(row->first.c_str(), ErrorSite::Kind::message);
+    row->second = message.empty() ? std::make_unique<ErrorSite>("compiled code")
+                                  : std::make_unique<ErrorSite>(row->first.c_str(), ErrorSite::Kind::message);
   return row->second->code();
 }
 

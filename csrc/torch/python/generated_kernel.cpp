@@ -61,8 +61,7 @@ struct Generated {
 };
 
 struct Object {
-  PyObject_HEAD
-  vectorcallfunc call;
+  PyObject_HEAD vectorcallfunc call;
   Generated generated;
 };
 
@@ -97,23 +96,17 @@ const at::Tensor& to_tensor(PyObject* object) {
 
 void add(Values& values, char kind, PyObject* object) {
   switch (kind) {
-    case 'q':
-      return values.number(to_long(object));
+    case 'q': return values.number(to_long(object));
     case 'd': {
       const double value = PyFloat_AsDouble(object);
       if (value == -1.0 && PyErr_Occurred()) throw python_error();
       return values.number(value);
     }
-    case 'F':
-      return values.number(to_tensor(object).item().to<float>());
-    case 'D':
-      return values.number(to_tensor(object).item().to<double>());
-    case 'Q':
-      return values.number(to_tensor(object).item().to<int64_t>());
-    case 'I':
-      return values.number(to_tensor(object).item().to<int32_t>());
-    default:
-      return values.address(to_tensor(object).data_ptr());
+    case 'F': return values.number(to_tensor(object).item().to<float>());
+    case 'D': return values.number(to_tensor(object).item().to<double>());
+    case 'Q': return values.number(to_tensor(object).item().to<int64_t>());
+    case 'I': return values.number(to_tensor(object).item().to<int32_t>());
+    default: return values.address(to_tensor(object).data_ptr());
   }
 }
 
@@ -241,10 +234,9 @@ PyObject* empty_strided(PyObject*, PyObject* const* objects, Py_ssize_t count) {
   return THPVariable_Wrap(std::move(result));
   END_HANDLE_TH_ERRORS
 }
-PyMethodDef functions[] = {
-    {"empty_strided", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(empty_strided)), METH_FASTCALL,
-     "torch.empty_strided of ocl tensors: size, stride, dtype, device index."},
-    {nullptr, nullptr, 0, nullptr}};
+PyMethodDef functions[] = {{"empty_strided", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(empty_strided)),
+                            METH_FASTCALL, "torch.empty_strided of ocl tensors: size, stride, dtype, device index."},
+                           {nullptr, nullptr, 0, nullptr}};
 
 PyMethodDef methods[] = {{"start", start, METH_O, "Begins to compile for a device."},
                          {"finish", finish, METH_O, "Waits until it is compiled for a device."},
@@ -259,8 +251,8 @@ PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void*>(make)},
                        {Py_tp_methods, methods},
                        {Py_tp_members, members},
                        {0, nullptr}};
-PyType_Spec spec = {"torch_ocl._C.GeneratedKernel", sizeof(Object), 0,
-                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL, slots};
+PyType_Spec spec = {"torch_ocl._C.GeneratedKernel", sizeof(Object), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL,
+                    slots};
 
 }  // namespace
 

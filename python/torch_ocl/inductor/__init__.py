@@ -18,12 +18,12 @@ NAMES = ("Scheduling", "PythonWrapperCodegen", "CppWrapperCodegen", "WrapperFxCo
 @functools.cache
 def register_interface() -> None:
     """The device for Dynamo. Inductor's list of GPU types may be made of it."""
-    import torch
     from torch._dynamo import device_interface
 
+    from .. import ocl
     from .interface import OclInterface
 
-    for name in ("ocl", *(f"ocl:{i}" for i in range(torch.ocl.device_count()))):
+    for name in ("ocl", *(f"ocl:{i}" for i in range(ocl.device_count()))):
         device_interface.register_interface_for_device(name, OclInterface)
 
 
@@ -114,7 +114,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 @functools.cache
 def watch() -> None:
-    """Registers the device with the parts of PyTorch's compiler that are imported already, and later with the others."""
+    """Registers the device with the parts of the compiler that are imported already, and later with the others."""
     sys.meta_path.insert(0, _Finder())
     for name, then in _WATCHED.items():
         if name in sys.modules:

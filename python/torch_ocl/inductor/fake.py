@@ -99,7 +99,7 @@ def install(fake_impls: Any) -> None:
         table[op] = _make(op, fake, table.get(op), FakeTensor)
 
 
-def _make(op: Any, fake: Fake, original: Any, fake_tensor: type) -> Any:
+def _make(op: Any, fake: Fake, original: Any, fake_tensor: Any) -> Any:
     from torch.fx.operator_schemas import _normalize_function_or_error
 
     def rule(mode: Any, func: Any, *args: Any, **kwargs: Any) -> Any:

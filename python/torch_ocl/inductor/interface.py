@@ -5,6 +5,9 @@ from typing import Any
 import torch
 from torch._dynamo import device_interface
 
+from .. import ocl
+from ..ocl.device import exchange_device as _exchange, maybe_exchange_device as _maybe_exchange
+
 
 class _Properties:
     """Device properties under the names that Inductor's heuristics look for."""
@@ -19,35 +22,35 @@ class _Properties:
         self.major = None
 
 
-class OclInterface(device_interface.DeviceInterface):  # type: ignore[misc]
-    device = torch.ocl.device
-    Event = torch.ocl.Event
-    Stream = torch.ocl.Stream
+class OclInterface(device_interface.DeviceInterface):
+    device = ocl.device
+    Event = ocl.Event
+    Stream = ocl.Stream
 
     class Worker:
         @staticmethod
         def set_device(device: int) -> None:
-            torch.ocl.set_device(device)
+            ocl.set_device(device)
 
         @staticmethod
         def current_device() -> int:
-            return int(torch.ocl.current_device())
+            return int(ocl.current_device())
 
         @staticmethod
         def get_device_properties(device: Any = None) -> Any:
-            return _Properties(torch.ocl.get_device_properties(device))
+            return _Properties(ocl.get_device_properties(device))
 
-    current_device = staticmethod(torch.ocl.current_device)
-    set_device = staticmethod(torch.ocl.set_device)
-    device_count = staticmethod(torch.ocl.device_count)
-    is_available = staticmethod(torch.ocl.is_available)
-    stream = staticmethod(torch.ocl.stream)
-    current_stream = staticmethod(torch.ocl.current_stream)
-    set_stream = staticmethod(torch.ocl.set_stream)
-    synchronize = staticmethod(torch.ocl.synchronize)
-    exchange_device = staticmethod(torch.ocl._exchange_device)
-    maybe_exchange_device = staticmethod(torch.ocl._maybe_exchange_device)
-    memory_allocated = staticmethod(torch.ocl.memory_allocated)
+    current_device = staticmethod(ocl.current_device)
+    set_device = staticmethod(ocl.set_device)
+    device_count = staticmethod(ocl.device_count)
+    is_available = staticmethod(ocl.is_available)
+    stream = staticmethod(ocl.stream)
+    current_stream = staticmethod(ocl.current_stream)
+    set_stream = staticmethod(ocl.set_stream)
+    synchronize = staticmethod(ocl.synchronize)
+    exchange_device = staticmethod(_exchange)
+    maybe_exchange_device = staticmethod(_maybe_exchange)
+    memory_allocated = staticmethod(ocl.memory_allocated)
 
     @classmethod
     def get_device_properties(cls, device: Any = None) -> Any:
@@ -55,7 +58,7 @@ class OclInterface(device_interface.DeviceInterface):  # type: ignore[misc]
 
     @staticmethod
     def get_compute_capability(device: Any = None) -> Any:
-        return torch.ocl.get_device_properties(device).name
+        return ocl.get_device_properties(device).name
 
     @staticmethod
     def get_raw_stream(device_idx: int) -> int:
@@ -67,12 +70,12 @@ class OclInterface(device_interface.DeviceInterface):  # type: ignore[misc]
 
     @staticmethod
     def is_dtype_supported(dtype: torch.dtype, including_emulation: bool = False) -> bool:
-        properties = torch.ocl.get_device_properties()
+        properties = ocl.get_device_properties()
         return dtype not in (torch.float64, torch.complex128) or bool(properties.fp64)
 
     @staticmethod
     def _set_stream_by_id(stream_id: int, device_index: int, device_type: int) -> None:
-        torch.ocl.set_stream(torch.ocl.Stream(stream_id=stream_id, device_index=device_index, device_type=device_type))
+        ocl.set_stream(ocl.Stream(stream_id=stream_id, device_index=device_index, device_type=device_type))
 
     @staticmethod
     def is_triton_capable(device: Any = None) -> bool:

@@ -18,6 +18,8 @@ from torch._inductor.virtualized import V
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 from torch.utils._sympy.symbol import SymT, free_symbol_is_type, symbol_is_type
 
+from .. import ocl
+
 WIDTH = 16
 # Shorter rows would leave most lanes empty; then indices are computed lane by lane.
 LEAST_ROW = 8
@@ -141,4 +143,4 @@ def is_integer_expression(expression: sympy.Expr) -> bool:
 
 def style_width(device: torch.device) -> int:
     """Lanes of a value on this device."""
-    return WIDTH if torch.ocl.get_device_properties(device).style == "cpu" else 1
+    return WIDTH if ocl.get_device_properties(device).style == "cpu" else 1

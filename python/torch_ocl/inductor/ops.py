@@ -121,7 +121,7 @@ def logical(operator: str) -> Callable[[Argument, Argument], CSEVariable]:
     return logical_
 
 
-class OclOverrides(OpOverrides):  # type: ignore[misc]
+class OclOverrides(OpOverrides):
     """What Inductor calls while a kernel is written."""
 
     eq, ne = staticmethod(compare("==")), staticmethod(compare("!="))

@@ -6,7 +6,7 @@ import sympy
 from torch.utils._sympy.printers import ExprPrinter
 
 
-class OclPrinter(ExprPrinter):  # type: ignore[misc]  # torch has no types here
+class OclPrinter(ExprPrinter):  # torch has no types here
     """Numbers of an index, evaluated by one work-item."""
 
     def _long(self, expression: sympy.Expr) -> str:

@@ -14,7 +14,7 @@ from .kernel import OclKernel
 from .source import grid_of
 
 
-class OclScheduling(SIMDScheduling):  # type: ignore[misc]
+class OclScheduling(SIMDScheduling):
     kernel_type = OclKernel
 
     def get_backend_features(self, device: torch.device) -> OrderedSet[BackendFeature]:

@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from .. import ocl
+
 # Raised when the text of generated kernels changes its meaning; kernels_cl is part of the programs' own key.
 GENERATOR = 1
 
@@ -56,7 +58,7 @@ def generator_hash() -> str:
 
 
 def system_info() -> dict[str, Any]:
-    devices = [torch.ocl.get_device_properties(i) for i in range(torch.ocl.device_count())]
+    devices = [ocl.get_device_properties(i) for i in range(ocl.device_count())]
     return {
         "ocl": [[d.name, d.driver_version, d.style, d.compute_units] for d in devices],
         "generator": generator_hash(),
@@ -92,9 +94,9 @@ def split_reductions_by_units(choices: Any) -> None:
 
 def split_of(device: torch.device, columns: int, rows: int, inner: bool) -> int:
     """1 where the results are enough tasks, or a part would be small."""
-    properties = torch.ocl.get_device_properties(device)
+    properties = ocl.get_device_properties(device)
     lanes = 1 if inner or properties.style == "gpu" else 16
-    units = max(properties.compute_units, 1) * (1 if properties.style == "cpu" else 64)
+    units = max(int(properties.compute_units), 1) * (1 if properties.style == "cpu" else 64)
     tasks, wanted = -(-rows // lanes), 4 * units
     if tasks >= wanted // 2 or columns * rows < 65536:
         return 1

@@ -7,10 +7,11 @@ from torch._inductor.codegen.common import DeviceOpOverrides
 from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPythonWrapperCodegen
 from torch._inductor.virtualized import V
 
+from .. import ocl
 from .lanes import style_width
 
 
-class OclWrapper(PythonWrapperCodegen):  # type: ignore[misc]
+class OclWrapper(PythonWrapperCodegen):
     def __init__(self) -> None:
         self._guards: list[bool] = []  # of the devices entered, whether code was written for it
         super().__init__()
@@ -57,7 +58,7 @@ class OclWrapper(PythonWrapperCodegen):  # type: ignore[misc]
 
     def codegen_device_guard_enter(self, device_idx: int, num_streams: int = 1, *rest: Any, **more: Any) -> None:
         """Kernels and allocations name their device; other operators have guards of their own."""
-        self._guards.append(torch.ocl.device_count() > 1 or num_streams > 1)
+        self._guards.append(ocl.device_count() > 1 or num_streams > 1)
         if self._guards[-1]:
             streams = (num_streams,) if num_streams > 1 or rest or more else ()
             super().codegen_device_guard_enter(device_idx, *streams, *rest, **more)
@@ -73,11 +74,11 @@ class OclWrapper(PythonWrapperCodegen):  # type: ignore[misc]
 def _device_of_graph() -> Any:
     return next(
         (device for device in V.graph.device_node_mapping if getattr(device, "type", "") == "ocl"),
-        torch.device("ocl", torch.ocl.current_device()),
+        torch.device("ocl", ocl.current_device()),
     )
 
 
-class OclDeviceOpOverrides(DeviceOpOverrides):  # type: ignore[misc]
+class OclDeviceOpOverrides(DeviceOpOverrides):
     """Lines of generated modules."""
 
     def import_get_raw_stream_as(self, name: str) -> str:
