@@ -57,6 +57,7 @@ def _after_utils(module: ModuleType) -> None:
     from . import upstream
 
     upstream.join_gpu_types(module)
+    upstream.no_templates(module)
 
 
 def _after_compile_fx(module: ModuleType) -> None:

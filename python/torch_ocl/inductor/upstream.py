@@ -34,6 +34,18 @@ def join_gpu_types(utils: Any) -> None:
     utils.get_gpu_type = get_gpu_type
 
 
+def no_templates(utils: Any) -> None:
+    """Triton's templates of products and convolutions are offered to every GPU type with many compute units."""
+    original = utils.is_big_gpu
+
+    @functools.wraps(original)
+    def is_big_gpu(index_or_device: Any = 0) -> bool:
+        kind = index_or_device.type if isinstance(index_or_device, torch.device) else utils.get_gpu_type()
+        return kind != "ocl" and bool(original(index_or_device))
+
+    utils.is_big_gpu = is_big_gpu
+
+
 def create_backend_without_triton(scheduler: Any, common: Any, virtualized: Any) -> None:
     """Scheduler.create_backend asks every GPU type but mps for Triton."""
     original = scheduler.Scheduler.create_backend

@@ -13,8 +13,6 @@ from torch.utils import _pytree
 
 from conformance import cases, place, samples
 
-pytestmark = pytest.mark.feature("Inductor")
-
 TURN, SAMPLES = 30, 3
 NAMES = [name for name, op in cases.operators().items() if torch.float32 in op.supported_dtypes("cpu")]
 # Operators whose prediction is another one; each entry must still differ when it has its turn.

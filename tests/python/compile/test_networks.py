@@ -1,4 +1,4 @@
-"""Networks compiled: training steps and inference as the same network does them on the CPU without a compiler."""
+"""Networks compiled: training steps and inference as the same network does them without a compiler."""
 
 import copy
 
@@ -17,11 +17,11 @@ def classes_loss(network, x, t):
 
 def torchvision_network(name, **options):
     pytest.importorskip("torchvision")
-    return getattr(images.import_torchvision().models, name)(weights=None, num_classes=5, **options)
+    return getattr(images.import_torchvision().models, name)(num_classes=5, **options)
 
 
 def pictures(size):
-    return torch.randn(2, 3, size, size), torch.tensor([3, 1])
+    return torch.randn(4, 3, size, size), torch.tensor([3, 1, 0, 4])
 
 
 def transformer_network(kind):
@@ -59,7 +59,7 @@ def tokens():
     return torch.randint(60, (2, 12)), torch.randint(60, (2, 12))
 
 
-# name: network, loss, batch, what inference of the network is
+# name: network, loss, batch
 CASES = {
     "resnet18": (lambda: torchvision_network("resnet18"), classes_loss, lambda: pictures(40)),
     "mobilenet_v2": (lambda: torchvision_network("mobilenet_v2", dropout=0), classes_loss, lambda: pictures(40)),
@@ -75,37 +75,42 @@ CASES = {
 }  # fmt: skip
 
 
-def results(network, loss_of, batch, compiled):
-    """Losses of three steps of SGD, the gradients of the first one, then the loss without gradients in eval mode."""
-    optimizer = torch.optim.SGD(network.parameters(), 0.01)
-    step = torch.compile(loss_of) if compiled else loss_of
-    losses, gradients = [], {}
-    for i in range(3):
-        optimizer.zero_grad()
-        loss = step(network, *batch)
-        loss.backward()
-        if i == 0:
-            gradients = {n: p.grad.detach().cpu() for n, p in network.named_parameters() if p.grad is not None}
-        optimizer.step()
-        losses.append(loss.item())
+def results(network, loss_of, batch):
+    """What a training step has: the loss, gradients and buffers; then the loss in eval mode."""
+    loss = loss_of(network, *batch)
+    loss.backward()
+    found = {f"gradient of {name}": p.grad for name, p in network.named_parameters() if p.grad is not None}
+    found |= {name: buffer for name, buffer in network.named_buffers() if buffer.is_floating_point()}
     with torch.no_grad():
-        losses.append(step(network.eval(), *batch).item())
-    return losses, gradients
+        found |= {"loss": loss, "loss in eval mode": loss_of(network.eval(), *batch)}
+    return {name: value.detach().cpu().double() for name, value in found.items()}
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_trains_as_on_the_cpu(device, name):
+def moved(network, batch, place, dtype):
+    values = [value.to(place, dtype) if value.is_floating_point() else value.to(place) for value in batch]
+    return copy.deepcopy(network).to(place, dtype), values
+
+
+DAILY = ("resnet18", "vit", "gpt", "unet")
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in DAILY else pytest.mark.full) for n in CASES])
+def test_trains_as_without_a_compiler(device, name):
+    """Every result is as near to a computation in float64 as the device's without a compiler, up to a factor."""
     make, loss_of, make_batch = CASES[name]
     torch.manual_seed(0)
     network, batch = make(), make_batch()
-    double = [value.double() if value.is_floating_point() else value for value in batch]
-    losses, expected = results(copy.deepcopy(network).double(), loss_of, double, compiled=False)
-    on_device = [value.to(device) for value in batch]
-    got_losses, got = results(copy.deepcopy(network).to(device), loss_of, on_device, compiled=True)
-    torch.testing.assert_close(got_losses, losses, rtol=1e-3, atol=1e-4)
+    expected, eager = (
+        results(network, loss_of, values)
+        for network, values in (
+            moved(network, batch, "cpu", torch.float64), moved(network, batch, device, torch.float32),
+        )
+    )  # fmt: skip
+    there, values = moved(network, batch, device, torch.float32)
+    got = results(there, torch.compile(loss_of), values)
     assert got.keys() == expected.keys()
-    largest = max(gradient.norm() for gradient in expected.values())
-    for parameter, gradient in expected.items():
-        error = (got[parameter].double() - gradient).norm()
-        assert error <= 2e-3 * gradient.norm() + 1e-4 * largest, parameter
+    largest = max(value.norm() for name, value in expected.items() if name.startswith("gradient"))
+    for name, value in expected.items():
+        bound = 6 * (eager[name] - value).norm() + 1e-4 * max(value.norm(), 1e-2 * largest)
+        assert (got[name] - value).norm() <= bound, name
     assert not torch.ocl.fallbacks()
