@@ -8,7 +8,6 @@ import itertools
 import pytest
 import torch
 from torch._subclasses import fake_tensor
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils import _pytree
 
 from conformance import cases, place, samples
@@ -37,7 +36,7 @@ def outcome(op, values):
 
 
 def predicted(op, values):
-    mode = fake_tensor.FakeTensorMode(shape_env=ShapeEnv())
+    mode = fake_tensor.FakeTensorMode()
     fakes = _pytree.tree_map_only(torch.Tensor, mode.from_tensor, values)
     with mode:
         return outcome(op, fakes)
@@ -101,7 +100,7 @@ def test_gradients_with_a_rule_of_ours(device, format):
         torch.nn.functional.scaled_dot_product_attention(q, q, q).sum().backward()
         return [facts(t) for t in (*made, q.grad)]
 
-    mode = fake_tensor.FakeTensorMode(shape_env=ShapeEnv())
+    mode = fake_tensor.FakeTensorMode()
     with mode:
         expected = gradients(mode.from_tensor(x), mode.from_tensor(w))
     assert gradients(x, w) == expected

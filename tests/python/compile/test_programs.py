@@ -72,6 +72,27 @@ def test_dynamic_convolution_and_reductions(device):
         same(compiled(x.to(device), w.to(device)), F.relu(F.conv2d(x, w)).mean((2, 3)))
 
 
+def test_dynamic_attention(device):
+    def f(x, w):
+        q, k, v = (x @ w).unflatten(-1, (3, 2, 8)).permute(2, 0, 3, 1, 4).unbind(0)
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2).mean(1)
+
+    torch._dynamo.reset()
+    compiled, w, graphs = torch.compile(f, dynamic=True, fullgraph=True), torch.randn(16, 48) / 4, None
+    for rows, length in [(2, 5), (3, 9), (4, 12)]:
+        x = torch.randn(rows, length, 16)
+        leaves = [t.to(device).requires_grad_() for t in (x, w)]
+        out = compiled(*leaves)
+        same(out, f(x, w))
+        out.square().sum().backward()
+        expected = [t.clone().requires_grad_() for t in (x, w)]
+        f(*expected).square().sum().backward()
+        same([t.grad for t in leaves], [t.grad for t in expected])
+        graphs = graphs or counters["stats"]["unique_graphs"]
+        assert counters["stats"]["unique_graphs"] == graphs
+    assert not torch.ocl.fallbacks()
+
+
 def test_autocast(device):
     model, x = block().to(device), torch.randn(7, 12).to(device)
     with torch.autocast(device, torch.bfloat16):
