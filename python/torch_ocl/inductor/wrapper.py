@@ -31,7 +31,7 @@ class OclWrapper(PythonWrapperCodegen):
             f"""
             import torch_ocl
             from torch_ocl._C import empty_strided as empty_strided_ocl
-            from torch_ocl.inductor.runtime import GraphKernels
+            from torch_ocl.inductor.runtime import GraphKernels, assert_size_stride
             ocl_kernels = GraphKernels({device.index or 0}, width={style_width(device)})
             """,
             strip=True,

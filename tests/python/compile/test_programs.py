@@ -189,6 +189,20 @@ def test_a_kernel_that_does_not_build_leaves_the_graph_to_the_operators(device, 
     torch.testing.assert_close(x.grad, 2 * x.detach().cos())
 
 
+def test_results_in_another_memory_order_than_predicted_are_put_in_order(device, monkeypatch):
+    @torch.library.custom_op("torch_ocl_test::turned", mutates_args=(), device_types="ocl")
+    def turned(x: torch.Tensor) -> torch.Tensor:
+        return (x * 2).t().contiguous().t()
+
+    turned.register_fake(torch.empty_like)
+    x = torch.randn(5, 7, device=device)
+    with pytest.raises(AssertionError):
+        torch.compile(lambda x: turned(x) + 1)(x)
+    torch._dynamo.reset()
+    monkeypatch.setattr(fallback, "strict", False)
+    assert torch.equal(torch.compile(lambda x: turned(x) + 1)(x), x * 2 + 1)
+
+
 @pytest.mark.skipif(shutil.which("g++") is None, reason="Inductor's CPU kernels need a C++ compiler")
 def test_cpu_graphs_compile_beside_those_of_the_device(device):
     f, x = torch.compile(lambda x: (x * 2).softmax(-1)), torch.randn(5, 7)
