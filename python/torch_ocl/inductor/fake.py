@@ -68,6 +68,17 @@ def _group_norm(mode: Any, original: Any, func: Any, arguments: dict[str, Any]) 
         return (out[0].contiguous(), *out[1:])
 
 
+def _as_input(mode: Any, original: Any, func: Any, arguments: dict[str, Any]) -> Any:
+    """Channels last where the input is; the kernels for meta tensors forget it."""
+    first, *others = arguments.values()  # by position: the names were normalised, `self` to `input`
+    with mode:
+        last = _suggests_last(first)
+    names = [argument.name for argument in func._schema.arguments]
+    out = original(mode, func, **dict(zip(names, [first, *others], strict=False)))
+    with mode:
+        return _in_format(out, last)
+
+
 Fake = Callable[[Any, Any, Any, dict[str, Any]], Any]
 _FAKES: dict[Any, Fake] = {
     aten.convolution.default: _convolution,
@@ -76,6 +87,8 @@ _FAKES: dict[Any, Fake] = {
     aten._scaled_dot_product_fused_attention_overrideable.default: _attention,
     aten._scaled_dot_product_fused_attention_overrideable_backward.default: _attention_backward,
     aten.native_group_norm.default: _group_norm,
+    aten.channel_shuffle.default: _as_input,
+    aten.native_channel_shuffle.default: _as_input,
 }
 
 

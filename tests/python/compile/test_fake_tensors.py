@@ -13,9 +13,18 @@ from torch.utils import _pytree
 from conformance import cases, place, samples
 
 TURN, SAMPLES = 30, 3
-NAMES = [name for name, op in cases.operators().items() if torch.float32 in op.supported_dtypes("cpu")]
 # Operators whose prediction is another one; each entry must still differ when it has its turn.
-DIFFERENT: dict[str, str] = {}
+DIFFERENT = {
+    "nn.functional.pixel_shuffle": "by a factor of 1, channels last stay so",
+    "nn.functional.max_unpool2d": "the compiler does not call it, but writes it as a scatter",
+    "nn.functional.max_unpool2d.grad": "the same",
+}
+LEFT_OUT = ("tensor_split",)  # reads its indices on the CPU
+NAMES = [
+    name
+    for name, op in cases.operators().items()
+    if torch.float32 in op.supported_dtypes("cpu") and name not in LEFT_OUT
+]
 NOT_PREDICTED = (
     fake_tensor.DataDependentOutputException, fake_tensor.DynamicOutputShapeException,
     fake_tensor.UnsupportedFakeTensorException, fake_tensor.UnsupportedOperatorException,
@@ -50,8 +59,12 @@ def differences(name):
             continue
         try:
             values = place.place_all(arguments, "ocl", layout)
-            fake, real = predicted(op, values), outcome(op, values)
-        except (*NOT_PREDICTED, NotImplementedError, place.Unsupported):
+            real = outcome(op, values)
+        except (RuntimeError, place.Unsupported):  # a layout that the operator refuses
+            continue
+        try:
+            fake = predicted(op, values)
+        except NOT_PREDICTED:
             continue
         if fake != real:
             yield f"{layout} {samples.describe(sample)}: predicted {fake}, is {real}"
@@ -64,21 +77,13 @@ def failing(name):
     return [f"{name}, {text}" for text in found]
 
 
-@pytest.mark.parametrize("index", range(TURN))
-def test_operator_whose_turn_it_is(device, request, index):
-    name = cases.turn(NAMES, request.config.turn, TURN)[index]
-    assert failing(name) == []
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("name", NAMES)
-def test_operator(device, name):
-    assert failing(name) == []
+def test_prediction(device, operator):
+    assert failing(operator) == []
 
 
 MENDED = (
     "nn.functional.conv2d", "nn.functional.conv_transpose2d", "nn.functional.group_norm",
-    "nn.functional.scaled_dot_product_attention",
+    "nn.functional.scaled_dot_product_attention", "nn.functional.channel_shuffle",
 )  # fmt: skip
 
 

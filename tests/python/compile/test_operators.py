@@ -52,15 +52,8 @@ def mismatches(name):
             yield f"{name}{samples.describe(sample)}: {error}"
 
 
-@pytest.mark.parametrize("index", range(TURN))
-def test_operator_whose_turn_it_is(device, request, index):
-    assert list(mismatches(cases.turn(NAMES, request.config.turn, TURN)[index])) == []
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("name", NAMES)
-def test_operator(device, name):
-    assert list(mismatches(name)) == []
+def test_as_without_a_compiler(device, operator):
+    assert list(mismatches(operator)) == []
 
 
 HARD = (
