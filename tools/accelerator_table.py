@@ -76,9 +76,10 @@ ROWS = (
     Row("Distributed", '`init_process_group`, DDP', "There is no process group for `ocl`; the error is PyTorch's.",
         missing=True),
     Row("torch.compile", '`torch.compile(backend="aot_eager")`'),
-    Row("Inductor", "`torch.compile(model)`", "There is no code generator for OpenCL; the error names the backends "
-        "that work.", missing=True),
-    Row("AOTInductor", "`torch._inductor.aoti_compile_and_package`", "As Inductor.", missing=True),
+    Row("Inductor", "`torch.compile(model)`, `torch.compile(optimizer.step)`", "Modes that need CUDA graphs or Triton "
+        "compile as the default does."),
+    Row("AOTInductor", "`torch._inductor.aoti_compile_and_package`", "There is no C++ wrapper for `ocl`.",
+        missing=True),
     Row("Kernels of one's own", "`torch.ocl.compile_kernel(source)`; in C++ `torch_ocl/extension.h`",
         files=("examples/cpp_extension/run.py",)),
     Row("Sharing between processes", "tensors through a `torch.multiprocessing.Queue`", "They arrive as copies, with "

@@ -47,7 +47,7 @@ def _load() -> None:
     _core.load()
     backend_registration.rename_privateuse1_backend(NAME)
 
-    from . import _accelerate, _patches, backends, ocl
+    from . import _accelerate, _patches, backends, inductor, ocl
 
     ocl._register()
     backend_registration.generate_methods_for_privateuse1_backend(
@@ -57,6 +57,7 @@ def _load() -> None:
     _patches.apply()
     _accelerate.announce()
     watch_import()
+    inductor.watch()
 
 
 _load()

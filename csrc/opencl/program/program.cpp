@@ -277,11 +277,16 @@ Kernel& get_kernel(Device& device, const char* file, const char* name, const Def
   });
 }
 
-Kernel& get_kernel_from_source(Device& device, const char* name, const std::string& text) {
-  return find_or_build(device, name, name, text, BuildTime::at_once, [&](std::string& source) {
+Kernel& get_kernel_of_program(Device& device, const char* program, const char* name, const std::string& text,
+                              BuildTime when) {
+  return find_or_build(device, program, name, text, when, [&](std::string& source) {
     std::set<std::string> seen;
     expand(text, seen, source);
   });
+}
+
+Kernel& get_kernel_from_source(Device& device, const char* name, const std::string& text) {
+  return get_kernel_of_program(device, name, name, text, BuildTime::at_once);
 }
 
 std::string expanded_source(const std::string& file) {

@@ -82,6 +82,10 @@ Kernel& get_kernel(Device& device, const char* file, const char* name, const Def
 // The same for a whole program given as text, which may include files of kernels_cl.
 Kernel& get_kernel_from_source(Device& device, const char* name, const std::string& source);
 
+// The kernel `name` of a program with several kernels, given as text likewise; `program` names it in logs.
+Kernel& get_kernel_of_program(Device& device, const char* program, const char* name, const std::string& source,
+                              BuildTime when = BuildTime::ahead);
+
 // The text of kernels_cl/`file` (with its ending) after TORCH_OCL_KERNEL_DIR was considered, includes not expanded.
 std::string kernel_source(const std::string& file);
 

@@ -20,25 +20,32 @@ namespace {
 using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 
+// Sizes may be symbols while PyTorch traces a model.
+bool is_same(const c10::SymInt& a, const c10::SymInt& b) { return TORCH_GUARD_OR_FALSE(a.sym_eq(b)); }
+bool is_empty(const Tensor& t) { return is_same(t.sym_numel(), 0); }
+
 bool fused_can_run(const Tensor& q, const Tensor& k, const Tensor& v, const OptionalTensor& mask, double dropout) {
   if (!at::globalContext().userEnabledOverrideableSDP() || q.is_nested() || k.is_nested() || v.is_nested())
     return false;
-  if (q.dim() != 4 || k.dim() != 4 || v.dim() != 4 || q.numel() == 0 || k.numel() == 0 || v.numel() == 0) return false;
+  if (q.dim() != 4 || k.dim() != 4 || v.dim() != 4 || is_empty(q) || is_empty(k) || is_empty(v)) return false;
   if (q.scalar_type() != k.scalar_type() || q.scalar_type() != v.scalar_type() || q.device() != k.device() ||
       q.device() != v.device())
     return false;
-  if (q.size(0) != k.size(0) || k.size(0) != v.size(0) || k.size(1) != v.size(1) || q.size(1) % k.size(1) != 0)
+  if (!is_same(q.sym_size(0), k.sym_size(0)) || !is_same(k.sym_size(0), v.sym_size(0)) ||
+      !is_same(k.sym_size(1), v.sym_size(1)) || !is_same(q.sym_size(1) % k.sym_size(1), 0))
     return false;
   if (mask && mask->defined() && (mask->requires_grad() || mask->device() != q.device() || mask->dim() > 4))
     return false;
   if (!(dropout >= 0 && dropout < 1)) return false;
   const Device& device = Device::get(q.device().index());
-  return ops::attention_refuses(device, dtype_of(q.scalar_type()), q.size(3), v.size(3)) == nullptr;
+  const int64_t width = q.sym_size(3).guard_int(__FILE__, __LINE__),
+                value_width = v.sym_size(3).guard_int(__FILE__, __LINE__);
+  return ops::attention_refuses(device, dtype_of(q.scalar_type()), width, value_width) == nullptr;
 }
 
 int64_t choose(const Tensor& q, const Tensor& k, const Tensor& v, const OptionalTensor& mask, double dropout,
                bool causal, std::optional<double> scale, bool enable_gqa) {
-  const bool fused = fused_can_run(q, k, v, mask, dropout) && (enable_gqa || q.size(1) == k.size(1)) &&
+  const bool fused = fused_can_run(q, k, v, mask, dropout) && (enable_gqa || is_same(q.sym_size(1), k.sym_size(1))) &&
                      !(causal && mask && mask->defined());
   return static_cast<int64_t>(fused ? at::SDPBackend::overrideable : at::SDPBackend::math);
 }

@@ -6,6 +6,7 @@
 #include "opencl/launch.h"
 #include "opencl/capabilities/tensor_cores.h"
 #include "ops/conv/winograd.h"
+#include "ops/core/device_errors.h"
 #include "ops/core/precision.h"
 #include "ops/core/tuning.h"
 #include "torch/aten/fallback.h"
@@ -13,6 +14,8 @@
 #include "torch/runtime/generator.h"
 
 #include <algorithm>
+#include <memory>
+#include <mutex>
 
 namespace ocl::python {
 
@@ -96,6 +99,29 @@ std::string tuning_table(int device) { return ops::tuning::table(Device::get(dev
 void clear_tuning(int device) { ops::tuning::clear(Device::get(device)); }
 
 BuildCounts build_counts() { return ocl::build_counts(); }
+void* generated_kernel(int device, const char* program, const char* name, const std::string& source) {
+  return &get_kernel_of_program(Device::get(device), program, name, source);
+}
+void finish_generated_kernel(void* handle) {
+  Kernel& kernel = *static_cast<Kernel*>(handle);
+  const std::lock_guard lock(kernel.mutex());
+  kernel.handle();
+}
+int32_t* device_error_buffer(int device) { return ops::device_errors(Device::get(device)).data(); }
+
+// One site for each text, for the life of the process.
+int32_t device_error_code(const std::string& message) {
+  using ops::ErrorSite;
+  static std::mutex mutex;
+  static auto* sites = new std::map<std::string, std::unique_ptr<ErrorSite>>;
+  const std::lock_guard lock(mutex);
+  const auto [row, is_new] = sites->try_emplace(message);
+  if (is_new)
+    row->second = message.empty() ? std::make_unique<ErrorSite>("compiled code")
+                                  : std::make_unique<ErrorSite>(row->first.c_str(), ErrorSite::Kind::message);
+  return row->second->code();
+}
+
 std::string cache_folder() { return program_cache::folder(); }
 program_cache::State cache_state() { return program_cache::state(); }
 bool cache_enabled() { return program_cache::enabled(); }

@@ -56,6 +56,13 @@ void set_tuning(bool on);
 std::string tuning_table(int device);
 void clear_tuning(int device);
 BuildCounts build_counts();
+// Kernels that torch_ocl.inductor wrote (python/torch_ocl/inductor/runtime.py). The handle is one for
+// extension::Interface::launch. Where programs are compiled ahead this does not wait; finish_generated_kernel does.
+// Errors: BuildError.
+void* generated_kernel(int device, const char* program, const char* name, const std::string& source);
+void finish_generated_kernel(void* kernel);
+int32_t* device_error_buffer(int device);               // what a kernel that reports errors takes
+int32_t device_error_code(const std::string& message);  // empty: an index out of range
 std::string cache_folder();
 program_cache::State cache_state();
 bool cache_enabled();

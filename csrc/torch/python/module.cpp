@@ -1,6 +1,7 @@
 // torch_ocl._C: what the Python package needs beside PyTorch's own device-generic API.
 #include "base/error.h"
 #include "torch/python/exports.h"
+#include "torch/python/generated_kernel.h"
 #include "torch/runtime/extension.h"
 
 #include <ATen/core/CachingHostAllocator.h>
@@ -259,6 +260,7 @@ PYBIND11_MODULE(_C, m) {
     return reinterpret_cast<uintptr_t>(torch_ocl_extension()->kernel(device, name.c_str(), source.c_str()));
   });
   m.def("launch_custom_kernel", launch_custom_kernel);
+  core::add_generated_kernel_type(m);
   m.def("register_fork_handler",
         [] { torch::utils::register_fork_handler_for_device_init(c10::DeviceType::PrivateUse1); });
 }

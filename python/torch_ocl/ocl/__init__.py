@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from .. import _inductor
+from .. import inductor
 from . import _utils as _utils, amp, memory, random, streams
 from ._lifetime import (
     _is_in_bad_fork as _is_in_bad_fork,
@@ -177,8 +177,8 @@ _initialized = False
 def __getattr__(name: str) -> Any:
     if name == "default_generators":
         return random.default_generators()
-    if name in _inductor.NAMES:
-        return _inductor.codegen()
+    if name in inductor.NAMES:
+        return inductor.code_generator(name)
     raise AttributeError(f"module 'torch.ocl' has no attribute {name!r}")
 
 

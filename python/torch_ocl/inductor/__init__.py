@@ -1,0 +1,131 @@
+"""torch.compile for `ocl`: Inductor, PyTorch's compiler, with OpenCL C as its output.
+
+Nothing of it is imported with torch_ocl: watch() waits until Dynamo or Inductor are, and tells them of the device.
+"""
+
+import functools
+import importlib
+import importlib.abc
+import importlib.machinery
+import sys
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+NAMES = ("Scheduling", "PythonWrapperCodegen", "CppWrapperCodegen", "WrapperFxCodegen")
+
+
+@functools.cache
+def register_interface() -> None:
+    """The device for Dynamo. Inductor's list of GPU types may be made of it."""
+    from torch._dynamo import device_interface
+
+    from .. import ocl
+    from .interface import OclInterface
+
+    for name in ("ocl", *(f"ocl:{i}" for i in range(ocl.device_count()))):
+        device_interface.register_interface_for_device(name, OclInterface)
+
+
+@functools.cache
+def register() -> None:
+    """The code generator for Inductor."""
+    from torch._inductor.codegen import common
+
+    from . import fallback, upstream
+    from .scheduling import OclScheduling
+    from .wrapper import OclDeviceOpOverrides, OclWrapper
+
+    def part(name: str) -> Any:  # not an attribute of its package while that is being imported
+        return importlib.import_module(f"torch._inductor.{name}")
+
+    upstream.create_backend_without_triton(part("scheduler"), common, part("virtualized"))
+    upstream.cache_key_names_the_device(part("codecache"))
+    upstream.split_reductions_by_units(part("choices"))
+    upstream.keep_layouts(part("config"))
+    upstream.take_unaligned_inputs(part("compile_fx"))
+    fallback.install(part("compile_fx"))
+    common.register_backend_for_device("ocl", OclScheduling, OclWrapper)
+    common.register_device_op_overrides("ocl", OclDeviceOpOverrides())
+
+
+def _after_device_interface(module: ModuleType) -> None:
+    register_interface()
+
+
+def _after_utils(module: ModuleType) -> None:
+    from . import upstream
+
+    upstream.join_gpu_types(module)
+    upstream.no_templates(module)
+
+
+def _after_compile_fx(module: ModuleType) -> None:
+    register()
+
+
+def _after_fake_impls(module: ModuleType) -> None:
+    from . import fake
+
+    fake.install(module)
+
+
+def _after_trace_rules(module: ModuleType) -> None:
+    module.add("torch_ocl")  # Dynamo looks into no function of this package
+
+
+_WATCHED: dict[str, Callable[[ModuleType], None]] = {
+    "torch._dynamo.device_interface": _after_device_interface,
+    "torch._dynamo.trace_rules": _after_trace_rules,
+    "torch._inductor.utils": _after_utils,
+    "torch._subclasses.fake_impls": _after_fake_impls,
+    "torch._inductor.compile_fx": _after_compile_fx,
+}
+
+
+class _Loader(importlib.abc.Loader):
+    """A module's own loader, and something to do afterwards."""
+
+    def __init__(self, loader: Any, then: Callable[[ModuleType], None]) -> None:
+        self.loader, self.then = loader, then
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
+        made: ModuleType | None = self.loader.create_module(spec)
+        return made
+
+    def exec_module(self, module: ModuleType) -> None:
+        self.loader.exec_module(module)
+        self.then(module)
+
+    def __getattr__(self, name: str) -> Any:  # get_source and the like
+        return getattr(self.loader, name)
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if name not in _WATCHED:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader, _WATCHED[name])
+        return spec
+
+
+@functools.cache
+def watch() -> None:
+    """Registers the device with the parts of the compiler that are imported already, and later with the others."""
+    sys.meta_path.insert(0, _Finder())
+    for name, then in _WATCHED.items():
+        if name in sys.modules:
+            then(sys.modules[name])
+
+
+def code_generator(name: str) -> Any:
+    """What Inductor looks for in torch.ocl under NAMES when nothing is registered yet."""
+    register()
+    from torch._inductor.codegen import common
+
+    row = common.device_codegens["ocl"]
+    return {"Scheduling": row.scheduling, "PythonWrapperCodegen": row.wrapper_codegen}.get(name)
