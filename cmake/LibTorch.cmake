@@ -26,3 +26,14 @@ foreach(name c10 torch_cpu)
     PROPERTIES IMPORTED_LOCATION ${LIBRARY} INTERFACE_INCLUDE_DIRECTORIES "${TORCH_INCLUDE_DIRS}"
   )
 endforeach()
+
+# Whether this PyTorch has torch.distributed: a link without its headers, which take long to compile.
+include(CheckCXXSourceCompiles)
+set(CMAKE_REQUIRED_LIBRARIES ${LIBRARY})
+set(CMAKE_REQUIRED_LINK_OPTIONS -Wl,--unresolved-symbols=ignore-in-shared-libs)
+check_cxx_source_compiles(
+  "extern \"C\" void _ZN4c10d7BackendC2Eii(); int main() { _ZN4c10d7BackendC2Eii(); }"
+  TORCH_HAS_DISTRIBUTED
+)
+unset(CMAKE_REQUIRED_LIBRARIES)
+unset(CMAKE_REQUIRED_LINK_OPTIONS)

@@ -1,8 +1,8 @@
 """Checks the include rule of the layers: base <- opencl <- {cpu, ops} <- {ocl, torch} (csrc/README.md).
 
-Inside torch: runtime <- {aten, autograd} <- python. Also checked: only opencl/ and cpu/ make OpenCL calls; kernels have
-no macros of any number of arguments, which are no OpenCL C (NVIDIA's compiler refuses them, others do not); only a
-kernel itself asks which group it is, because nobody else knows where the kernel is called as a function
+Inside torch: runtime <- {aten, autograd, distributed} <- python. Also checked: only opencl/ and cpu/ make OpenCL
+calls; kernels have no macros of any number of arguments, which are no OpenCL C (NVIDIA's compiler refuses them, others
+do not); only a kernel itself asks which group it is, because nobody else knows where the kernel is called as a function
 (csrc/cpu/kernel_function.h).
 
 `python tools/check_layers.py` prints every violation and exits with 1 when there is one.
@@ -24,7 +24,17 @@ MAY_INCLUDE = {
     "torch/runtime": {"base", "opencl", "ops", "torch/runtime"},
     "torch/aten": {"base", "opencl", "ops", "torch/runtime", "torch/aten"},
     "torch/autograd": {"base", "opencl", "ops", "torch/runtime", "torch/autograd"},
-    "torch/python": {"base", "opencl", "ops", "torch/runtime", "torch/aten", "torch/autograd", "torch/python"},
+    "torch/distributed": {"base", "opencl", "torch/runtime", "torch/distributed"},
+    "torch/python": {
+        "base",
+        "opencl",
+        "ops",
+        "torch/runtime",
+        "torch/aten",
+        "torch/autograd",
+        "torch/distributed",
+        "torch/python",
+    },
 }
 WITHOUT_TORCH = {"base", "opencl", "cpu", "ops", "ocl"}
 CALLS_OPENCL = {"opencl", "cpu"}

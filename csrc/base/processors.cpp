@@ -35,7 +35,16 @@ Facts read_facts() {
       facts.driver = limit;
       facts.driver_variable = variable;
     }
+  facts.ranks = std::max(1u, leading_number("LOCAL_WORLD_SIZE"));
+  facts.rank = std::min(leading_number("LOCAL_RANK"), facts.ranks - 1);
+  facts.torchrun = std::getenv("TORCHELASTIC_RUN_ID") != nullptr;
   return facts;
+}
+
+// Whether threads are shared out: several ranks, and nobody has said how many threads each is to have.
+bool shared_out(const Facts& facts) {
+  const bool said = facts.openmp && !(facts.openmp == 1 && facts.torchrun);
+  return facts.ranks > 1 && !said && !facts.driver;
 }
 
 std::string short_text(double value) {
@@ -56,6 +65,12 @@ Decision decide(const Facts& facts) {
   if (facts.quota > 0)
     limit(static_cast<unsigned>(std::clamp(std::lround(std::min(facts.quota, 1e6)), 1l, 1'000'000l)),
           "the control group's quota of " + short_text(facts.quota) + " processors");
+  if (shared_out(facts)) {
+    // Shares differ by one where the ranks do not divide the processors.
+    const unsigned all = least.threads;
+    const unsigned share = all * (facts.rank + 1) / facts.ranks - all * facts.rank / facts.ranks;
+    return {std::max(1u, share), "the share of one of " + std::to_string(facts.ranks) + " local ranks", true};
+  }
   if (facts.openmp) limit(facts.openmp, "OMP_NUM_THREADS");
   if (facts.driver) limit(facts.driver, facts.driver_variable);
   return least;
@@ -81,8 +96,11 @@ const Decision& pool() {
 unsigned usable() {
   Facts own;
   own.machine = facts().machine, own.allowed = facts().allowed, own.quota = facts().quota;
+  own.ranks = facts().ranks, own.rank = facts().rank;
   return decide(own).threads;
 }
+
+unsigned drivers_share() { return facts().asked < 0 && shared_out(facts()) ? pool().threads : 0; }
 
 namespace {
 

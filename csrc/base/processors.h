@@ -9,7 +9,9 @@
 //   - OMP_NUM_THREADS, as for PyTorch's own threads;
 //   - what the drivers' own variables allow (POCL_MAX_PTHREAD_COUNT, POCL_CPU_MAX_CU_COUNT,
 //     CL_CONFIG_CPU_TBB_NUM_WORKERS).
-// TORCH_OCL_HOST_THREADS overrides all of them. torch.set_num_threads() limits launches after it (thread_pool.h).
+// Of several ranks that a launcher (torchrun) started on this machine each takes its share of the first two, unless one
+// of those variables is set: the launcher's own OMP_NUM_THREADS=1, which it sets for want of anything better, is not
+// taken as a wish. TORCH_OCL_HOST_THREADS overrides all of them. torch.set_num_threads() limits launches after it (thread_pool.h).
 //
 // Memory. What the machine has, or less where a control group allows less.
 #pragma once
@@ -28,6 +30,8 @@ struct Facts {
   long asked = -1;       // TORCH_OCL_HOST_THREADS; -1: not set
   unsigned driver = 0;   // the least of the drivers' variables; 0: none is set
   std::string driver_variable;
+  unsigned ranks = 1, rank = 0;  // LOCAL_WORLD_SIZE and LOCAL_RANK: this process is one of so many on the machine
+  bool torchrun = false;         // whether torchrun started it
 };
 
 struct Decision {
@@ -45,6 +49,9 @@ const Facts& facts();
 const Decision& pool();
 // Processors that may be kept busy, at least 1: as pool(), without the variables of threads that run kernels.
 unsigned usable();
+// For the drivers' own threads: this rank's share of the processors; 0: the drivers may take what they like, because
+// the process is not one of several ranks or somebody has told it otherwise.
+unsigned drivers_share();
 
 // ---- memory in bytes; 0: unknown
 

@@ -182,8 +182,14 @@ class DriverVariable {
 // What drivers are asked for. PoCL: its driver without threads beside the usual one, which stays the first for others
 // in the process; and libraries of compiled code, which can be kept loaded (from version 7.2 on it has a JIT compiler
 // instead, which unloads a kernel's code when it has loaded 128 others). Intel's runtime for CPUs: more local memory
-// than its 256 KiB, which it takes from the heap; tiles of Winograd's convolutions do not fit into that.
+// than its 256 KiB, which it takes from the heap; tiles of Winograd's convolutions do not fit into that. Both, where
+// several ranks share the machine: no more threads of their own than this rank's share.
 struct DriverVariables {
+  const unsigned threads = processors::drivers_share();
+  const std::string threads_text = std::to_string(threads);
+  DriverVariable pocl_threads{"POCL_MAX_PTHREAD_COUNT", threads_text.c_str(), threads > 0};
+  DriverVariable newer_pocl_threads{"POCL_CPU_MAX_CU_COUNT", threads_text.c_str(), threads > 0};
+  DriverVariable intel_threads{"CL_CONFIG_CPU_TBB_NUM_WORKERS", threads_text.c_str(), threads > 0};
   DriverVariable pocl_drivers{"POCL_DEVICES", "pthread basic", host_threads_wanted()};
   DriverVariable pocl_loader{"POCL_CPU_JIT", "0", host_threads_wanted()};
   DriverVariable intel_local_memory{"CL_CONFIG_CPU_FORCE_LOCAL_MEM_SIZE", "1MB", true};

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from . import _data_parallel, _jagged, _sharing, ocl
+from . import _data_parallel, _distributed, _jagged, _sharing, ocl
 
 
 @functools.cache
@@ -16,6 +16,7 @@ def apply() -> None:
     _sharing.register()
     _data_parallel.apply()
     _jagged.apply()
+    _distributed.register()
 
 
 def _patch_dlpack_device() -> None:

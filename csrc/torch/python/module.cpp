@@ -16,6 +16,10 @@ namespace py = pybind11;
 namespace core = ocl::python;
 using namespace ocl;
 
+#ifdef TORCH_OCL_DISTRIBUTED
+void define_distributed(py::module& m);  // distributed.cpp
+#endif
+
 namespace {
 
 py::dict properties(int index) {
@@ -261,6 +265,9 @@ PYBIND11_MODULE(_C, m) {
   });
   m.def("launch_custom_kernel", launch_custom_kernel);
   core::add_generated_kernel_type(m);
+#ifdef TORCH_OCL_DISTRIBUTED
+  define_distributed(m);
+#endif
   m.def("register_fork_handler",
         [] { torch::utils::register_fork_handler_for_device_init(c10::DeviceType::PrivateUse1); });
 }

@@ -1,6 +1,7 @@
 """Devices: how many, which one, what they can do."""
 
 import functools
+import os
 import re
 from types import SimpleNamespace
 from typing import Literal
@@ -41,10 +42,13 @@ def current_device() -> int:
 def set_device(device: Device) -> None:
     """Makes `device` the current device of this thread. A negative index changes nothing.
 
-    Raises torch.AcceleratorError when there is no device of that index.
+    A launcher's local rank (LOCAL_RANK), given as an index, stands for the device of that rank: ranks share devices
+    where there are fewer of them. Raises torch.AcceleratorError when there is no device of that index.
     """
     index = device if isinstance(device, int) else _get_device_index(device)
     if index >= 0:
+        if index and os.environ.get("LOCAL_RANK") == str(index):
+            index %= max(1, _ready().device_count())
         _ready().set_device(index)
 
 

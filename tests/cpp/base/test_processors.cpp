@@ -67,6 +67,37 @@ TEST(Processors, OneThreadThatSomebodyAskedFor) {
   EXPECT_TRUE(processors::decide(facts).asked);
 }
 
+TEST(Processors, RanksOfOneMachineShareThem) {
+  Facts facts = machine(10);
+  facts.torchrun = true, facts.openmp = 1;  // which torchrun sets
+  unsigned sum = 0;
+  facts.ranks = 4;
+  for (facts.rank = 0; facts.rank < 4; ++facts.rank) {
+    const Decision d = processors::decide(facts);
+    EXPECT_TRUE(d.threads == 2 || d.threads == 3) << d.threads;
+    EXPECT_TRUE(d.asked);
+    sum += d.threads;
+  }
+  EXPECT_EQ(sum, 10u);
+  facts.rank = 1, facts.ranks = 64;
+  EXPECT_EQ(processors::decide(facts).threads, 1u);
+  facts.ranks = 2, facts.quota = 4;
+  EXPECT_EQ(processors::decide(facts).threads, 2u);
+}
+
+TEST(Processors, WhatSomebodySaidIsNotShared) {
+  Facts facts = machine(16);
+  facts.ranks = 2, facts.rank = 1, facts.torchrun = true;
+  facts.openmp = 12;
+  EXPECT_EQ(processors::decide(facts).threads, 12u);
+  facts.openmp = 1, facts.torchrun = false;
+  EXPECT_EQ(processors::decide(facts).threads, 1u);
+  facts.openmp = 0, facts.driver = 10, facts.driver_variable = "POCL_MAX_PTHREAD_COUNT";
+  EXPECT_EQ(processors::decide(facts).threads, 10u);
+  facts.asked = 3;
+  EXPECT_EQ(processors::decide(facts).threads, 3u);
+}
+
 class HostMemory : public ::testing::Test {
  protected:
   void SetUp() override {

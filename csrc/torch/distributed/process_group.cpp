@@ -1,0 +1,102 @@
+#include "torch/distributed/process_group.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+namespace ocl::distributed {
+
+namespace {
+
+// Groups that exist. Leaked: groups may outlive static destruction.
+struct Groups {
+  std::mutex mutex;
+  std::set<ProcessGroup*> all;
+};
+
+Groups& groups() {
+  static auto* instance = new Groups;
+  return *instance;
+}
+
+}  // namespace
+
+ProcessGroup::ProcessGroup(Gloo gloo, int rank, int size) : Backend(rank, size), gloo_(std::move(gloo)) {
+  const std::lock_guard lock(groups().mutex);
+  groups().all.insert(this);
+}
+
+ProcessGroup::~ProcessGroup() {
+  {
+    const std::lock_guard lock(groups().mutex);
+    groups().all.erase(this);
+  }
+  // What the caller has issued and not waited for reaches the other ranks, as with Gloo.
+  worker_.drain();
+  worker_.stop();
+}
+
+void ProcessGroup::close_all() {
+  const std::lock_guard lock(groups().mutex);
+  for (ProcessGroup* group : groups().all) {
+    group->worker_.stop();
+    const std::unique_lock closing(group->gate_->mutex);
+    group->gate_->closed = true;
+  }
+}
+
+Collective::Ptr ProcessGroup::issue(c10d::OpType type, const char* title, Tensors inputs, Tensors outputs,
+                                    Steps steps) {
+  auto work = c10::make_intrusive<Collective>(getRank(), type, title, std::move(inputs), std::move(outputs),
+                                              std::move(steps), gate_);
+  Collective::issue(work, worker_);
+  if (coalescing_) coalesced_.push_back(work);
+  return work;
+}
+
+ProcessGroup::Work ProcessGroup::together(std::vector<Collective::Ptr> parts) {
+  if (parts.size() == 1) return parts.front();
+  return c10::make_intrusive<Coalesced>(getRank(), std::move(parts));
+}
+
+void ProcessGroup::startCoalescing() {
+  TORCH_CHECK(!coalescing_, "startCoalescing was called twice");
+  coalescing_ = true;
+}
+
+ProcessGroup::Work ProcessGroup::endCoalescing() {
+  TORCH_CHECK(coalescing_, "endCoalescing was called without startCoalescing");
+  coalescing_ = false;
+  return together(std::exchange(coalesced_, {}));
+}
+
+ProcessGroup::Work ProcessGroup::barrier(const c10d::BarrierOptions& options) {
+  return issue(c10d::OpType::BARRIER, "ocl:barrier", {}, {},
+               {[gloo = gloo_, options](HostTensors&) {
+                  auto here = options;
+                  here.device.reset();
+                  here.device_ids.clear();
+                  return gloo->barrier(here);
+                },
+                {}});
+}
+
+void ProcessGroup::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) {
+  worker_.drain();
+  gloo_->monitoredBarrier(options, wait_all_ranks);
+}
+
+void ProcessGroup::abort() { gloo_->abort(); }
+
+void ProcessGroup::shutdown() {
+  worker_.drain();
+  gloo_->shutdown();
+}
+
+c10::intrusive_ptr<c10d::Backend> make_process_group(c10::intrusive_ptr<c10d::Backend> gloo, int rank, int size) {
+  return c10::make_intrusive<ProcessGroup>(std::move(gloo), rank, size);
+}
+
+void close_process_groups() { ProcessGroup::close_all(); }
+
+}  // namespace ocl::distributed
