@@ -13,9 +13,19 @@ from torch.utils._ordered_set import OrderedSet
 from .kernel import OclKernel
 from .source import grid_of
 
+# Tensors of a kernel: CPU executors call kernels of up to 64 parameters, two for each tensor, and sizes come on top.
+MOST_TENSORS = 24
+
 
 class OclScheduling(SIMDScheduling):
     kernel_type = OclKernel
+
+    def can_fuse(self, node1: Any, node2: Any) -> bool:
+        used = {dep.name for node in (node1, node2) for dep in node.read_writes.reads | node.read_writes.writes}
+        return len(used) <= MOST_TENSORS and bool(super().can_fuse(node1, node2))
+
+    can_fuse_vertical = can_fuse
+    can_fuse_horizontal = can_fuse
 
     def get_backend_features(self, device: torch.device) -> OrderedSet[BackendFeature]:
         """Scans, sorts and searches are left to the library's kernels."""

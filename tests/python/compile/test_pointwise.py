@@ -4,6 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from comparison import check, on, same
+from torch._inductor import metrics
 
 FLOATS = [torch.float32, torch.float16, torch.bfloat16, torch.float64]
 INTEGERS = [torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8]
@@ -168,6 +169,12 @@ def test_a_cpu_scalar_among_tensors_of_the_device(device):
 
 def test_cat_copies_nothing_twice(device):
     check(lambda x, y: torch.cat([x * 2, y + 1]), [floats(100), floats(60)])
+
+
+def test_many_tensors_are_several_kernels(device):
+    metrics.reset()
+    check(lambda *x: sum(x) * 2, [floats(10) for _ in range(150)])
+    assert 6 <= metrics.generated_kernel_count <= 15
 
 
 def test_random_numbers(device):
