@@ -83,7 +83,7 @@ def _patch_names(distributed_c10d: Any) -> None:
 
 def _means_gloo(name: str) -> bool:
     if name == "undefined":  # what PyTorch calls no backend
-        return torch._C._get_accelerator().type == "ocl"
+        return bool(torch._C._get_accelerator().type == "ocl")
     return sorted(name.split(",")) in (["cpu:gloo", "ocl:gloo"], ["cpu:gloo", f"ocl:{NAME}"])
 
 

@@ -86,6 +86,7 @@ DDP_OPTIONS = [
 ]
 
 
+@pytest.mark.feature("Distributed")
 @pytest.mark.parametrize("options", DDP_OPTIONS, ids=lambda o: "-".join(o) or "plain")
 def test_ddp(pair, options):
     pair(check_ddp, options)

@@ -102,6 +102,7 @@ def check_fsdp2(rank, size, kind):
     check_weights(model.parameters(), trained(), 0.02 if kind == "bfloat16" else 1e-4)
 
 
+@pytest.mark.feature("Distributed")
 @pytest.mark.parametrize("kind", ["plain", "kept", "bfloat16", "offload", "hybrid", "replicated", "divide factor"])
 def test_fsdp2(pair, kind):
     pair(check_fsdp2, kind)
@@ -153,6 +154,7 @@ def check_dtensor(rank, size):
     assert 500 < (dropped != 0).sum().item() < 1100 and not torch.equal(*halves)
 
 
+@pytest.mark.feature("Distributed")
 def test_dtensor(pair):
     pair(check_dtensor)
 
