@@ -73,8 +73,7 @@ ROWS = (
     Row("Profiler, events", '`torch.autograd.profiler.profile(use_device="ocl", use_kineto=False)`'),
     Row("Profiler, Kineto", "`torch.profiler.profile(activities=[CPU, PrivateUse1])`", "With torch 2.12 and later; "
         "2.11 takes no plug-in for other devices."),
-    Row("Distributed", '`init_process_group`, DDP', "There is no process group for `ocl`; the error is PyTorch's.",
-        missing=True),
+    Row("Distributed", "`init_process_group`, DDP, FSDP, DTensor, `torchrun`", "Through PyTorch's Gloo, over TCP."),
     Row("torch.compile", '`torch.compile(backend="aot_eager")`'),
     Row("Inductor", "`torch.compile(model)`, `torch.compile(optimizer.step)`", "Modes that need CUDA graphs or Triton "
         "compile as the default does."),

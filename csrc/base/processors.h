@@ -11,7 +11,8 @@
 //     CL_CONFIG_CPU_TBB_NUM_WORKERS).
 // Of several ranks that a launcher (torchrun) started on this machine each takes its share of the first two, unless one
 // of those variables is set: the launcher's own OMP_NUM_THREADS=1, which it sets for want of anything better, is not
-// taken as a wish. TORCH_OCL_HOST_THREADS overrides all of them. torch.set_num_threads() limits launches after it (thread_pool.h).
+// taken as a wish. TORCH_OCL_HOST_THREADS overrides all of them. torch.set_num_threads() limits launches after it
+// (thread_pool.h).
 //
 // Memory. What the machine has, or less where a control group allows less.
 #pragma once

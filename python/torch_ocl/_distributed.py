@@ -83,20 +83,19 @@ def _patch_names(distributed_c10d: Any) -> None:
 
 def _means_gloo(name: str) -> bool:
     if name == "undefined":  # what PyTorch calls no backend
-        return torch._C._get_accelerator().type == "ocl"
+        return bool(torch._C._get_accelerator().type == "ocl")
     return sorted(name.split(",")) in (["cpu:gloo", "ocl:gloo"], ["cpu:gloo", f"ocl:{NAME}"])
 
 
 def _patch_bfloat16_hooks() -> None:
-    """PyTorch allows hooks that compress to bfloat16, which it knows by name, for the libraries of CUDA and XPU only."""
+    """PyTorch lets hooks that compress to bfloat16, which it knows by name, in with CUDA's and XPU's libraries only."""
+    from torch._C._distributed_c10d import GradBucket
     from torch.nn.parallel import DistributedDataParallel
 
     check = DistributedDataParallel._check_comm_hook
 
-    def any_hook(
-        state: object, bucket: torch.distributed.GradBucket
-    ) -> torch.futures.Future[torch.Tensor]:  # pragma: no cover
-        raise NotImplementedError
+    def any_hook(state: object, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
+        raise NotImplementedError  # PyTorch looks at its arguments only
 
     @functools.wraps(check)
     def _check_comm_hook(self: Any, hook: Any) -> None:

@@ -50,6 +50,7 @@ def check_group(rank, size, name):
     assert all_gather_tensor(x, 0, dist.group.WORLD).tolist() == [1, 1, 2, 2]
 
 
+@pytest.mark.feature("Distributed")
 @pytest.mark.parametrize("name", [None, "gloo", "cpu:gloo,ocl:gloo", "cpu:gloo,ocl:ocl_gloo"], ids=str)
 def test_names(pair, name):
     pair(check_group, name)

@@ -173,18 +173,6 @@ def test_graphs_are_a_clear_error(device):
     assert torch.ocl.is_current_stream_capturing() is False
 
 
-@feature("Distributed")
-def test_a_missing_process_group_is_a_clear_error(device, tmp_path):
-    import torch.distributed as dist
-
-    dist.init_process_group("gloo", init_method=f"file://{tmp_path / 'store'}", rank=0, world_size=1)
-    try:
-        with pytest.raises(RuntimeError, match="No backend type associated with device type ocl"):
-            dist.all_reduce(torch.ones(2, device=device))
-    finally:
-        dist.destroy_process_group()
-
-
 @feature("Quantized and sparse tensors")
 def test_layouts_without_kernels_are_not_implemented_errors(device):
     with pytest.raises(NotImplementedError, match="Sparseocl"):

@@ -1,0 +1,1 @@
+"""torch.distributed with several processes on `ocl`."""
