@@ -21,6 +21,8 @@ from .module import OnnxModule
 from .registry import widened
 from .values import Value, to_python
 
+# Graphs are read by control.py; types say nothing that values do not.
+_NOT_VALUES = {AttributeProto.GRAPH, AttributeProto.GRAPHS, AttributeProto.TYPE_PROTO, AttributeProto.TYPE_PROTOS}
 # A function may call functions; this many levels are a cycle.
 _DEEPEST_CALL = 64
 # Larger results of constant nodes are computed when the net runs.
@@ -466,7 +468,7 @@ class Builder:
         """Attributes of a node by name. Graphs are left out: control.py reads them itself."""
         found: dict[str, Any] = {}
         for proto in resolved(node, scope).attribute:
-            if proto.type not in (AttributeProto.GRAPH, AttributeProto.GRAPHS):
+            if proto.type not in _NOT_VALUES:
                 found[proto.name] = self.attribute(proto)
         return found
 

@@ -30,7 +30,8 @@ def newest_opset(domain: str = "") -> int:
 
 def result_elements(schema: Any, node: NodeProto, attributes: dict[str, Any], inputs: Sequence[int]) -> list[int]:
     """Element types of a node's outputs as far as the schema's type variables tell; 0 elsewhere."""
-    explicit = next((attributes[key] for key in ("to", "dtype", "output_dtype", "output_datatype") if attributes.get(key)), 0)
+    explicit = next((proto.t.data_type for proto in node.attribute if proto.HasField("t")), 0)
+    explicit = explicit or next((attributes[key] for key in ("to", "dtype", "output_dtype", "output_datatype") if attributes.get(key)), 0)
     if schema is None:
         return [0] * len(node.output)
     variables: dict[str, int] = {}

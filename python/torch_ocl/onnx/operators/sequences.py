@@ -68,7 +68,7 @@ def split_to_sequence(x: Tensor, sizes: Any = None, *, axis: int = 0, keepdims: 
 
 
 @row("Optional", 15)
-def optional(value: Any = None, *, type: Any = None) -> Any:
+def optional(value: Any = None) -> Any:
     """A value that may be absent."""
     return value
 
