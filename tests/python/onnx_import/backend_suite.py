@@ -79,7 +79,7 @@ def run_case(name: str, function, device: str) -> str | None:
     Suite.random_case = RANDOM.match(name) is not None
     on_device = device.startswith("ocl")
     if on_device:
-        torch.ocl.clear_fallbacks()
+        torch.ocl.reset_fallbacks()
     try:
         with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
             with warnings.catch_warnings():
