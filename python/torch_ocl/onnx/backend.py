@@ -1,6 +1,5 @@
 """load(), and the backend interface of the onnx package."""
 
-import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,11 +8,13 @@ import torch
 from onnx import NodeProto, helper
 from onnx.backend.base import Backend, BackendRep, namedtupledict
 
+from .. import ocl
 from . import importer, types
 from .errors import ModelError, UnsupportedError
+from .graph import identifier
 from .module import OnnxModule
 
-Source = str | os.PathLike[str] | bytes | onnx.ModelProto
+Source = Any  # a path, the bytes of a file or an onnx.ModelProto
 
 
 def load(model: Source, device: torch.device | str | None = None) -> OnnxModule:
@@ -32,7 +33,7 @@ def load(model: Source, device: torch.device | str | None = None) -> OnnxModule:
     return module
 
 
-class Representation(BackendRep):  # type: ignore[misc]
+class Representation(BackendRep):
     """A model that is ready to run with numpy arrays: `run(inputs)`. `module` is the nn.Module behind it."""
 
     def __init__(self, module: OnnxModule, device: torch.device) -> None:
@@ -51,7 +52,7 @@ class Representation(BackendRep):  # type: ignore[misc]
         pairs = [(name, element) for name, element in known if not named or name in inputs]
         values = [inputs[name] for name, _ in pairs] if named else list(inputs)
         arguments = {
-            importer.identifier(name): self._placed(name, value, element) for (name, element), value in zip(pairs, values)
+            identifier(name): self._placed(name, value, element) for (name, element), value in zip(pairs, values)
         }
         with torch.no_grad():
             results = self.module(**arguments)
@@ -74,7 +75,7 @@ class Representation(BackendRep):  # type: ignore[misc]
         return tensor.to(self.device) if isinstance(tensor, torch.Tensor) else tensor
 
 
-class OclBackend(Backend):  # type: ignore[misc]
+class OclBackend(Backend):
     """ONNX's backend interface. Devices are PyTorch's ("ocl", "ocl:1", "cpu") or ONNX's "CPU" and "CUDA"."""
 
     @classmethod
@@ -99,7 +100,12 @@ class OclBackend(Backend):  # type: ignore[misc]
 
     @classmethod
     def run_node(
-        cls, node: NodeProto, inputs: Any, device: str = "ocl", outputs_info: Sequence[Any] | None = None, **options: Any
+        cls,
+        node: NodeProto,
+        inputs: Any,
+        device: str = "ocl",
+        outputs_info: Sequence[Any] | None = None,
+        **options: Any,
     ) -> Any:
         """One node with the inputs that it names. `opset_version` is the newest by default."""
         names = [name for name in node.input if name]
@@ -121,7 +127,7 @@ class OclBackend(Backend):  # type: ignore[misc]
             place = _device(device)
         except (RuntimeError, ValueError):
             return False
-        return place.type == "cpu" or (place.type == "ocl" and (place.index or 0) < torch.ocl.device_count())
+        return place.type == "cpu" or (place.type == "ocl" and (place.index or 0) < ocl.device_count())
 
 
 def _described(name: str, value: Any) -> onnx.ValueInfoProto:

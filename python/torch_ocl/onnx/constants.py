@@ -71,7 +71,8 @@ def _bits(element: int) -> int:
 
 
 def _raw_bytes(proto: TensorProto) -> int:
-    return -(-math.prod(proto.dims) * _bits(proto.data_type) // 8)
+    bits = int(math.prod(proto.dims)) * _bits(proto.data_type)
+    return -(-bits // 8)
 
 
 def _map_external(proto: TensorProto, folder: Path | None) -> Any:

@@ -3,6 +3,7 @@
 Each graph inside becomes a module of its own. Values of outer graphs that it reads are its last inputs.
 """
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from . import registry, types
 from .errors import ModelError
 from .host import Extent
 from .module import OnnxModule
+from .protos import element_of_type
 from .values import Value
 
 if TYPE_CHECKING:
@@ -63,7 +65,9 @@ class LoopModule(nn.Module):
         return (*states, *(_stack(values, *empty, anchor) for values, empty in zip(collected, self.scanned)))
 
 
-def _stack(values: list[Any], shape: list[int], dtype: torch.dtype, anchor: torch.Tensor, axis: int = 0) -> torch.Tensor:
+def _stack(
+    values: list[Any], shape: list[int], dtype: torch.dtype, anchor: torch.Tensor, axis: int = 0
+) -> torch.Tensor:
     if values:
         return torch.stack(values, axis)
     shape = list(shape)
@@ -74,7 +78,9 @@ def _stack(values: list[Any], shape: list[int], dtype: torch.dtype, anchor: torc
 class ScanModule(nn.Module):
     """The operator Scan from opset 9 on."""
 
-    def __init__(self, body: nn.Module, scans: int, scanned: list[tuple[list[int], torch.dtype]], options: dict[str, Any]) -> None:
+    def __init__(
+        self, body: nn.Module, scans: int, scanned: list[tuple[list[int], torch.dtype]], options: dict[str, Any]
+    ) -> None:
         super().__init__()
         self.body, self.scans, self.scanned = body, scans, scanned
         self.input_axes = options.get("scan_input_axes") or [0] * scans
@@ -150,14 +156,19 @@ def _graph(node: NodeProto, name: str) -> GraphProto:
 
 
 def _sub(
-    builder: "Builder", graph: GraphProto, scope: "Scope", inputs: Sequence[Value], hosted: int = 0, condition: bool = False
+    builder: "Builder",
+    graph: GraphProto,
+    scope: "Scope",
+    inputs: Sequence[Value],
+    hosted: int = 0,
+    condition: bool = False,
 ) -> tuple[OnnxModule, list[tuple[Value, bool]], "Builder", list[Value]]:
     """The module of a graph inside, what it captures, and its output values.
 
     `inputs` give element types; the first `hosted` inputs arrive as numbers. With `condition` the first output may
     leave as a number.
     """
-    from .importer import Builder, Scope, element_of_type
+    from .importer import Builder, Scope
 
     inner = Builder(builder.session, builder)
     names = Scope(inner, scope.imports, scope)
@@ -225,8 +236,6 @@ def _emit_if(builder: "Builder", node: NodeProto, inputs: list[Value | None], sc
 
 def _unpack(builder: "Builder", call: fx.Node, node: NodeProto, elements: Sequence[int]) -> list[Value]:
     """Values of a module that returns a tuple."""
-    import operator
-
     if len(elements) < len(node.output):
         raise ModelError(f"it has {len(node.output)} outputs, its graph gives {len(elements)}")
     return [
@@ -256,7 +265,13 @@ def _emit_loop(builder: "Builder", node: NodeProto, inputs: list[Value | None], 
     # A count of shape [1] is common.
     limit = None if count is None else _scalar(builder, count)
     going = True if condition is None else _scalar(builder, condition)
-    arguments = (limit, going, [builder.tensor(state) for state in states], _captured(builder, captures), builder.anchor())
+    arguments = (
+        limit,
+        going,
+        [builder.tensor(state) for state in states],
+        _captured(builder, captures),
+        builder.anchor(),
+    )
     call = builder.call_module(_name(builder, "loop"), LoopModule(module, scanned), arguments)
     return _unpack(builder, call, node, [value.element for value in values[1:]])
 

@@ -15,11 +15,13 @@ import numpy
 import torch
 
 from . import types
+from .registry import published
 
 Number = Any  # int, float, bool, SymInt, SymFloat, SymBool
 Host = Any  # a Number or a list of them
 
 _INTEGERS = {types.INT8, types.INT16, types.INT32, types.INT64, types.UINT8, types.UINT16, types.UINT32, types.UINT64}
+_CASTS = _INTEGERS | {types.BOOL, types.FLOAT, types.DOUBLE}
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ RULES: dict[str, Rule] = {}
 
 def _rule(name: str, extent: ExtentRule) -> Callable[[Callable[..., Host]], Callable[..., Host]]:
     def register(function: Callable[..., Host]) -> Callable[..., Host]:
-        RULES[name] = Rule(function, extent)
+        RULES[name] = Rule(published(function, f"host_{name}"), extent)
         return function
 
     return register
@@ -122,7 +124,7 @@ _UNARY: dict[str, Callable[[Number], Number]] = {
     "Identity": lambda value: value,
     "Neg": operator.neg,
     "Abs": abs,
-    "Not": lambda value: not value,
+    "Not": operator.not_,
     "Floor": lambda value: float(math.floor(value)),
     "Ceil": lambda value: float(math.ceil(value)),
     "Sqrt": lambda value: torch.sym_sqrt(value),
@@ -138,7 +140,7 @@ def _elementwise(function: Callable[..., Number]) -> Callable[..., Host]:
 
 
 for _name, _function in {**_BINARY, **_UNARY}.items():
-    RULES[_name] = Rule(_elementwise(_function), _broadcast)
+    _rule(_name, _broadcast)(_elementwise(_function))
 
 
 @_rule("Mod", _broadcast)
@@ -146,14 +148,22 @@ def _(a: Host, b: Host, *, fmod: int = 0, element: int = 0) -> Host:
     return each(lambda x, y: _modulo(x, y, fmod), a, b)
 
 
+def _least(*values: Number) -> Number:
+    return _fold(torch.sym_min, values)
+
+
+def _largest(*values: Number) -> Number:
+    return _fold(torch.sym_max, values)
+
+
 @_rule("Min", _broadcast)
 def _(*operands: Host, element: int = 0) -> Host:
-    return each(lambda *values: _fold(torch.sym_min, values), *operands)
+    return each(_least, *operands)
 
 
 @_rule("Max", _broadcast)
 def _(*operands: Host, element: int = 0) -> Host:
-    return each(lambda *values: _fold(torch.sym_max, values), *operands)
+    return each(_largest, *operands)
 
 
 def _fold(function: Callable[[Number, Number], Number], values: tuple[Number, ...]) -> Number:
@@ -171,9 +181,6 @@ def _(condition: Host, a: Host, b: Host, *, element: int = 0) -> Host:
 @_rule("Cast", lambda extents, attributes, values: extents[0] if attributes.get("to") in _CASTS else None)
 def _(data: Host, *, to: int, element: int = 0, saturate: int = 1, round_mode: str = "up") -> Host:
     return each(lambda value: _cast(value, to), data)
-
-
-_CASTS = _INTEGERS | {types.BOOL, types.FLOAT, types.DOUBLE}
 
 
 def _gather_extent(extents: list[Extent], attributes: dict[str, Any], values: list[Any]) -> Extent | None:
@@ -239,7 +246,7 @@ def _reshape_extent(extents: list[Extent], attributes: dict[str, Any], values: l
 def _(data: Host, size: Host = None, *, shape: Any = None, allowzero: int = 0, element: int = 0) -> Host:
     target = size if shape is None else shape
     values = list(data) if isinstance(data, (list, tuple)) else [data]
-    if target and target[0] not in (-1, 0, len(values)) or (not target and len(values) != 1):
+    if (target and target[0] not in (-1, 0, len(values))) or (not target and len(values) != 1):
         raise ValueError(f"{len(values)} values do not have the shape {target}")
     return values if target else values[0]
 
@@ -247,7 +254,9 @@ def _(data: Host, size: Host = None, *, shape: Any = None, allowzero: int = 0, e
 def _slice_extent(extents: list[Extent], attributes: dict[str, Any], values: list[Any]) -> Extent | None:
     if extents[0].rank != 1:
         return None
-    starts, ends = (attributes.get(key, values[i] if len(values) > i else None) for key, i in (("starts", 1), ("ends", 2)))
+    starts, ends = (
+        attributes.get(key, values[i] if len(values) > i else None) for key, i in (("starts", 1), ("ends", 2))
+    )
     steps = values[4] if len(values) > 4 and values[4] is not None else [1]
     if extents[0].length is None or starts is None or ends is None:
         return Extent(1)
@@ -292,9 +301,13 @@ def _expand_extent(extents: list[Extent], attributes: dict[str, Any], values: li
     return Extent(1, max(shape[0], extents[0].length or 1) if extents[0].rank == 0 or extents[0].length else None)
 
 
+def _first_of(value: Number, _: Number) -> Number:
+    return value
+
+
 @_rule("Expand", _expand_extent)
 def _(data: Host, shape: Host, *, element: int = 0) -> Host:
-    return each(lambda value, _: value, data, [0] * shape[0])
+    return each(_first_of, data, [0] * shape[0])
 
 
 def _reduce_extent(extents: list[Extent], attributes: dict[str, Any], values: list[Any]) -> Extent | None:
@@ -325,7 +338,7 @@ for _name, _reducer in {
     "ReduceMax": lambda values: _fold(torch.sym_max, tuple(values)),
     "ReduceMin": lambda values: _fold(torch.sym_min, tuple(values)),
 }.items():
-    RULES[_name] = Rule(_reduction(_reducer), _reduce_extent)
+    _rule(_name, _reduce_extent)(_reduction(_reducer))
 
 
 def shape_of(data: Any, *, start: int = 0, end: int | None = None) -> list[Number]:
@@ -340,10 +353,13 @@ def count_of(data: Any) -> Number:
 
 def to_tensor(value: Host, dtype: torch.dtype, anchor: torch.Tensor) -> torch.Tensor:
     """A host value as a tensor beside `anchor`."""
-    if isinstance(value, (list, tuple)) and any(isinstance(part, torch.SymInt) for part in value):
-        return torch.stack([torch.full((), part, dtype=dtype, device=anchor.device) for part in value])
-    if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
-        return torch.full((), value, dtype=dtype, device=anchor.device)
+    full: Any = torch.full  # its stubs do not know symbolic numbers
+    symbolic = (torch.SymInt, torch.SymFloat, torch.SymBool)
+    if isinstance(value, (list, tuple)) and any(isinstance(part, symbolic) for part in value):
+        return torch.stack([full((), part, dtype=dtype, device=anchor.device) for part in value])
+    if isinstance(value, symbolic):
+        result: torch.Tensor = full((), value, dtype=dtype, device=anchor.device)
+        return result
     return torch.tensor(value, dtype=dtype, device=anchor.device)
 
 

@@ -1,23 +1,22 @@
 """From an ONNX graph to a torch.fx graph."""
 
-import collections
 import contextlib
 import itertools
-import operator
-import re
+import math
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy
 import onnx
 import torch
-from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TensorProto
-from torch import fx, nn
+from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto
+from torch import fx
 
 from . import constants, control, host, layers, registry, schemas, types
 from .errors import ModelError, UnsupportedError
+from .graph import GraphBuilder, Session
 from .module import OnnxModule
+from .protos import dense_of, domain_of, element_of_type, ranks_of, resolved, statistics_of, without
 from .registry import widened
 from .values import Value, to_python
 
@@ -27,35 +26,12 @@ _NOT_VALUES = {AttributeProto.GRAPH, AttributeProto.GRAPHS, AttributeProto.TYPE_
 _DEEPEST_CALL = 64
 # Larger results of constant nodes are computed when the net runs.
 _LARGEST_FOLD = 2**28
-# Inputs that training must not change: running statistics, scales and zero points.
-_STATISTICS = {
-    "BatchNormalization": (3, 4),
-    "QuantizeLinear": (1, 2),
-    "DequantizeLinear": (1, 2),
-}
-
-
-class Session:
-    """What all graphs of one model share."""
-
-    def __init__(self, model: onnx.ModelProto, folder: Path | None) -> None:
-        self.folder = folder
-        self.imports = {_domain(entry.domain): entry.version for entry in model.opset_import} or {"": 1}
-        self.functions = {(_domain(f.domain), f.name, f.overload): f for f in model.functions}
-        self.ir_version = model.ir_version
-        self.waits = 0  # times the net waits for the device in a call
-        self.depth = 0
-        self.operators: dict[str, int] = {}
-        self.uses = uses_of(model.graph)
-        self.numbers = itertools.count()
-
-
-def _domain(name: str) -> str:
-    return "" if name == "ai.onnx" else name
 
 
 class Scope:
     """Names that nodes of one graph or function see."""
+
+    attributes: dict[str, AttributeProto]
 
     def __init__(
         self,
@@ -65,7 +41,8 @@ class Scope:
         attributes: dict[str, AttributeProto] | None = None,
     ) -> None:
         self.builder, self.imports, self.parent = builder, imports, parent
-        self.attributes = attributes if attributes is not None else (parent.attributes if parent else {})
+        inherited: dict[str, AttributeProto] = parent.attributes if parent else {}
+        self.attributes = inherited if attributes is None else attributes
         self.names: dict[str, Value] = {}
 
     def find(self, name: str) -> Value | None:
@@ -80,160 +57,8 @@ class Scope:
         return value
 
 
-class Builder:
-    """One torch.fx graph while it grows."""
-
-    def __init__(self, session: Session, outer: "Builder | None" = None) -> None:
-        self.session, self.outer = session, outer
-        self.root, self.graph = nn.Module(), fx.Graph()
-        self.start = self.graph.call_function(_start)  # placeholders go before it
-        self.captured: dict[int, Value] = {}
-        self.captures: list[tuple[Value, bool]] = []  # values of the outer graph, and whether their host form
-        self.place = ""  # the node that is imported now
-        self.ranks: dict[str, int] = {}
-        self._anchor: fx.Node | None = None
-
-    # Forms of values.
-
-    def placeholder(self, name: str, default: Any = None, optional: bool = False) -> fx.Node:
-        """A new input of the graph."""
-        with self.graph.inserting_before(self.start):
-            if optional:
-                return self.graph.placeholder(identifier(name), default_value=default)
-            return self.graph.placeholder(identifier(name))
-
-    def capture(self, value: Value) -> Value:
-        """The outer graph's `value` as a value of this one."""
-        if id(value) not in self.captured:
-            if value.is_constant() and (value.extent is not None or not isinstance(value.constant, torch.Tensor)):
-                inner = Value(value.name, value.element, constant=value.constant)
-            else:
-                known = value.known() if value.extent is not None else None
-                inner = Value(value.name, value.element, host=known, extent=value.extent)
-                inner.later = lambda: self._captured(value, False)
-                inner.later_host = lambda: self._captured(value, True)
-            inner.constant = value.constant if value.is_constant() else None
-            self.captured[id(value)] = inner
-        return self.captured[id(value)]
-
-    def _captured(self, value: Value, as_host: bool) -> fx.Node:
-        self.captures.append((value, as_host))
-        return self.placeholder(value.name or "captured")
-
-    def anchor(self) -> fx.Node:
-        """A tensor on the device of the module."""
-        if self._anchor is None:
-            if self.outer is None:
-                self.root.register_buffer("_anchor", torch.empty(0), persistent=False)
-                with self.graph.inserting_before(self.start):
-                    self._anchor = self.graph.get_attr("_anchor")
-            else:
-                value = Value("anchor")
-                value.later = self.outer.anchor
-                self._anchor = self._captured(value, False)
-        return self._anchor
-
-    def tensor(self, value: Value) -> fx.Node:
-        """The form on the device."""
-        if value.node is None:
-            if value.constant is not None and value.later is None:
-                value.node = self._constant(value)
-            elif value.later is not None:
-                value.node = value.later()
-            else:
-                element = value.element or types.INT64
-                value.node = self.call(host.to_tensor, (value.host, types.dtype_of(element), self.anchor()), value.name)
-        return value.node
-
-    def number(self, value: Value) -> Any:
-        """The form on the host: a number, a list or an fx.Node for one of them. Waits for the device if it must."""
-        if value.host is None:
-            if isinstance(value.constant, torch.Tensor) and not value.parameter:
-                value.host = to_python(value.constant)
-            elif value.later_host is not None and value.extent is not None:
-                value.host = value.later_host()
-            else:
-                self.session.waits += 1
-                value.host = self.call(host.to_list, (self.tensor(value),), f"{value.name}_host")
-        return value.host
-
-    def _constant(self, value: Value) -> fx.Node:
-        name = self._free_name(value.name or "constant")
-        parent_name, _, last = name.rpartition(".")
-        parent = self.root
-        for part in parent_name.split(".") if parent_name else ():
-            if not hasattr(parent, part):
-                parent.add_module(part, nn.Module())
-            parent = getattr(parent, part)
-        tensor = value.constant
-        if not isinstance(tensor, torch.Tensor):
-            setattr(parent, last, tensor)
-        elif value.parameter:
-            parent.register_parameter(last, nn.Parameter(tensor))
-        else:
-            parent.register_buffer(last, tensor)
-        with self.graph.inserting_before(self.start):
-            return self.graph.get_attr(name)
-
-    def _free_name(self, name: str) -> str:
-        parts = [identifier(part) if not part.isdigit() else part for part in re.split(r"[./]", name) if part] or ["constant"]
-        place: Any = self.root
-        for part in parts[:-1]:
-            place = getattr(place, part, None)
-            if place is None:
-                return ".".join(parts)
-            if not isinstance(place, nn.Module):
-                break
-        else:
-            if not hasattr(place, parts[-1]):
-                return ".".join(parts)
-        flat = "_".join(parts)
-        flat = flat if flat.isidentifier() else f"_{flat}"
-        while hasattr(self.root, flat):
-            flat += "_"
-        return flat
-
-    # Emission.
-
-    def call(self, function: Any, arguments: Sequence[Any], name: str = "", named: dict[str, Any] | None = None) -> fx.Node:
-        """Emits a call; its errors will name the ONNX node that is imported now."""
-        node = self.graph.create_node(
-            "call_function", function, tuple(arguments), named or {}, identifier(name) if name else None
-        )
-        node.meta["onnx"] = self.place
-        return node
-
-    def call_module(self, name: str, module: nn.Module, arguments: Sequence[Any]) -> fx.Node:
-        """Emits a call of a new submodule."""
-        path = self._free_name(name)
-        parent = self.root
-        for part in path.split(".")[:-1]:
-            if not hasattr(parent, part):
-                parent.add_module(part, nn.Module())
-            parent = getattr(parent, part)
-        parent.add_module(path.rpartition(".")[2], module)
-        node = self.graph.call_module(path, tuple(arguments))
-        node.meta["onnx"] = self.place
-        return node
-
-    def results(self, call: fx.Node, node: NodeProto, elements: Sequence[int]) -> list[Value]:
-        """Values of a node's outputs from the call that computes them."""
-        if len(node.output) == 1:
-            return [Value(node.output[0], elements[0], node=call)]
-        return [
-            Value(name, elements[index], node=self.call(operator.getitem, (call, index), name)) if name else Value("")
-            for index, name in enumerate(node.output)
-        ]
-
-    def finish(self, outputs: Sequence[Any], class_name: str) -> OnnxModule:
-        """The module of the graph. `outputs` are fx nodes, numbers or None."""
-        self.graph.output(outputs[0] if self.outer is None and len(outputs) == 1 else tuple(outputs))
-        self.graph.erase_node(self.start)
-        self.graph.eliminate_dead_code(lambda node: node.op in ("placeholder", "output"))
-        self.graph.lint()
-        return OnnxModule(self.root, self.graph, identifier(class_name))
-
-    # Graphs and nodes.
+class Builder(GraphBuilder):
+    """The importer of one graph: the main one, or one inside a node."""
 
     def graph_inputs(self, graph: GraphProto, scope: Scope) -> list[str]:
         """Makes the placeholders and constants of the main graph; returns the names of the inputs."""
@@ -243,7 +68,7 @@ class Builder:
             if info.name in given and self.session.ir_version < 4:
                 continue
             if not info.name or info.name in scope.names:
-                self.fail(f"the graph has two inputs called '{info.name}'")
+                raise ModelError(f"the graph has two inputs called '{info.name}'")
             names.append(info.name)
             node = self.placeholder(info.name, optional=info.name in given)
             scope.names[info.name] = Value(info.name, element_of_type(info.type), node=node)
@@ -251,12 +76,13 @@ class Builder:
 
     def initializers(self, graph: GraphProto, scope: Scope) -> None:
         """Makes the values of a graph's initializers; ones that are inputs as well may be replaced by the caller."""
-        statistics = _statistics(graph)
+        statistics = statistics_of(graph)
         for proto in itertools.chain(graph.initializer, graph.sparse_initializer):
             sparse = isinstance(proto, onnx.SparseTensorProto)
             name = proto.values.name if sparse else proto.name
             self.place = f"initializer '{name}'"
-            tensor = dense_of(proto, self.session.folder) if sparse else constants.read_tensor(proto, self.session.folder)
+            folder = self.session.folder
+            tensor = dense_of(proto, folder) if sparse else constants.read_tensor(proto, folder)
             value = Value(name, proto.values.data_type if sparse else proto.data_type)
             is_float = isinstance(tensor, torch.Tensor) and (tensor.is_floating_point() or tensor.is_complex())
             value.constant = tensor
@@ -271,31 +97,31 @@ class Builder:
     def nodes(self, nodes: Sequence[NodeProto], scope: Scope) -> None:
         """Imports nodes in their order."""
         for node in nodes:
-            opset = scope.imports.get(_domain(node.domain))
+            opset = scope.imports.get(domain_of(node.domain))
             label = f"'{node.name}' " if node.name else f"of '{node.output[0]}' " if node.output else ""
             self.place = f"node {label}({node.domain + '.' if node.domain else ''}{node.op_type}, opset {opset})"
             place = self.place
             try:
                 results = self.node(node, scope)
             except ModelError as error:
-                raise error if "node " in str(error) or "initializer" in str(error) else type(error)(f"{place}: {error}") from error.__cause__
+                raise error.at(place) from error.__cause__
             except RecursionError as error:
-                raise ModelError(f"{place}: graphs are nested too deeply") from error
+                raise ModelError("graphs are nested too deeply").at(place) from error
             except Exception as error:
-                raise ModelError(f"{place}: {type(error).__name__}: {error}") from error
+                raise ModelError(f"{type(error).__name__}: {error}").at(place) from error
             for name, value in zip(node.output, results):
                 if not name:
                     continue
                 if name in scope.names:
-                    raise ModelError(f"{place}: a value called '{name}' exists already")
+                    raise ModelError(f"a value called '{name}' exists already").at(place)
                 value.name = value.name or name
                 scope.names[name] = value
                 if value.constant is None and value.node is None and value.later is None and value.host is None:
-                    raise ModelError(f"{place}: it has no output {list(node.output).index(name)} ('{name}')")
+                    raise ModelError(f"it has no output {list(node.output).index(name)} ('{name}')").at(place)
 
     def node(self, node: NodeProto, scope: Scope) -> list[Value]:
         """Imports one node; returns the values of its outputs."""
-        domain = _domain(node.domain)
+        domain = domain_of(node.domain)
         function = self.session.functions.get((domain, node.op_type, node.overload))
         if function is not None:
             return self.inline(function, node, scope)
@@ -306,12 +132,14 @@ class Builder:
         self.session.operators[node.op_type] = self.session.operators.get(node.op_type, 0) + 1
         if domain == "" and node.op_type in control.OPERATORS:
             return control.OPERATORS[node.op_type](self, node, inputs, scope)
+        if domain == "" and node.op_type == "Identity" and inputs and inputs[0] is not None:
+            return [inputs[0]]
         attributes = self.attributes(node, scope)
         schema = schemas.schema_of(domain, node.op_type, opset)
         known = [value.element if value else 0 for value in inputs]
         row = registry.find(domain, node.op_type, opset)
         if row is None:
-            body = schemas.function_body(schema, resolved(node, scope), opset, known)
+            body = schemas.function_body(schema, resolved(node, scope.attributes), opset, known)
             if body is None:
                 raise UnsupportedError(self._unknown(domain, node.op_type, opset, schema))
             return self.inline(body, node, scope)
@@ -331,11 +159,19 @@ class Builder:
             return None
         value = scope.find(name)
         if value is None:
-            raise ModelError(f"its input {index} ('{name}') is not computed before it: the graph has a cycle, is not sorted or lacks a node")
+            raise ModelError(
+                f"its input {index} ('{name}') is not computed before it: the graph has a cycle, is not sorted or "
+                f"lacks a node"
+            )
         return value
 
     def emit(
-        self, row: registry.Row, node: NodeProto, inputs: list[Value | None], attributes: dict[str, Any], elements: list[int]
+        self,
+        row: registry.Row,
+        node: NodeProto,
+        inputs: list[Value | None],
+        attributes: dict[str, Any],
+        elements: list[int],
     ) -> list[Value]:
         """Emits the call of a row, or evaluates it if everything is known."""
         unknown = row.unknown(attributes)
@@ -359,12 +195,17 @@ class Builder:
         call = layer if layer is not None else self._call(row, node, inputs, attributes)
         return self.results(call, node, elements)
 
-    def _call(self, row: registry.Row, node: NodeProto, inputs: list[Value | None], attributes: dict[str, Any]) -> fx.Node:
+    def _call(
+        self, row: registry.Row, node: NodeProto, inputs: list[Value | None], attributes: dict[str, Any]
+    ) -> fx.Node:
         named: dict[str, Any] = {key: value for key, value in attributes.items() if key not in registry.IGNORED}
         for key, value in named.items():
             if isinstance(value, (torch.Tensor, numpy.ndarray)):
                 named[key] = self.tensor(Value(f"{node.name or node.op_type}_{key}", constant=value))
-        values: dict[str, Any] = {"outputs": len(node.output), "types": [value.element if value else 0 for value in inputs]}
+        values: dict[str, Any] = {
+            "outputs": len(node.output),
+            "types": [value.element if value else 0 for value in inputs],
+        }
         for key in row.special:
             named[key] = self.anchor() if key == "anchor" else values[key]
         others = [value is not None and value.extent is None for value in inputs]
@@ -378,10 +219,17 @@ class Builder:
                 arguments.append(self.number(value))
             else:
                 arguments.append(self.tensor(value))
-        return self.call(_function(row, inputs), arguments, node.output[0] if len(node.output) == 1 else node.op_type, named)
+        return self.call(
+            _function(row, inputs), arguments, node.output[0] if len(node.output) == 1 else node.op_type, named
+        )
 
     def _on_host(
-        self, row: registry.Row, node: NodeProto, inputs: list[Value | None], attributes: dict[str, Any], elements: list[int]
+        self,
+        row: registry.Row,
+        node: NodeProto,
+        inputs: list[Value | None],
+        attributes: dict[str, Any],
+        elements: list[int],
     ) -> Value | None:
         """A value that is computed by host.RULES when it is needed there, and made a tensor from that elsewhere."""
         while inputs and inputs[-1] is None:
@@ -444,7 +292,12 @@ class Builder:
         return result
 
     def _fold(
-        self, row: registry.Row, node: NodeProto, inputs: list[Value | None], attributes: dict[str, Any], elements: list[int]
+        self,
+        row: registry.Row,
+        node: NodeProto,
+        inputs: list[Value | None],
+        attributes: dict[str, Any],
+        elements: list[int],
     ) -> list[Value] | None:
         """Results of a node whose inputs are constants; None where it must be left to the run."""
         arguments = [
@@ -452,22 +305,28 @@ class Builder:
             for index, value in enumerate(inputs)
         ]
         named = {key: value for key, value in attributes.items() if key not in registry.IGNORED}
-        known = {"outputs": len(node.output), "types": [value.element if value else 0 for value in inputs], "anchor": torch.empty(0)}
+        known = {
+            "outputs": len(node.output),
+            "types": [value.element if value else 0 for value in inputs],
+            "anchor": torch.empty(0),
+        }
         named |= {key: known[key] for key in row.special}
-        if row.operator == "ConstantOfShape" and host.count_of(torch.empty(arguments[0], device="meta")) > _LARGEST_FOLD:
+        if row.operator == "ConstantOfShape" and math.prod(arguments[0] or ()) > _LARGEST_FOLD:
             return None
         with torch.no_grad():
             results = _function(row, inputs)(*arguments, **named)
         if len(node.output) == 1 and not isinstance(results, tuple):
             results = (results,)
-        if not isinstance(results, tuple) or any(result is None or isinstance(result, (list, dict)) for result in results):
+        if not isinstance(results, tuple) or any(
+            result is None or isinstance(result, (list, dict)) for result in results
+        ):
             return None
         return [Value(name, elements[index], constant=results[index]) for index, name in enumerate(node.output)]
 
     def attributes(self, node: NodeProto, scope: Scope) -> dict[str, Any]:
         """Attributes of a node by name. Graphs are left out: control.py reads them itself."""
         found: dict[str, Any] = {}
-        for proto in resolved(node, scope).attribute:
+        for proto in resolved(node, scope.attributes).attribute:
             if proto.type not in _NOT_VALUES:
                 found[proto.name] = self.attribute(proto)
         return found
@@ -489,9 +348,9 @@ class Builder:
         """The body of a function, with the node's inputs and attributes, in this graph."""
         if self.session.depth >= _DEEPEST_CALL:
             raise ModelError(f"functions call each other more than {_DEEPEST_CALL} levels deep")
-        own = {_domain(entry.domain): entry.version for entry in function.opset_import}
+        own = {domain_of(entry.domain): entry.version for entry in function.opset_import}
         imports = {"": schemas.newest_opset(), **scope.imports, **own}
-        given = {proto.name: proto for proto in resolved(node, scope).attribute}
+        given = {proto.name: proto for proto in resolved(node, scope.attributes).attribute}
         given = {proto.name: proto for proto in function.attribute_proto} | given
         inner = Scope(self, imports, None, given)
         for index, name in enumerate(function.input):
@@ -501,7 +360,7 @@ class Builder:
         optional = set(function.input) - set(inner.names)
         self.session.depth += 1
         try:
-            self.nodes([_without(part, optional) for part in function.node], inner)
+            self.nodes([without(part, optional) for part in function.node], inner)
         finally:
             self.session.depth -= 1
         results = []
@@ -515,10 +374,6 @@ class Builder:
             results.append(value)
         return results
 
-    def fail(self, text: str) -> NoReturn:
-        """ModelError with the place that is imported now."""
-        raise ModelError(text)
-
 
 def _function(row: registry.Row, inputs: Sequence[Value | None]) -> Any:
     """The row's function; PyTorch's own ones know wide unsigned integers on devices only."""
@@ -526,101 +381,8 @@ def _function(row: registry.Row, inputs: Sequence[Value | None]) -> Any:
     return widened(row.function) if wide and not row.special and row.attributes == frozenset() else row.function
 
 
-def _start() -> None:
-    """Marks where the inputs end; never part of a finished graph."""
-
-
 def _or_default(given: Any, default: torch.Tensor) -> Any:
     return default if given is None else given
-
-
-def identifier(name: str) -> str:
-    """A name of Python for a name of ONNX."""
-    text = re.sub(r"\W", "_", name, flags=re.ASCII)
-    return text if text and not text[0].isdigit() else f"_{text}"
-
-
-def resolved(node: NodeProto, scope: Scope) -> NodeProto:
-    """The node with the attributes that refer to those of the function it is in."""
-    if not any(proto.ref_attr_name for proto in node.attribute):
-        return node
-    copy = NodeProto()
-    copy.CopyFrom(node)
-    del copy.attribute[:]
-    for proto in node.attribute:
-        if not proto.ref_attr_name:
-            copy.attribute.append(proto)
-        elif proto.ref_attr_name in scope.attributes:
-            referred = copy.attribute.add()
-            referred.CopyFrom(scope.attributes[proto.ref_attr_name])
-            referred.name = proto.name
-    return copy
-
-
-def _without(node: NodeProto, names: set[str]) -> NodeProto:
-    """The node with absent inputs in place of `names`."""
-    if not names.intersection(node.input):
-        return node
-    copy = NodeProto()
-    copy.CopyFrom(node)
-    for index, name in enumerate(node.input):
-        if name in names:
-            copy.input[index] = ""
-    return copy
-
-
-def element_of_type(kind: onnx.TypeProto) -> int:
-    """The element type of a declared tensor, sequence or optional; 0 where there is none."""
-    which = kind.WhichOneof("value")
-    if which == "tensor_type":
-        return int(kind.tensor_type.elem_type)
-    if which == "sparse_tensor_type":
-        return int(kind.sparse_tensor_type.elem_type)
-    if which in ("sequence_type", "optional_type"):
-        return element_of_type(getattr(kind, which).elem_type)
-    return 0
-
-
-def dense_of(proto: onnx.SparseTensorProto, folder: Path | None) -> torch.Tensor:
-    """A sparse constant as a tensor."""
-    values: torch.Tensor = constants.read_tensor(proto.values, folder)
-    indices: torch.Tensor = constants.read_tensor(proto.indices, folder)
-    dense = torch.zeros(tuple(proto.dims), dtype=values.dtype)
-    if indices.dim() == 1:
-        dense.reshape(-1)[indices] = values
-    else:
-        dense[tuple(indices.unbind(1))] = values
-    return dense
-
-
-def uses_of(graph: GraphProto) -> collections.Counter[str]:
-    """How often each name is an input, also in the graphs inside."""
-    uses = collections.Counter(info.name for info in graph.output)
-    for node in graph.node:
-        uses.update(node.input)
-        for proto in node.attribute:
-            if proto.HasField("g"):
-                uses.update(uses_of(proto.g))
-    return uses
-
-
-def _statistics(graph: GraphProto) -> set[str]:
-    return {
-        node.input[index]
-        for node in graph.node
-        for index in _STATISTICS.get(node.op_type, ())
-        if index < len(node.input)
-    }
-
-
-def _ranks(model: onnx.ModelProto) -> dict[str, int]:
-    """Ranks that the model declares, by the name of the value."""
-    graph = model.graph
-    return {
-        info.name: len(info.type.tensor_type.shape.dim)
-        for info in itertools.chain(graph.input, graph.value_info)
-        if info.type.tensor_type.HasField("shape")
-    }
 
 
 def build(source: Any) -> OnnxModule:
@@ -628,7 +390,7 @@ def build(source: Any) -> OnnxModule:
     model, folder = constants.read_model(source)
     session = Session(model, folder)
     builder = Builder(session)
-    builder.ranks = _ranks(model)
+    builder.ranks = ranks_of(model)
     scope = Scope(builder, session.imports)
     graph = model.graph
     names = builder.graph_inputs(graph, scope)
@@ -653,6 +415,3 @@ def build(source: Any) -> OnnxModule:
         "opsets": dict(session.imports),
     }
     return module
-
-
-__all__ = ["Builder", "Scope", "Session", "TensorProto", "build", "element_of_type"]

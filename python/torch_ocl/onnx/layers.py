@@ -4,6 +4,7 @@ So `torch_ocl.optimize` folds them, train() gives batch norms and dropout their 
 state_dict() are those of the PyTorch model that was exported.
 """
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,14 +15,14 @@ from .registry import Row
 from .values import Value
 
 if TYPE_CHECKING:
-    from .importer import Builder
+    from .graph import GraphBuilder
 
 _CONVOLUTIONS: dict[int, Any] = {3: nn.Conv1d, 4: nn.Conv2d, 5: nn.Conv3d}
 _BATCH_NORMS: dict[int, Any] = {2: nn.BatchNorm1d, 3: nn.BatchNorm1d, 4: nn.BatchNorm2d, 5: nn.BatchNorm3d}
 
 
 def emit(
-    builder: "Builder", row: Row, node: NodeProto, inputs: list[Value | None], attributes: dict[str, Any]
+    builder: "GraphBuilder", row: Row, node: NodeProto, inputs: list[Value | None], attributes: dict[str, Any]
 ) -> fx.Node | None:
     """The call of a module for the node; None where a function serves it."""
     if row.domain or builder.outer is not None or len(node.output) != 1:
@@ -35,9 +36,14 @@ def emit(
     return None
 
 
-def _own(builder: "Builder", value: Value | None) -> torch.Tensor | None:
+def _own(builder: "GraphBuilder", value: Value | None) -> torch.Tensor | None:
     """The constant behind `value` if no other node reads it."""
-    if value is None or value.node is not None or not isinstance(value.constant, torch.Tensor):
+    if (
+        value is None
+        or value.node is not None
+        or value.later is not None
+        or not isinstance(value.constant, torch.Tensor)
+    ):
         return None
     return value.constant if builder.session.uses[value.name] == 1 else None
 
@@ -61,8 +67,19 @@ def _place(module: nn.Module, **tensors: torch.Tensor | None) -> None:
             module.register_parameter(name, nn.Parameter(tensor))
 
 
+def _call(
+    builder: "GraphBuilder", name: str, module: nn.Module, data: Value, parts: dict[str, Value | None]
+) -> fx.Node:
+    """Emits the module. Who else reads one of its tensors, through Identity, reads the module's."""
+    call = builder.call_module(name, module, (builder.tensor(data),))
+    for part, value in parts.items():
+        if value is not None:
+            value.later = functools.partial(builder.attribute_of, f"{call.target}.{part}")
+    return call
+
+
 def _convolution(
-    builder: "Builder", node: NodeProto, inputs: list[Value | None], attributes: dict[str, Any]
+    builder: "GraphBuilder", node: NodeProto, inputs: list[Value | None], attributes: dict[str, Any]
 ) -> fx.Node | None:
     data, weight, bias = [*inputs, None, None][:3]
     kernel = _own(builder, weight)
@@ -91,11 +108,11 @@ def _convolution(
     )
     _place(module, weight=kernel, bias=None if bias is None else bias.constant)
     builder.ranks[node.output[0]] = kernel.dim()
-    return builder.call_module(_name([weight], node.name or "conv"), module, (builder.tensor(data),))
+    return _call(builder, _name([weight], node.name or "conv"), module, data, {"weight": weight, "bias": bias})
 
 
 def _batch_norm(
-    builder: "Builder", node: NodeProto, inputs: list[Value | None], attributes: dict[str, Any]
+    builder: "GraphBuilder", node: NodeProto, inputs: list[Value | None], attributes: dict[str, Any]
 ) -> fx.Node | None:
     tensors = [_own(builder, value) for value in inputs[1:5]]
     data = inputs[0]
@@ -107,16 +124,20 @@ def _batch_norm(
     if any(tensor is None or tensor.shape != tensors[0].shape for tensor in tensors):
         return None
     module = _BATCH_NORMS[rank](
-        tensors[0].numel(), eps=attributes.get("epsilon", 1e-5), momentum=1 - attributes.get("momentum", 0.9), device="meta"
+        tensors[0].numel(),
+        eps=attributes.get("epsilon", 1e-5),
+        momentum=1 - attributes.get("momentum", 0.9),
+        device="meta",
     )
     _place(module, weight=tensors[0], bias=tensors[1], running_mean=tensors[2], running_var=tensors[3])
     module.num_batches_tracked = torch.tensor(0)
     builder.ranks[node.output[0]] = rank
-    return builder.call_module(_name(inputs[1:2], node.name or "norm"), module, (builder.tensor(data),))
+    parts = dict(zip(("weight", "bias", "running_mean", "running_var"), inputs[1:5]))
+    return _call(builder, _name(inputs[1:2], node.name or "norm"), module, data, parts)
 
 
 def _dropout(
-    builder: "Builder", node: NodeProto, inputs: list[Value | None], attributes: dict[str, Any]
+    builder: "GraphBuilder", node: NodeProto, inputs: list[Value | None], attributes: dict[str, Any]
 ) -> fx.Node | None:
     data, ratio_input = [*inputs, None][:2]
     ratio = ratio_input.known() if ratio_input is not None else attributes.get("ratio", 0.5)

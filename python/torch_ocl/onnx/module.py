@@ -10,7 +10,16 @@ from .errors import ModelError
 
 # Exceptions that a row of the table or an ATen operator raises for bad inputs. While tracing, torch.export and
 # torch.compile need to see their own exceptions as they are.
-_OF_INPUTS = (RuntimeError, ValueError, TypeError, IndexError, KeyError, NotImplementedError, OverflowError, ArithmeticError)
+_OF_INPUTS = (
+    RuntimeError,
+    ValueError,
+    TypeError,
+    IndexError,
+    KeyError,
+    NotImplementedError,
+    OverflowError,
+    ArithmeticError,
+)
 
 
 class OnnxModule(fx.GraphModule):
@@ -34,7 +43,7 @@ class OnnxModule(fx.GraphModule):
             place = self._place(error.__traceback__)
             if place is None:
                 raise
-            raise ModelError(f"{place}: {error}") from error
+            raise ModelError(str(error)).at(place) from error
 
     def _place(self, traceback: python_types.TracebackType | None) -> str | None:
         """The ONNX node behind the innermost line of generated code in the traceback."""

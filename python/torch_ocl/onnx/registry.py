@@ -20,7 +20,7 @@ import torch
 from . import rows
 from .types import WIDE_UNSIGNED
 
-Function = Callable[..., Any]
+Function = Any  # a Callable[..., Any]; mypy joins different functions of PyTorch to `function`
 F = TypeVar("F", bound=Function)
 
 SPECIAL = ("outputs", "types", "anchor")
@@ -78,13 +78,13 @@ def add(
         if not any(p.kind is p.VAR_POSITIONAL for p in parameters):
             limit = sum(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters)
         family = family or function.__module__.rpartition(".")[2]
-        function = _published(function, f"{operator}_{since}" if not domain else f"{domain}.{operator}_{since}")
+        function = published(function, f"{operator}_{since}" if not domain else f"{domain}.{operator}_{since}")
     versions = TABLE.setdefault((domain, operator), [])
     versions.append(Row(domain, operator, since, function, host, numbers, random, family, special, attributes, limit))
     versions.sort(key=lambda row: row.since)
 
 
-def _published(function: Function, name: str) -> Function:
+def published(function: Function, name: str) -> Function:
     """The function as a member of the module rows."""
     name = name.replace(".", "_")
 
@@ -120,10 +120,11 @@ def widened(function: Callable[..., Any]) -> Callable[..., Any]:
         narrow = next((x.dtype for x in operands if isinstance(x, torch.Tensor) and x.dtype in WIDE_UNSIGNED), None)
         if narrow is None or any(isinstance(x, torch.Tensor) and x.device.type != "cpu" for x in operands):
             return function(*operands, **attributes)
-        wide = [
-            x.to(torch.int64) if isinstance(x, torch.Tensor) and x.dtype in WIDE_UNSIGNED else x for x in operands
-        ]
+        wide = [x.to(torch.int64) if isinstance(x, torch.Tensor) and x.dtype in WIDE_UNSIGNED else x for x in operands]
         result = function(*wide, **attributes)
         return result.to(narrow) if isinstance(result, torch.Tensor) and result.dtype == torch.int64 else result
 
-    return _published(compute, f"wide_{function.__module__}_{function.__name__}".replace("<", "").replace(">", ""))
+    result: Callable[..., Any] = published(
+        compute, f"wide_{function.__module__}_{function.__name__}".replace("<", "").replace(">", "")
+    )
+    return result

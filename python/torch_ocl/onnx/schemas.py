@@ -23,15 +23,22 @@ def schema_of(domain: str, operator: str, opset: int) -> Any:
 
 def newest_opset(domain: str = "") -> int:
     """The newest opset of a domain that the onnx package knows."""
-    return int(defs.onnx_opset_version()) if domain == "" else max(
-        (schema.since_version for schema in defs.get_all_schemas_with_history() if schema.domain == domain), default=1
+    return (
+        int(defs.onnx_opset_version())
+        if domain == ""
+        else max(
+            (schema.since_version for schema in defs.get_all_schemas_with_history() if schema.domain == domain),
+            default=1,
+        )
     )
 
 
 def result_elements(schema: Any, node: NodeProto, attributes: dict[str, Any], inputs: Sequence[int]) -> list[int]:
     """Element types of a node's outputs as far as the schema's type variables tell; 0 elsewhere."""
     explicit = next((proto.t.data_type for proto in node.attribute if proto.HasField("t")), 0)
-    explicit = explicit or next((attributes[key] for key in ("to", "dtype", "output_dtype", "output_datatype") if attributes.get(key)), 0)
+    explicit = explicit or next(
+        (attributes[key] for key in ("to", "dtype", "output_dtype", "output_datatype") if attributes.get(key)), 0
+    )
     if schema is None:
         return [0] * len(node.output)
     variables: dict[str, int] = {}
@@ -70,7 +77,7 @@ def _parse(text: Any) -> FunctionProto | None:
     if not isinstance(text, (bytes, str)):
         return text if text is None or text.node else None
     function = FunctionProto()
-    function.ParseFromString(text)  # type: ignore[arg-type]
+    function.ParseFromString(text)
     return function if function.node else None
 
 

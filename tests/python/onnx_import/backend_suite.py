@@ -81,10 +81,10 @@ def run_case(name: str, function, device: str) -> str | None:
     if on_device:
         torch.ocl.reset_fallbacks()
     try:
-        with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                function()
+        quiet = io.StringIO()
+        with contextlib.redirect_stderr(quiet), contextlib.redirect_stdout(quiet), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            function()
     except Exception as error:
         return " ".join(f"{type(error).__name__}: {error}".split())[:300]
     fallbacks = torch.ocl.fallbacks() if on_device else {}

@@ -20,9 +20,7 @@ def _heads(x: Tensor, count: int | None) -> Tensor:
     return x.reshape(x.shape[0], x.shape[1], count, x.shape[2] // count).transpose(1, 2)
 
 
-def _allowed(
-    q: Tensor, keys: Any, offset: Any, is_causal: int, left: int, right: int
-) -> Tensor | None:
+def _allowed(q: Tensor, keys: Any, offset: Any, is_causal: int, left: int, right: int) -> Tensor | None:
     """Which keys each query may see by its position, [q, keys] or [batch, 1, q, keys]."""
     if not is_causal and left < 0 and right < 0:
         return None

@@ -13,7 +13,7 @@ from ..registry import row
 
 # float8 formats: exponent bits, mantissa bits, bias of the exponent, largest finite value, code of infinity (None:
 # there is none), code of NaN, whether a negative zero exists.
-_FORMATS = {
+_FORMATS: dict[torch.dtype, tuple[int, int, int, float, int | None, int, bool]] = {
     torch.float8_e4m3fn: (4, 3, 7, 448.0, None, 0x7F, True),
     torch.float8_e4m3fnuz: (4, 3, 8, 240.0, None, 0x80, False),
     torch.float8_e5m2: (5, 2, 15, 57344.0, 0x7C, 0x7E, True),
@@ -39,7 +39,7 @@ def to_float8(x: Tensor, dtype: torch.dtype, saturate: bool = True, round_mode: 
     x = x.to(torch.float32)
     if dtype == torch.float8_e8m0fnu:
         return _to_e8m0(x, saturate, round_mode).view(dtype)
-    exponent_bits, mantissa, bias, largest, infinity, nan, signed_zero = _FORMATS[dtype]
+    _, mantissa, bias, largest, infinity, nan, signed_zero = _FORMATS[dtype]
     size = x.abs()
     # The exponent of x from its bits; below the smallest normal number the step stays the same.
     exponent = (size.view(torch.int32) >> 23) - 127
@@ -49,7 +49,7 @@ def to_float8(x: Tensor, dtype: torch.dtype, saturate: bool = True, round_mode: 
     value = torch.ldexp(steps, exponent - mantissa)
     over = value > largest
     top = torch.tensor(largest, dtype=torch.float32)
-    highest = int(((top.view(torch.int32) >> 23) - 127 + bias).item() << mantissa) | _mantissa_of(largest, mantissa)
+    highest = int((top.view(torch.int32) >> 23).item()) - 127 + bias << mantissa | _mantissa_of(largest, mantissa)
     infinite = size == math.inf
     if saturate:
         beyond = torch.full_like(code, highest)
@@ -125,7 +125,12 @@ def convert(x: Any, to: int, source: int = 0, saturate: int = 1, round_mode: str
         return to_float4(x)
     if to in (types.UINT4, types.INT4, types.UINT2, types.INT2):
         return to_small_integer(x, to)
-    if x.is_floating_point() and not dtype.is_floating_point and dtype not in (torch.bool, torch.int64) and not dtype.is_complex:
+    if (
+        x.is_floating_point()
+        and not dtype.is_floating_point
+        and dtype not in (torch.bool, torch.int64)
+        and not dtype.is_complex
+    ):
         return x.to(torch.int64).to(dtype)  # wraps the same way on all devices
     return x.to(dtype)
 

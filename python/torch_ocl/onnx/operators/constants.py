@@ -26,7 +26,12 @@ def constant(
     for tensor in (value, sparse_value):
         if tensor is not None:
             return tensor
-    for number, dtype in ((value_float, torch.float32), (value_floats, torch.float32), (value_int, torch.int64), (value_ints, torch.int64)):
+    for number, dtype in (
+        (value_float, torch.float32),
+        (value_floats, torch.float32),
+        (value_int, torch.int64),
+        (value_ints, torch.int64),
+    ):
         if number is not None:
             return torch.tensor(number, dtype=dtype)
     text = value_string if value_strings is None else value_strings

@@ -122,9 +122,7 @@ def transposed_convolution(
         return _TRANSPOSED[axes](x, w, b, strides, low, more, group, dilations)
     result = _TRANSPOSED[axes](x, w, b, strides, 0, 0, group, dilations)
     flat = [
-        pad
-        for begin, end, e in zip(reversed(begins), reversed(ends), reversed(extra))
-        for pad in (-begin, e - end)
+        pad for begin, end, e in zip(reversed(begins), reversed(ends), reversed(extra)) for pad in (-begin, e - end)
     ]
     if b is not None and any(pad > 0 for pad in flat):  # what is added outside has the bias as well
         result = F.pad(result - b.reshape(-1, *(1,) * axes), flat)
@@ -156,7 +154,7 @@ def deformable_convolution(
     out_h, out_w = offset.shape[2:]
     taps = rows * columns
     offset = offset.reshape(n, offset_group, taps, 2, out_h, out_w)
-    options = {"dtype": x.dtype, "device": x.device}
+    options: dict[str, Any] = {"dtype": x.dtype, "device": x.device}
     base_y = torch.arange(out_h, **options) * strides[0] - pads[0]
     base_x = torch.arange(out_w, **options) * strides[1] - pads[1]
     tap_y = (torch.arange(rows, **options) * dilations[0]).repeat_interleave(columns)
@@ -219,7 +217,7 @@ def causal_convolution(
     activation: str = "none",
     outputs: int = 1,
 ) -> Any:
-    """A convolution of each channel [batch, channels, length] over the past only, and the inputs that the next needs."""
+    """Each channel [batch, channels, length] convolved with its past, and the inputs that the next call needs."""
     if activation not in ("none", "silu", "swish"):
         raise ValueError(f"activation is '{activation}'")
     reach = w.shape[2] - 1

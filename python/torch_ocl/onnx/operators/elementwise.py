@@ -138,7 +138,7 @@ def aligned(a: Tensor, b: Tensor, axis: int | None) -> Tensor:
     return b.reshape(tuple(b.shape) + (1,) * (a.dim() - b.dim() - axis % a.dim()))
 
 
-def _old(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def _old(function: Any) -> Callable[..., Tensor]:
     def compute(a: Tensor, b: Tensor, *, broadcast: int = 0, axis: int | None = None) -> Tensor:
         if not broadcast and a.shape != b.shape:
             raise ValueError(f"shapes {list(a.shape)} and {list(b.shape)} differ and `broadcast` is 0")

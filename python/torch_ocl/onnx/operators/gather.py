@@ -20,7 +20,9 @@ def _wrapped(indices: Tensor, size: Any) -> Tensor:
 def gather(x: Any, indices: Any, *, axis: int = 0) -> Any:
     """Slices of x along the axis."""
     if isinstance(x, numpy.ndarray):
-        return numpy.asarray(numpy.take(x, indices.cpu().numpy() if isinstance(indices, Tensor) else indices, axis), object)
+        return numpy.asarray(
+            numpy.take(x, indices.cpu().numpy() if isinstance(indices, Tensor) else indices, axis), object
+        )
     if not isinstance(indices, Tensor):
         return x.select(axis, indices)
     axis = axis + x.dim() if axis < 0 else axis

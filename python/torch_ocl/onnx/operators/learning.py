@@ -19,7 +19,7 @@ def binarizer(x: Tensor, *, threshold: float = 0.0) -> Tensor:
 @row("Scaler", domain=ML)
 def scaler(x: Tensor, *, offset: Any = (0.0,), scale: Any = (1.0,)) -> Tensor:
     """(x - offset) * scale, by columns."""
-    options = {"dtype": torch.float32, "device": x.device}
+    options: dict[str, Any] = {"dtype": torch.float32, "device": x.device}
     return (x.float() - torch.tensor(list(offset), **options)) * torch.tensor(list(scale), **options)
 
 
@@ -49,7 +49,7 @@ def linear_regressor(
     x: Tensor, *, coefficients: Any = (), intercepts: Any = (), post_transform: str = "NONE", targets: int = 1
 ) -> Tensor:
     """x times coefficients, plus intercepts."""
-    options = {"dtype": torch.float32, "device": x.device}
+    options: dict[str, Any] = {"dtype": torch.float32, "device": x.device}
     y = x.float() @ torch.tensor(list(coefficients), **options).reshape(targets, -1).t()
     return _post(y + torch.tensor(list(intercepts), **options) if intercepts else y, post_transform)
 

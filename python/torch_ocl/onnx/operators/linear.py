@@ -22,7 +22,14 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
 
 @row("Gemm", 7)
 def gemm(
-    a: Tensor, b: Tensor, c: Tensor | None = None, *, alpha: float = 1.0, beta: float = 1.0, transA: int = 0, transB: int = 0
+    a: Tensor,
+    b: Tensor,
+    c: Tensor | None = None,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
 ) -> Tensor:
     """alpha * A B + beta * C, where A and B may be transposed and C broadcasts."""
     if a.dim() != 2 or b.dim() != 2:
@@ -61,4 +68,3 @@ def gemm_1(
 def determinant(x: Tensor) -> Tensor:
     """The determinants of square matrices."""
     return torch.linalg.det(x)
-

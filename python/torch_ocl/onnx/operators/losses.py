@@ -25,7 +25,12 @@ def _nll(log: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ign
 
 @row("NegativeLogLikelihoodLoss", 12)
 def negative_log_likelihood(
-    log: Tensor, target: Tensor, weight: Tensor | None = None, *, ignore_index: int | None = None, reduction: str = "mean"
+    log: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    *,
+    ignore_index: int | None = None,
+    reduction: str = "mean",
 ) -> Tensor:
     """The weighted negative of the logarithms at the labels."""
     return _nll(log, target, weight, reduction, ignore_index)

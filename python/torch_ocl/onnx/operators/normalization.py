@@ -130,7 +130,9 @@ def local_response_norm(x: Tensor, *, size: int, alpha: float = 1e-4, beta: floa
 
 
 @row("MeanVarianceNormalization")
-def mean_variance_norm(x: Tensor, *, axes: Any = (0, 2, 3), across_channels: int = 0, normalize_variance: int = 1) -> Tensor:
+def mean_variance_norm(
+    x: Tensor, *, axes: Any = (0, 2, 3), across_channels: int = 0, normalize_variance: int = 1
+) -> Tensor:
     """(x - mean) / (standard deviation + 1e-9)."""
     axes = [0, 1, 2, 3] if across_channels else list(axes)
     centred = x - torch.mean(x, axes, True)

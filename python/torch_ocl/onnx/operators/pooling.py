@@ -69,7 +69,7 @@ def max_pool(
     if outputs == 1:
         return _MAX_POOLS[axes](x, kernel_shape, strides, padding, dilations).to(dtype)
     values, places = _MAX_POOLS[axes](x, kernel_shape, strides, padding, dilations, return_indices=True)
-    coordinates = []
+    coordinates: list[Tensor] = []
     for size, low in zip(reversed(x.shape[2:]), reversed(before)):
         coordinates.insert(0, places % size - (0 if direct else low))
         places = places // size
@@ -195,7 +195,10 @@ def max_roi_pool(x: Tensor, rois: Tensor, *, pooled_shape: Any, spatial_scale: f
         step_y, step_x = max(y2 - y1 + 1, 1) / rows, max(x2 - x1 + 1, 1) / columns
         cells = []
         for i in range(rows):
-            top, bottom = (min(max(math.floor(i * step_y) + y1, 0), height), min(max(math.ceil((i + 1) * step_y) + y1, 0), height))
+            top, bottom = (
+                min(max(math.floor(i * step_y) + y1, 0), height),
+                min(max(math.ceil((i + 1) * step_y) + y1, 0), height),
+            )
             for j in range(columns):
                 left = min(max(math.floor(j * step_x) + x1, 0), width)
                 right = min(max(math.ceil((j + 1) * step_x) + x1, 0), width)

@@ -204,4 +204,6 @@ def quantized_convolution(
     if b is not None:
         total = total + _aligned(b.to(torch.int32), total, 1)
     scale = x_scale.float().reshape(()) * _aligned(w_scale.float(), total, 1) / y_scale.float().reshape(())
-    return _round_to(total.to(torch.float32) * scale, y_zero.to(torch.int32).reshape(()), types[7] or element_of(y_zero.dtype))
+    return _round_to(
+        total.to(torch.float32) * scale, y_zero.to(torch.int32).reshape(()), types[7] or element_of(y_zero.dtype)
+    )

@@ -1,4 +1,4 @@
-"""Random numbers. They come from PyTorch's generator of the device: a seed makes a net repeatable, not equal to others."""
+"""Random numbers, by PyTorch's generator of the device: a seed makes a net repeatable, not equal to other programs."""
 
 from typing import Any
 
@@ -25,7 +25,13 @@ def _normal(shape: Any, device: torch.device, dtype: torch.dtype, seed: float | 
 
 @row("RandomUniform", random=True)
 def random_uniform(
-    *, shape: Any, dtype: int = types.FLOAT, high: float = 1.0, low: float = 0.0, seed: float | None = None, anchor: Tensor
+    *,
+    shape: Any,
+    dtype: int = types.FLOAT,
+    high: float = 1.0,
+    low: float = 0.0,
+    seed: float | None = None,
+    anchor: Tensor,
 ) -> Tensor:
     """Numbers between low and high."""
     return _uniform(shape, anchor.device, types.dtype_of(dtype), seed) * (high - low) + low
@@ -33,7 +39,13 @@ def random_uniform(
 
 @row("RandomNormal", random=True)
 def random_normal(
-    *, shape: Any, dtype: int = types.FLOAT, mean: float = 0.0, scale: float = 1.0, seed: float | None = None, anchor: Tensor
+    *,
+    shape: Any,
+    dtype: int = types.FLOAT,
+    mean: float = 0.0,
+    scale: float = 1.0,
+    seed: float | None = None,
+    anchor: Tensor,
 ) -> Tensor:
     """Normally distributed numbers."""
     return _normal(shape, anchor.device, types.dtype_of(dtype), seed) * scale + mean

@@ -43,7 +43,9 @@ def _activations(
     return [functions[i : i + len(defaults)] for i in range(0, len(functions), len(defaults))]
 
 
-def _bound(function: Activation, alpha: float | None, beta: float | None, clip: float | None) -> Callable[[Tensor], Tensor]:
+def _bound(
+    function: Activation, alpha: float | None, beta: float | None, clip: float | None
+) -> Callable[[Tensor], Tensor]:
     if clip is None:
         return lambda x: function(x, alpha, beta)
     return lambda x: function(torch.clamp(x, -clip, clip), alpha, beta)
@@ -52,8 +54,10 @@ def _bound(function: Activation, alpha: float | None, beta: float | None, clip: 
 Step = Callable[[Tensor, tuple[Tensor, ...]], tuple[Tensor, ...]]
 
 
-def _run(gates: Tensor, states: tuple[Tensor, ...], step: Step, reverse: bool, lengths: Tensor | None) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """Steps over the first axis; the first state is the output. Beyond its length a batch keeps its state and gives 0."""
+def _run(
+    gates: Tensor, states: tuple[Tensor, ...], step: Step, reverse: bool, lengths: Tensor | None
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """Steps over the first axis; the first state is the output. Beyond its length a batch gives 0."""
     count = gates.shape[0]
     outputs: list[Tensor] = []
     for place in reversed(range(count)) if reverse else range(count):
@@ -128,7 +132,9 @@ def rnn(
         wb, rb = _biases(b, index, net.hidden)
         (f,) = functions[index]
 
-        def step(gate: Tensor, states: tuple[Tensor, ...], f: Any = f, r: Tensor = r[index], rb: Any = rb) -> tuple[Tensor, ...]:
+        def step(
+            gate: Tensor, states: tuple[Tensor, ...], f: Any = f, r: Tensor = r[index], rb: Any = rb
+        ) -> tuple[Tensor, ...]:
             return (f(gate + F.linear(states[0], r, rb)),)
 
         y, states = _run(F.linear(net.x, w[index], wb), (net.state(initial, index),), step, reverse, lengths)
@@ -182,7 +188,9 @@ def gru(
             else:
                 hidden = F.linear(h, r[: 2 * size], None if rb is None else rb[: 2 * size])
                 z, reset = f(gate[:, :size] + hidden[:, :size]), f(gate[:, size : 2 * size] + hidden[:, size:])
-                new = g(gate[:, 2 * size :] + F.linear(reset * h, r[2 * size :], None if rb is None else rb[2 * size :]))
+                new = g(
+                    gate[:, 2 * size :] + F.linear(reset * h, r[2 * size :], None if rb is None else rb[2 * size :])
+                )
             return ((1 - z) * new + z * h,)
 
         y, states = _run(F.linear(net.x, w[index], wb), (net.state(initial, index),), step, reverse, lengths)

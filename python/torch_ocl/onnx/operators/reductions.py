@@ -8,7 +8,6 @@ from torch import Tensor
 
 from ..registry import add, row, widened
 
-
 Reducer = Callable[[Tensor, list[int], bool], Tensor]
 
 

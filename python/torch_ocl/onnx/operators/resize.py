@@ -10,9 +10,7 @@ from torch.nn import functional as F
 from ..registry import row
 
 
-def _positions(
-    mode: str, size: Any, scale: Any, outputs: Any, roi: tuple[float, float] | None
-) -> Tensor:
+def _positions(mode: str, size: Any, scale: Any, outputs: Any, roi: tuple[float, float] | None) -> Tensor:
     """Where in an axis of `size` elements each output lies, float64 on the host."""
     y = torch.arange(outputs, dtype=torch.float64)
     exact = scale * size  # the length of the output before it was rounded
@@ -53,7 +51,9 @@ def _cubic(distance: Tensor, a: float) -> Tensor:
     return torch.where(d <= 1, near, torch.where(d < 2, far, torch.zeros_like(d)))
 
 
-def _taps(x: Tensor, size: Any, scale: Any, cubic: bool, a: float, antialias: int, exclude: int) -> tuple[Tensor, Tensor]:
+def _taps(
+    x: Tensor, size: Any, scale: Any, cubic: bool, a: float, antialias: int, exclude: int
+) -> tuple[Tensor, Tensor]:
     """Indices and weights [outputs, taps] of linear or cubic interpolation."""
     stretch = min(float(scale), 1.0) if antialias else 1.0
     reach = (2 if cubic else 1) / stretch
@@ -80,9 +80,15 @@ def _axis(x: Tensor, axis: int, places: Tensor, weights: Tensor) -> Tensor:
     return (gathered.reshape(shape) * weights.to(x.dtype).to(x.device).reshape(shaped)).sum(axis + 1)
 
 
-def _fast(x: Tensor, mode: str, sizes: list[Any], scales: list[Any], axes: list[int], options: dict[str, Any]) -> Tensor | None:
+def _fast(
+    x: Tensor, mode: str, sizes: list[Any], scales: list[Any], axes: list[int], options: dict[str, Any]
+) -> Tensor | None:
     """F.interpolate where it computes the same."""
-    whole = all(s == size / x.shape[a] for s, size, a in zip(scales, sizes, axes) if isinstance(size, int) and isinstance(x.shape[a], int))
+    whole = all(
+        s == size / x.shape[a]
+        for s, size, a in zip(scales, sizes, axes)
+        if isinstance(size, int) and isinstance(x.shape[a], int)
+    )
     if x.dim() != 4 or axes != [2, 3] or not whole or not x.is_floating_point() or options["exclude"]:
         return None
     coordinates, nearest = options["coordinates"], options["nearest"]
@@ -106,9 +112,7 @@ def _fast(x: Tensor, mode: str, sizes: list[Any], scales: list[Any], axes: list[
     return None
 
 
-def _sizes(
-    x: Tensor, scales: Any, sizes: Any, axes: list[int], policy: str
-) -> tuple[list[Any], list[Any]]:
+def _sizes(x: Tensor, scales: Any, sizes: Any, axes: list[int], policy: str) -> tuple[list[Any], list[Any]]:
     """The sizes of the result and the scales that coordinates use."""
     if sizes:
         if len(sizes) != len(axes):

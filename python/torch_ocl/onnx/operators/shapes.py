@@ -8,11 +8,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-
 from ..registry import row
 
 Size = Any  # int or SymInt
-
 
 
 @row("Shape", 1)
@@ -31,11 +29,10 @@ def _target(x: Any, sizes: list[Size], allowzero: int) -> list[Size]:
     """The shape that Reshape means: 0 copies a size."""
     result = []
     for axis, wanted in enumerate(sizes):
-        if isinstance(wanted, int) and wanted == 0 and not allowzero:
-            if axis >= len(x.shape):
-                raise ValueError(f"shape {sizes} copies axis {axis} of an input with {len(x.shape)} axes")
-            wanted = x.shape[axis]
-        result.append(wanted)
+        copies = isinstance(wanted, int) and wanted == 0 and not allowzero
+        if copies and axis >= len(x.shape):
+            raise ValueError(f"shape {sizes} copies axis {axis} of an input with {len(x.shape)} axes")
+        result.append(x.shape[axis] if copies else wanted)
     return result
 
 
@@ -172,8 +169,10 @@ def slice_by_attributes(x: Tensor, *, starts: Any, ends: Any, axes: Any = None) 
 
 
 def _split(x: Tensor, sizes: list[Size], axis: int) -> tuple[Tensor, ...]:
-    return tuple(x.split_with_sizes(sizes, axis)) if not isinstance(x, numpy.ndarray) else tuple(
-        numpy.split(x, numpy.cumsum(sizes)[:-1], axis)
+    return (
+        tuple(x.split_with_sizes(sizes, axis))
+        if not isinstance(x, numpy.ndarray)
+        else tuple(numpy.split(x, numpy.cumsum(sizes)[:-1], axis))
     )
 
 

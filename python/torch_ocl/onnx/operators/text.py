@@ -1,5 +1,6 @@
 """Strings. They are numpy arrays of objects on the host: a device has none."""
 
+import itertools
 import re
 from typing import Any
 
@@ -44,7 +45,7 @@ def string_normalizer(
 ) -> Any:
     """Strings without stop words, in upper or lower case."""
     words = {word if is_case_sensitive else word.lower() for word in stopwords}
-    change = {"LOWER": str.lower, "UPPER": str.upper, "NONE": str}[case_change_action]
+    change: Any = {"LOWER": str.lower, "UPPER": str.upper, "NONE": str}[case_change_action]
     rows = []
     for line in x.reshape(1, -1) if x.ndim == 1 else x:
         kept = [change(str(t)) for t in line if (str(t) if is_case_sensitive else str(t).lower()) not in words]
@@ -81,7 +82,7 @@ def tfidf_vectorizer(
     grams: dict[tuple[Any, ...], int] = {}
     starts = [*ngram_counts, len(pool)]
     number = 0
-    for size, (start, end) in enumerate(zip(starts, starts[1:]), 1):
+    for size, (start, end) in enumerate(itertools.pairwise(starts), 1):
         for place in range(start, end, size):
             grams[tuple(pool[place : place + size])] = number
             number += 1
