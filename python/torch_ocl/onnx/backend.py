@@ -36,10 +36,10 @@ def load(model: Source, device: torch.device | str | None = None) -> OnnxModule:
 class Representation(BackendRep):
     """A model that is ready to run with numpy arrays: `run(inputs)`. `module` is the nn.Module behind it."""
 
-    def __init__(self, module: OnnxModule, device: torch.device) -> None:
+    def __init__(self, module: Any, device: torch.device, described: dict[str, Any] | None = None) -> None:
         super().__init__()
         self.module, self.device = module, device
-        self.described = module.meta["onnx"]
+        self.described = module.meta["onnx"] if described is None else described
 
     def run(self, inputs: Any, **options: Any) -> Any:
         """The outputs as arrays in a named tuple. `inputs` are arrays in the graph's order, a dict by name, or one."""
@@ -90,7 +90,7 @@ class OclBackend(Backend):
     @classmethod
     def prepare(cls, model: Source, device: str = "ocl", **options: Any) -> Representation:
         """The model on the device, ready to run."""
-        place = _device(device)
+        place = device_of(device)
         return Representation(load(model, place), place)
 
     @classmethod
@@ -124,7 +124,7 @@ class OclBackend(Backend):
     def supports_device(cls, device: str) -> bool:
         """Whether PyTorch has the device here."""
         try:
-            place = _device(device)
+            place = device_of(device)
         except (RuntimeError, ValueError):
             return False
         return place.type == "cpu" or (place.type == "ocl" and (place.index or 0) < ocl.device_count())
@@ -139,7 +139,8 @@ def _described(name: str, value: Any) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(name, element, list(tensor.shape))
 
 
-def _device(name: str) -> torch.device:
+def device_of(name: str) -> torch.device:
+    """PyTorch's device of a name of PyTorch or of ONNX. ValueError for others."""
     kind, _, index = name.partition(":")
     kind = {"CPU": "cpu", "CUDA": "ocl", "OCL": "ocl"}.get(kind, kind)
     place = torch.device(f"{kind}:{index}" if index else kind)

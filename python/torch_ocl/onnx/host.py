@@ -127,7 +127,7 @@ _UNARY: dict[str, Callable[[Number], Number]] = {
     "Not": operator.not_,
     "Floor": lambda value: float(math.floor(value)),
     "Ceil": lambda value: float(math.ceil(value)),
-    "Sqrt": lambda value: torch.sym_sqrt(value),
+    "Sqrt": torch.sym_sqrt,
 }
 
 

@@ -137,6 +137,7 @@ class Builder(GraphBuilder):
         attributes = self.attributes(node, scope)
         schema = schemas.schema_of(domain, node.op_type, opset)
         known = [value.element if value else 0 for value in inputs]
+        _check_counts(schema, node)
         row = registry.find(domain, node.op_type, opset)
         if row is None:
             body = schemas.function_body(schema, resolved(node, scope.attributes), opset, known)
@@ -379,6 +380,18 @@ def _function(row: registry.Row, inputs: Sequence[Value | None]) -> Any:
     """The row's function; PyTorch's own ones know wide unsigned integers on devices only."""
     wide = any(value is not None and value.element in (types.UINT16, types.UINT32, types.UINT64) for value in inputs)
     return widened(row.function) if wide and not row.special and row.attributes == frozenset() else row.function
+
+
+def _check_counts(schema: Any, node: NodeProto) -> None:
+    if schema is None:
+        return
+    for kind, count, least, most in (
+        ("input", len(node.input), schema.min_input, schema.max_input),
+        ("output", len(node.output), schema.min_output, schema.max_output),
+    ):
+        if not least <= count <= most:
+            allowed = str(least) if least == most else f"{least} to {most}" if most < 2**31 - 1 else f"{least} or more"
+            raise ModelError(f"it has {count} {kind}s, the operator takes {allowed}")
 
 
 def _or_default(given: Any, default: torch.Tensor) -> Any:

@@ -1,5 +1,6 @@
 """The module that an imported model is."""
 
+import dataclasses
 import types as python_types
 from typing import Any
 
@@ -22,13 +23,69 @@ _OF_INPUTS = (
 )
 
 
+@dataclasses.dataclass(frozen=True)
+class _Reference:
+    """Stands for a node in a pickled graph."""
+
+    name: str
+
+
+def _mapped(arguments: Any, node: fx.Node) -> Any:
+    return fx.node.map_arg(arguments, lambda argument: _Reference(argument.name))
+
+
+def _resolved(argument: Any, nodes: dict[str, fx.Node]) -> Any:
+    if isinstance(argument, _Reference):
+        return nodes[argument.name]
+    if isinstance(argument, (list, tuple)):
+        return type(argument)(_resolved(part, nodes) for part in argument)
+    if isinstance(argument, dict):
+        return {key: _resolved(part, nodes) for key, part in argument.items()}
+    return argument
+
+
+def _rebuilt(body: dict[str, Any], rows: list[Any], name: str) -> "OnnxModule":
+    """The module whose parts __reduce__ gives."""
+    root, graph, nodes = torch.nn.Module(), fx.Graph(), {}
+    root.__dict__.update(body)
+    for operation, target, arguments, named, label, kind, meta in rows:
+        inputs = _resolved(arguments, nodes), _resolved(named, nodes)
+        nodes[label] = graph.create_node(operation, target, *inputs, label, kind)
+        nodes[label].meta.update(meta)
+    module = OnnxModule(root, graph, name)
+    module.meta.update(body.get("meta", {}))
+    module.training = body["training"]
+    return module
+
+
 class OnnxModule(fx.GraphModule):
     """An imported graph. Errors of its operators name the ONNX node that they belong to."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
+        self._hide_anchor()
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        copy = super().__deepcopy__(memo)
+        copy._hide_anchor()
+        return copy
+
+    def _hide_anchor(self) -> None:
+        """The tensor that tells the device is no part of the state."""
         if "_anchor" in self._buffers:
             self._non_persistent_buffers_set.add("_anchor")
+
+    def __reduce__(self) -> Any:
+        """fx would trace the functions of the table again; the graph is pickled as its nodes instead."""
+        body = {key: value for key, value in self.__dict__.items() if key != "_graph"}
+        nodes = [
+            (node.op, node.target, *_mapped((node.args, node.kwargs), node), node.name, node.type, dict(node.meta))
+            for node in self.graph.nodes
+        ]
+        return _rebuilt, (body, nodes, type(self).__name__)
+
+    def __reduce_deploy__(self, importer: Any) -> Any:
+        raise NotImplementedError("torch.package does not know imported ONNX models; save them with torch.save")
 
     def __call__(self, *inputs: Any, **named: Any) -> Any:
         if torch.compiler.is_compiling():
@@ -57,5 +114,5 @@ class OnnxModule(fx.GraphModule):
             return None
         numbers = getattr(self.graph.python_code("self"), "_lineno_map", None) or {}
         nodes = list(self.graph.nodes)
-        index = numbers.get(line - code.co_firstlineno + 1, numbers.get(line))
+        index = numbers.get(line - code.co_firstlineno)
         return nodes[index].meta.get("onnx") if index is not None and index < len(nodes) else None
