@@ -105,7 +105,8 @@ def _size(dim: Any, sizes: dict[str, int]) -> int:
 def _time(function: Any, least: float = 1.0) -> float:
     """Median milliseconds of a call."""
     function()
-    times, begin = [], time.perf_counter()
+    times: list[float] = []
+    begin = time.perf_counter()
     while len(times) < 5 or time.perf_counter() - begin < least:
         start = time.perf_counter()
         function()

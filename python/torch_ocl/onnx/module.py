@@ -31,7 +31,8 @@ class _Reference:
 
 
 def _mapped(arguments: Any, node: fx.Node) -> Any:
-    return fx.node.map_arg(arguments, lambda argument: _Reference(argument.name))
+    map_arguments: Any = fx.node.map_arg  # typed for arguments of nodes only
+    return map_arguments(arguments, lambda argument: _Reference(argument.name))
 
 
 def _resolved(argument: Any, nodes: dict[str, fx.Node]) -> Any:
@@ -46,7 +47,8 @@ def _resolved(argument: Any, nodes: dict[str, fx.Node]) -> Any:
 
 def _rebuilt(body: dict[str, Any], rows: list[Any], name: str) -> "OnnxModule":
     """The module whose parts __reduce__ gives."""
-    root, graph, nodes = torch.nn.Module(), fx.Graph(), {}
+    root, graph = torch.nn.Module(), fx.Graph()
+    nodes: dict[str, fx.Node] = {}
     root.__dict__.update(body)
     for operation, target, arguments, named, label, kind, meta in rows:
         inputs = _resolved(arguments, nodes), _resolved(named, nodes)
@@ -66,7 +68,7 @@ class OnnxModule(fx.GraphModule):
         self._hide_anchor()
 
     def __deepcopy__(self, memo: Any) -> Any:
-        copy = super().__deepcopy__(memo)
+        copy: Any = fx.GraphModule.__deepcopy__(self, memo)
         copy._hide_anchor()
         return copy
 
