@@ -11,7 +11,6 @@ from onnx.backend.base import Backend, BackendRep, namedtupledict
 from .. import ocl
 from . import importer, types
 from .errors import ModelError, UnsupportedError
-from .graph import identifier
 from .module import OnnxModule
 
 Source = Any  # a path, the bytes of a file or an onnx.ModelProto
@@ -46,14 +45,12 @@ class Representation(BackendRep):
         named = isinstance(inputs, dict)
         if not isinstance(inputs, (list, tuple, dict)):
             inputs = [inputs]
-        known = self.described["inputs"]
+        known = [(*pair, key) for pair, key in zip(self.described["inputs"], self.described["arguments"])]
         if len(inputs) > len(known):
             raise ModelError(f"{len(inputs)} inputs are given, the graph has {len(known)}")
-        pairs = [(name, element) for name, element in known if not named or name in inputs]
-        values = [inputs[name] for name, _ in pairs] if named else list(inputs)
-        arguments = {
-            identifier(name): self._placed(name, value, element) for (name, element), value in zip(pairs, values)
-        }
+        chosen = [entry for entry in known if not named or entry[0] in inputs]
+        values = [inputs[name] for name, _, _ in chosen] if named else list(inputs)
+        arguments = {key: self._placed(name, value, element) for (name, element, key), value in zip(chosen, values)}
         with torch.no_grad():
             results = self.module(**arguments)
         outputs = self.described["outputs"]

@@ -1,6 +1,7 @@
 """A torch.fx graph while it grows: forms of values on device and host, constants, calls."""
 
 import itertools
+import keyword
 import operator
 import re
 from collections.abc import Sequence
@@ -44,16 +45,19 @@ class GraphBuilder:
         self.captures: list[tuple[Value, bool]] = []  # values of the outer graph, and whether their host form
         self.place = ""  # the node that is imported now
         self.ranks: dict[str, int] = {}
+        self.arguments: list[str] = []  # names of the inputs
         self._anchor: fx.Node | None = None
 
     # Forms of values.
 
-    def placeholder(self, name: str, default: Any = None, optional: bool = False) -> fx.Node:
-        """A new input of the graph."""
+    def placeholder(self, name: str, optional: bool = False) -> fx.Node:
+        """A new input of the graph, under a name of Python that no other input has. An optional one may be None."""
+        name = identifier(name)
+        while name in self.arguments:
+            name += "_"
+        self.arguments.append(name)
         with self.graph.inserting_before(self.start):
-            if optional:
-                return self.graph.placeholder(identifier(name), default_value=default)
-            return self.graph.placeholder(identifier(name))
+            return self.graph.placeholder(name, default_value=None) if optional else self.graph.placeholder(name)
 
     def capture(self, value: Value) -> Value:
         """The outer graph's `value` as a value of this one."""
@@ -200,7 +204,12 @@ def _start() -> None:
     """Marks where the inputs end; never part of a finished graph."""
 
 
+# Names that the code of a graph has already.
+_TAKEN = {"self", "torch", "device", "inf", "nan", "NoneType", "fx_pytree", "pytree"}
+
+
 def identifier(name: str) -> str:
     """A name of Python for a name of ONNX."""
     text = re.sub(r"\W", "_", name, flags=re.ASCII)
-    return text if text and not text[0].isdigit() else f"_{text}"
+    text = text if text and not text[0].isdigit() else f"_{text}"
+    return f"{text}_" if keyword.iskeyword(text) or text in _TAKEN else text

@@ -423,6 +423,7 @@ def build(source: Any) -> OnnxModule:
         "inputs": [(name, element_of_type(declared[name])) for name in names],
         "outputs": [(info.name, element_of_type(info.type)) for info in graph.output],
         "types": {name: declared[name].SerializeToString() for name in names},
+        "arguments": list(builder.arguments),
         "waits": session.waits,
         "operators": dict(session.operators),
         "opsets": dict(session.imports),

@@ -20,6 +20,8 @@ _OF_INPUTS = (
     NotImplementedError,
     OverflowError,
     ArithmeticError,
+    AttributeError,
+    AssertionError,
 )
 
 

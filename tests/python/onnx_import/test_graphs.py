@@ -286,6 +286,19 @@ def test_initializers_that_are_inputs_can_be_replaced():
     assert module(torch.ones(2), w=torch.tensor([5.0, 6.0])).tolist() == [5, 6]
 
 
+def test_names_that_python_does_not_have():
+    info = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [2]) for n in ("a.b", "a_b", "self", "in", "0", "y")]
+    nodes = [
+        helper.make_node("Sum", ["a.b", "a_b", "self", "in", "0"], ["lambda"]),
+        helper.make_node("Neg", ["lambda"], ["y"]),
+    ]
+    graph = helper.make_graph(nodes, "class", info[:5], info[5:])
+    prepared = torch_ocl.onnx.prepare(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), "cpu")
+    arrays = {entry.name: numpy.full(2, 10**i, numpy.float32) for i, entry in enumerate(info[:5])}
+    assert prepared.run(arrays)[0].tolist() == [-11111] * 2
+    assert prepared.module(*map(torch.from_numpy, arrays.values())).tolist() == [-11111] * 2
+
+
 def test_broadcasting_of_opset_6():
     text = """<ir_version: 3, opset_import: ["" : 6]>
     net (float[2, 3] x, float[2] b) => (float[2, 3] y) { y = Add <broadcast = 1, axis = 0> (x, b) }"""
