@@ -1,9 +1,8 @@
 """From an ONNX graph to a torch.fx graph."""
 
-import contextlib
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy
@@ -14,10 +13,11 @@ from torch import fx
 
 from . import constants, control, host, layers, registry, schemas, types
 from .errors import ModelError, UnsupportedError
-from .graph import GraphBuilder, Session
+from .graph import Session
 from .module import OnnxModule
 from .protos import dense_of, domain_of, element_of_type, ranks_of, resolved, statistics_of, without
 from .registry import widened
+from .sizes import SizeBuilder
 from .values import Value, to_python
 
 # Graphs are read by control.py; types say nothing that values do not.
@@ -57,7 +57,7 @@ class Scope:
         return value
 
 
-class Builder(GraphBuilder):
+class Builder(SizeBuilder):
     """The importer of one graph: the main one, or one inside a node."""
 
     def graph_inputs(self, graph: GraphProto, scope: Scope) -> list[str]:
@@ -183,11 +183,11 @@ class Builder(GraphBuilder):
         present = [value for value in inputs if value is not None]
         folds = not row.random and all(value.is_constant() for value in present)
         if row.operator in host.RULES and row.domain == "" and not folds:
-            value = self._on_host(row, node, inputs, attributes, elements)
+            value = self.on_host(row, node, inputs, attributes, elements)
             if value is not None:
                 return [value]
         if row.operator in ("Shape", "Size") and row.domain == "" and not folds and present:
-            return [self._shape(row.operator, node, present[0], attributes)]
+            return [self.shape(row.operator, node, present[0], attributes)]
         if folds:
             folded = self._fold(row, node, inputs, attributes, elements)
             if folded is not None:
@@ -223,74 +223,6 @@ class Builder(GraphBuilder):
         return self.call(
             _function(row, inputs), arguments, node.output[0] if len(node.output) == 1 else node.op_type, named
         )
-
-    def _on_host(
-        self,
-        row: registry.Row,
-        node: NodeProto,
-        inputs: list[Value | None],
-        attributes: dict[str, Any],
-        elements: list[int],
-    ) -> Value | None:
-        """A value that is computed by host.RULES when it is needed there, and made a tensor from that elsewhere."""
-        while inputs and inputs[-1] is None:
-            inputs = inputs[:-1]
-        if any(value is None or value.extent is None for value in inputs):
-            return None
-        values = [value for value in inputs if value is not None]
-        rule = host.RULES[row.operator]
-        extent = rule.extent([v.extent for v in values if v.extent], attributes, [value.known() for value in values])
-        if extent is None:
-            return None
-        place = self.place
-
-        def evaluate() -> Any:
-            arguments = [self.number(value) for value in values]
-            named = {**attributes, "element": elements[0]}
-            if all(value.known() is not None for value in values):
-                return rule.function(*arguments, **named)
-            with self._at(place):
-                return self.call(rule.function, arguments, f"{node.output[0]}_host", named)
-
-        result = Value(node.output[0], elements[0], extent=extent, later_host=evaluate)
-        if any(isinstance(value, torch.Tensor) for value in attributes.values()):
-            result.host = evaluate()  # ConstantOfShape: a size that is known
-        result.later = lambda: self._uploaded(result)
-        return result
-
-    def _uploaded(self, value: Value) -> fx.Node:
-        element = value.element or types.INT64
-        return self.call(host.to_tensor, (self.number(value), types.dtype_of(element), self.anchor()), value.name)
-
-    @contextlib.contextmanager
-    def _at(self, place: str) -> Iterator[None]:
-        before, self.place = self.place, place
-        yield
-        self.place = before
-
-    def _shape(self, operator_name: str, node: NodeProto, data: Value, attributes: dict[str, Any]) -> Value:
-        result = Value(node.output[0], types.INT64)
-        rank = data.extent.rank if data.extent is not None else self.ranks.get(data.name)
-        if operator_name == "Size":
-            result.extent = host.Extent(0)
-        else:
-            start, end = attributes.get("start", 0), attributes.get("end")
-            result.extent = host.Extent(1, None if rank is None else len(range(rank)[start:end]))
-        if data.extent is not None and data.extent.rank == 1 and data.extent.length is not None:
-            length = data.extent.length
-            result.host = length if operator_name == "Size" else [length][slice(start, end)]
-            return result
-        function = host.count_of if operator_name == "Size" else host.shape_of
-        place = self.place
-
-        def evaluate() -> fx.Node:
-            tensor = self.tensor(data)
-            with self._at(place):
-                return self.call(function, (tensor,), f"{node.output[0]}_host", attributes)
-
-        result.later_host = evaluate
-        result.later = lambda: self._uploaded(result)
-        return result
 
     def _fold(
         self,
