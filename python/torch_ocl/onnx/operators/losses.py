@@ -19,7 +19,7 @@ def _nll(log: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ign
     if not shape:
         return F.nll_loss(log, target, weight, ignore_index=ignore, reduction=reduction)
     flat, labels = log.reshape(n, c, -1), target.reshape(n, -1)
-    result = F.nll_loss(flat.unsqueeze(-1), labels.unsqueeze(-1), weight, ignore_index=ignore, reduction=reduction)
+    result = F.nll_loss(flat.unsqueeze(2), labels.unsqueeze(1), weight, ignore_index=ignore, reduction=reduction)
     return result.reshape(n, *shape) if reduction == "none" else result
 
 
