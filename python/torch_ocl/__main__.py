@@ -5,6 +5,7 @@ python -m torch_ocl warmup [MODEL]  compiles the kernels of networks ahead of th
 python -m torch_ocl cache clear     deletes the compiled programs on disk
 python -m torch_ocl tuning [clear]  prints or deletes the algorithms known to be quickest on the current device
 (torch.backends.ocl.benchmark)
+python -m torch_ocl onnx MODEL      runs an ONNX model, times it, compares it with ONNX Runtime (--help)
 python -m torch_ocl environment     the environment variables as a table (docs/generated/environment.md)
 """
 
@@ -174,6 +175,10 @@ def main(arguments: list[str]) -> int:
         from . import warmup
 
         return warmup.main(arguments[1:])
+    if arguments[0] == "onnx":
+        from .onnx import command
+
+        return command.main(arguments[1:])
     if arguments == ["cache", "clear"]:
         before = ocl.cache_state()
         ocl.clear_cache()

@@ -49,7 +49,8 @@ def _rewrite(module: nn.Module) -> nn.Module:
     if not any(True for _ in module.children()) or _has_hooks(module):
         return module
     try:
-        traced = fx.symbolic_trace(module)
+        # A graph is one already, and some of its functions (torch_ocl.onnx) cannot be traced into.
+        traced = module if isinstance(module, fx.GraphModule) else fx.symbolic_trace(module)
     except Exception:  # control flow that depends on data, arguments with defaults that fx cannot follow, ...
         for name, child in list(module.named_children()):
             setattr(module, name, _rewrite(child))
@@ -85,6 +86,7 @@ def _replace_module(traced: fx.GraphModule, target: str, module: nn.Module) -> N
 
 
 def _fold_batch_norms(traced: fx.GraphModule, shared: set[int]) -> None:
+    read = {str(node.target).rpartition(".")[0] for node in traced.graph.nodes if node.op == "get_attr"}
     for node in list(traced.graph.nodes):
         norm = _module_of(traced, node)
         if not isinstance(norm, _BATCH_NORMS) or type(norm) not in _BATCH_NORMS:
@@ -93,7 +95,7 @@ def _fold_batch_norms(traced: fx.GraphModule, shared: set[int]) -> None:
             continue
         before = node.args[0]
         layer = _module_of(traced, before)
-        if layer is None or len(before.users) != 1 or {id(norm), id(layer)} & shared:
+        if layer is None or len(before.users) != 1 or {id(norm), id(layer)} & shared or before.target in read:
             continue
         fused: nn.Module
         if isinstance(layer, _CONVOLUTIONS) and type(layer) in _CONVOLUTIONS:
