@@ -45,18 +45,25 @@ struct Generated {
   int64_t alignment;                // of a task's first row
   std::vector<std::string> errors;  // what the kernel may report; it then takes the error buffer and a code for each
   std::vector<int32_t> codes;
-  std::vector<void*> kernels;  // by device
-  std::vector<int64_t> units;  // compute units, by device
+  struct OnDevice {
+    void* kernel = nullptr;
+    int64_t units = 1, group = 1;  // compute units; the largest group, a power of two
+  };
+  std::vector<OnDevice> devices;
 
-  void* kernel(int device) {
+  OnDevice on(int device) {
     const size_t i = static_cast<size_t>(device);
-    if (kernels.size() <= i) kernels.resize(i + 1), units.resize(i + 1);
-    if (!kernels[i]) {
+    if (i < devices.size() && devices[i].kernel) return devices[i];
+    OnDevice made;
+    {
       const py::gil_scoped_release no_gil;
-      kernels[i] = generated_kernel(device, program.c_str(), name.c_str(), source);
-      units[i] = std::max<int64_t>(capabilities(device).compute_units, 1);
+      made.kernel = generated_kernel(device, program.c_str(), name.c_str(), source);
     }
-    return kernels[i];
+    const Capabilities& facts = capabilities(device);
+    made.units = std::max<int64_t>(facts.compute_units, 1);
+    while (2 * made.group <= std::min<int64_t>(group_size, static_cast<int64_t>(facts.max_work_group))) made.group *= 2;
+    if (devices.size() <= i) devices.resize(i + 1);  // other threads ran meanwhile
+    return devices[i] = made;
   }
 };
 
@@ -119,9 +126,10 @@ int64_t block_of(int64_t rows, int64_t columns, int64_t alignment, int64_t units
   return elements <= 2 * least_elements ? rows : (block + alignment - 1) / alignment * alignment;
 }
 
-int64_t group_for(int64_t columns) {
+// Work-items that reduce a row together.
+int64_t group_for(int64_t columns, int64_t largest) {
   int64_t size = 1;
-  while (size < columns && size < group_size) size *= 2;
+  while (size < columns && size < largest) size *= 2;
   return size;
 }
 
@@ -137,23 +145,26 @@ void launch(Generated& generated, PyObject* const* objects, size_t count) {
     add(values, generated.kinds[i], objects[i]);
   }
   if (device < 0) device = current_device();
-  void* kernel = generated.kernel(device);
+  const Generated::OnDevice place = generated.on(device);
   if (!generated.codes.empty()) values.address(device_error_buffer(device));
   for (const int32_t code : generated.codes) values.number(code);
   values.number(rows);
   values.number(columns);
   extension::Range global{1, {static_cast<size_t>(rows), 1, 1}}, local{0, {1, 1, 1}};
   if (generated.grid == Grid::tasks) {
-    const int64_t block = block_of(rows, columns, generated.alignment, generated.units[static_cast<size_t>(device)]);
+    const int64_t block = block_of(rows, columns, generated.alignment, place.units);
     values.number(block);
     global.size[0] = static_cast<size_t>((rows + block - 1) / block);
     local.dimensions = 1;
   } else if (generated.grid == Grid::group_per_row) {
-    local = {1, {static_cast<size_t>(group_for(columns)), 1, 1}};
+    local = {1, {static_cast<size_t>(group_for(columns, place.group)), 1, 1}};
     global.size[0] *= local.size[0];
+  } else {  // left to themselves, drivers divide a prime number of rows into groups of one
+    local = {1, {static_cast<size_t>(group_for(rows, place.group)), 1, 1}};
+    global.size[0] = (global.size[0] + local.size[0] - 1) / local.size[0] * local.size[0];
   }
   const py::gil_scoped_release no_gil;
-  torch_ocl_extension()->launch(kernel, global, local, values.arguments().data(), values.arguments().size());
+  torch_ocl_extension()->launch(place.kernel, global, local, values.arguments().data(), values.arguments().size());
 }
 
 PyObject* call(PyObject* self, PyObject* const* objects, size_t flags, PyObject* names) {
@@ -177,8 +188,7 @@ PyObject* make(PyTypeObject* type, PyObject* arguments, PyObject*) {
                  .alignment = std::max<int64_t>(list[5].cast<int64_t>(), 1),
                  .errors = list[6].cast<std::vector<std::string>>(),
                  .codes = {},
-                 .kernels = {},
-                 .units = {}};
+                 .devices = {}};
   for (const std::string& error : made.errors) made.codes.push_back(device_error_code(error));
   PyObject* self = type->tp_alloc(type, 0);
   if (!self) throw python_error();
@@ -199,13 +209,13 @@ void release(PyObject* self) {
 // start(device): begins to compile; finish(device): waits until it is done. Errors: RuntimeError with the log.
 PyObject* start(PyObject* self, PyObject* device) {
   HANDLE_TH_ERRORS
-  reinterpret_cast<Object*>(self)->generated.kernel(static_cast<int>(to_long(device)));
+  reinterpret_cast<Object*>(self)->generated.on(static_cast<int>(to_long(device)));
   Py_RETURN_NONE;
   END_HANDLE_TH_ERRORS
 }
 PyObject* finish(PyObject* self, PyObject* device) {
   HANDLE_TH_ERRORS
-  void* kernel = reinterpret_cast<Object*>(self)->generated.kernel(static_cast<int>(to_long(device)));
+  void* kernel = reinterpret_cast<Object*>(self)->generated.on(static_cast<int>(to_long(device))).kernel;
   const py::gil_scoped_release no_gil;
   finish_generated_kernel(kernel);
   END_HANDLE_TH_ERRORS
