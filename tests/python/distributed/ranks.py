@@ -56,7 +56,7 @@ class Ranks:
             self.processes.append(process)
             self.pipes.append(here)
 
-    def __call__(self, function, *arguments, seconds=120):
+    def __call__(self, function, *arguments, seconds=300):
         if not self.processes:
             self.start()
         for pipe in self.pipes:

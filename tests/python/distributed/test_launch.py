@@ -1,0 +1,214 @@
+"""Under torchrun: examples, processors, devices, the death of a rank, restarts, the end of processes."""
+
+import os
+import re
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from conftest import ROOT
+from distributed.launch import torchrun, write
+
+pytestmark = pytest.mark.skipif(
+    not (dist.is_available() and dist.is_gloo_available()), reason="this PyTorch has no torch.distributed with Gloo"
+)
+
+EXAMPLES = {
+    "ddp.py --steps 5 --batch 16": r"2 ranks.*\nagree",
+    "fsdp.py --steps 4": r"2 ranks: rank 0 keeps.*\nagree",
+    "heterogeneous.py --steps 4 --batch 64": r"(?s)ocl:0 .*of 64 samples.*\nagree",
+    "heterogeneous.py --steps 4 --batch 64 --shares 40,24": r"(?s)40 of 64 samples\n.*24 of 64 samples.*\nagree",
+}
+
+
+@pytest.mark.parametrize("command", list(EXAMPLES))
+def test_example(command):
+    script, *arguments = command.split()
+    done = torchrun(ROOT / "examples" / script, *arguments)
+    assert done.returncode == 0, done.stderr
+    assert re.search(EXAMPLES[command], done.stdout), done.stdout
+
+
+# Threads and programs of each rank; what a rank compiles goes to its standard error.
+SHARES = """
+import os, torch, torch_ocl, torch.distributed as dist
+dist.init_process_group()
+x = torch.rand(1 << 16, device="ocl")
+y = torch.fft.fft(x).abs().cumsum(0).sort().values.sum()
+dist.all_reduce(y)
+y = y.item()
+facts = torch.ocl.get_device_properties()
+print("threads", facts.compute_units, "gpu", facts.is_gpu, "device", torch.ocl.current_device(), flush=True)
+dist.barrier()
+"""
+
+
+def test_ranks_share_processors_and_compiled_programs(device, tmp_path):
+    script = write(tmp_path, SHARES)
+    done = torchrun(script, TORCH_OCL_CACHE_DIR=str(tmp_path), TORCH_OCL_BUILD_LOG="1")
+    assert done.returncode == 0, done.stderr
+    lines = re.findall(r"threads (\d+) gpu (\w+) device (\d+)", done.stdout)
+    assert len(lines) == 2, done.stdout
+    if lines[0][1] == "False":
+        assert sum(int(threads) for threads, _, _ in lines) == max(2, len(os.sched_getaffinity(0)))
+    assert sorted(int(index) for _, _, index in lines) == sorted(rank % torch.ocl.device_count() for rank in range(2))
+    done = torchrun(script, OMP_NUM_THREADS="3")
+    found = re.findall(r"threads (\d+)", done.stdout)
+    if lines[0][1] == "False":
+        assert found == [str(min(3, len(os.sched_getaffinity(0))))] * 2
+    done = torchrun(script, TORCH_OCL_HOST_THREADS="3")
+    if lines[0][1] == "False":
+        assert re.findall(r"threads (\d+)", done.stdout) == ["3", "3"]
+
+
+DEATH = """
+import os, random, signal, sys, threading, time, torch, torch_ocl, torch.distributed as dist
+from datetime import timedelta
+dist.init_process_group(timeout=timedelta(seconds=20))
+rank = dist.get_rank()
+torch.manual_seed(0)
+model = torch.nn.Sequential(*[torch.nn.Linear(128, 128) for _ in range(4)]).to("ocl")
+model = torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=0.05)
+x = torch.rand(64, 128, device="ocl")
+model(x).square().mean().backward()
+torch.ocl.synchronize()
+dist.barrier()
+begin = time.monotonic()
+if rank == 1:
+    delay = float(sys.argv[1])
+    threading.Thread(target=lambda: (time.sleep(delay), os.kill(os.getpid(), signal.SIGKILL))).start()
+try:
+    while time.monotonic() < begin + 60:
+        model(x).square().mean().backward()
+except Exception as error:
+    after = time.monotonic() - begin
+    print("error after", after, type(error).__name__, flush=True)
+    sys.exit(3)
+"""
+
+
+@pytest.mark.parametrize("delay", [0.013, 0.21])
+def test_the_death_of_a_rank_is_an_error_on_the_others(tmp_path, delay):
+    # --monitor-interval: rank 0 is to find out by itself before torchrun ends it.
+    done = torchrun(write(tmp_path, DEATH), str(delay), options=("--monitor-interval", "15"))
+    assert done.returncode != 0
+    found = re.search(r"error after ([\d.]+) (\w+)", done.stdout)
+    assert found, done.stdout + done.stderr
+    assert float(found[1]) < 20 + delay
+    assert "Segmentation" not in done.stderr and "SIGABRT" not in done.stderr, done.stderr
+
+
+RESTART = """
+import os, signal, sys, torch, torch_ocl, torch.distributed as dist
+dist.init_process_group()
+rank, size, folder = dist.get_rank(), dist.get_world_size(), sys.argv[1]
+torch.manual_seed(0)
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 4).to("ocl"))
+optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+begin, path = 0, folder + "/checkpoint"
+if os.path.exists(path):
+    kept = torch.load(path, map_location="ocl")
+    model.load_state_dict(kept["model"]), optimizer.load_state_dict(kept["optimizer"])
+    begin = kept["step"] + 1
+for step in range(begin, 6):
+    if step == 3 and rank == 1 and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0" and len(sys.argv) > 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    x = torch.randn(8, 8, generator=torch.Generator().manual_seed(step))[rank::size].to("ocl")
+    optimizer.zero_grad()
+    model(x).square().mean().backward()
+    optimizer.step()
+    if rank == 0:
+        torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step}, path + ".new")
+        os.replace(path + ".new", path)
+    dist.barrier()
+if rank == 0:
+    print("restarts", os.environ["TORCHELASTIC_RESTART_COUNT"], "from", begin, "weights",
+          [value.hex() for value in model.module.weight.flatten().tolist()], flush=True)
+"""
+
+
+def test_torchrun_restarts_training_from_its_checkpoint(tmp_path):
+    script = write(tmp_path, RESTART)
+    (tmp_path / "a").mkdir(), (tmp_path / "b").mkdir()
+    plain = torchrun(script, str(tmp_path / "a"))
+    assert plain.returncode == 0, plain.stderr
+    broken = torchrun(script, str(tmp_path / "b"), "die", options=("--max-restarts", "1", "--monitor-interval", "1"))
+    assert broken.returncode == 0, broken.stderr
+    assert "restarts 0 from 0" in plain.stdout and "restarts 1 from 3" in broken.stdout, broken.stdout
+    assert plain.stdout.split("weights")[1] == broken.stdout.split("weights")[1]
+
+
+END = """
+import sys, torch, torch_ocl, torch.distributed as dist
+dist.init_process_group()
+x = torch.ones(1 << 20, device="ocl")
+works = [dist.all_reduce(x, async_op=True) for _ in range(20)]
+if sys.argv[1] == "raise" and dist.get_rank() == 0:
+    raise ValueError("of the script")
+if sys.argv[1] == "wait":
+    for work in works:
+        work.wait()
+print("end", flush=True)
+"""
+
+
+@pytest.mark.parametrize("how", ["wait", "leave", "raise"])
+def test_the_end_without_destroy_process_group(tmp_path, how):
+    done = torchrun(write(tmp_path, END), how, seconds=60)
+    assert (done.returncode == 0) == (how == "wait") or how == "leave", done.stderr
+    if how != "raise":
+        assert done.stdout.count("end") == 2
+    assert "SIGSEGV" not in done.stderr and "SIGABRT" not in done.stderr, done.stderr
+
+
+ACCELERATE = """
+import torch
+from accelerate import Accelerator
+accelerator = Accelerator()
+assert accelerator.num_processes == 2 and accelerator.device.type == "ocl", accelerator.state
+torch.manual_seed(0)
+model = torch.nn.Linear(4, 2)
+inputs = torch.randn(32, 4)
+loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(inputs, inputs[:, :2]), batch_size=4)
+model, optimizer, loader = accelerator.prepare(model, torch.optim.SGD(model.parameters(), 0.1), loader)
+first = None
+for _ in range(5):
+    for x, y in loader:
+        loss = torch.nn.functional.mse_loss(model(x), y)
+        accelerator.backward(loss)
+        optimizer.step()
+        optimizer.zero_grad()
+        loss = accelerator.gather(loss.detach()).mean().item()
+        first = first or loss
+assert loss < first / 2
+accelerator.print("trained", type(model).__name__)
+"""
+
+TRAINER = """
+import sys, torch
+from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
+torch.manual_seed(0)
+tokens = [torch.randint(50, (16,)) for _ in range(16)]
+data = [{"input_ids": row, "labels": row} for row in tokens]
+model = GPT2LMHeadModel(GPT2Config(vocab_size=50, n_positions=32, n_embd=32, n_layer=1, n_head=2))
+arguments = TrainingArguments(output_dir=sys.argv[1], max_steps=4, per_device_train_batch_size=2, learning_rate=0.01,
+                              report_to=[], logging_steps=1, save_steps=4, disable_tqdm=True)
+assert arguments.world_size == 2 and arguments.device.type == "ocl", arguments.device
+trainer = Trainer(model=model, args=arguments, train_dataset=data)
+trainer.train()
+losses = [row["loss"] for row in trainer.state.log_history if "loss" in row]
+assert losses[-1] < losses[0], losses
+assert {parameter.device.type for parameter in trainer.model.parameters()} == {"ocl"}
+if trainer.is_world_process_zero():
+    print("trained", type(trainer.model_wrapped).__name__)
+"""
+
+
+@pytest.mark.parametrize(("package", "code"), [("accelerate", ACCELERATE), ("transformers", TRAINER)])
+def test_hugging_face(tmp_path, package, code):
+    pytest.importorskip("accelerate")
+    pytest.importorskip(package)
+    done = torchrun(write(tmp_path, code), str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert "trained DistributedDataParallel" in done.stdout, done.stdout + done.stderr
