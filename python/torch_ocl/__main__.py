@@ -176,8 +176,11 @@ def main(arguments: list[str]) -> int:
 
         return warmup.main(arguments[1:])
     if arguments[0] == "onnx":
-        from .onnx import command
-
+        try:
+            from .onnx import command
+        except ImportError as error:
+            print(error, file=sys.stderr)
+            return 1
         return command.main(arguments[1:])
     if arguments == ["cache", "clear"]:
         before = ocl.cache_state()
