@@ -7,8 +7,10 @@ import functools
 import importlib
 import importlib.abc
 import importlib.machinery
+import pkgutil
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -71,7 +73,10 @@ def _after_fake_impls(module: ModuleType) -> None:
 
 
 def _after_trace_rules(module: ModuleType) -> None:
-    module.add("torch_ocl")  # Dynamo looks into no function of this package
+    """Dynamo looks into no function of this package but those of imported ONNX models, which are parts of networks."""
+    for part in pkgutil.iter_modules([str(Path(__file__).parents[1])]):
+        if part.name != "onnx":
+            module.add(f"torch_ocl.{part.name}")
 
 
 _WATCHED: dict[str, Callable[[ModuleType], None]] = {
