@@ -3,7 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from comparison import check, on, same
+from .comparison import check, on, same
 from torch._inductor import metrics
 
 FLOATS = [torch.float32, torch.float16, torch.bfloat16, torch.float64]

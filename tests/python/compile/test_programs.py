@@ -9,7 +9,7 @@ import warnings
 import pytest
 import torch
 import torch.nn.functional as F
-from comparison import check, same
+from .comparison import check, same
 from torch._dynamo.utils import counters
 
 from torch_ocl.inductor import fallback

@@ -231,7 +231,7 @@ def check_overlap(rank, size):
     computed = time.perf_counter() - start
     work.wait()
     waited = time.perf_counter() - start
-    assert y == 32
+    assert y == 32, y
     assert torch.equal(x.cpu(), torch.full((1 << 16,), float(size)))
     if rank == 0:
         assert issued < 0.5 and computed < 0.9 < waited, (issued, computed, waited)
