@@ -80,45 +80,23 @@ void Arguments::add_local(size_t bytes) {
   add(Kind::local, nullptr, bytes);
 }
 
-// What stands for tensors that are not there. Kernels read none of them, but compilers move a load in front of the
-// condition that guards it where the memory may be read as they think: Mesa's llvmpipe does, and faults at null.
-cl_mem Arguments::first_buffer(const void* data, size_t bytes) {
-  const char* record = static_cast<const char*>(data);
-  for (size_t at = 0; at < bytes;) {
-    Head head;
-    std::memcpy(&head, record + at, sizeof head);
-    at += sizeof head;
-    if (head.kind == Kind::buffer) {
-      cl_mem buffer;
-      std::memcpy(&buffer, record + at, sizeof buffer);
-      return buffer;
-    }
-    if (head.kind < Kind::nothing) at += head.bytes;
-  }
-  return nullptr;
-}
-
 cl_int Arguments::set(Kernel& kernel, const void* data, size_t bytes, unsigned& index) {
   std::vector<char>& last = kernel.last_arguments();
   if (last.size() != bytes) last.assign(bytes, static_cast<char>(0xff));  // a kind that does not exist
   const char* record = static_cast<const char*>(data);
-  const cl_mem stand_in = first_buffer(data, bytes);
   index = 0;
   for (size_t at = 0, length; at < bytes; at += length, ++index) {
     Head head;
     std::memcpy(&head, record + at, sizeof head);
     const char* value = record + at + sizeof head;
     length = sizeof head + (head.kind >= Kind::nothing ? 0 : head.bytes);
-    const bool absent = head.kind == Kind::nothing && stand_in;
     // The handle of another buffer may be that of one which is no more.
-    if (head.kind != Kind::buffer && !absent && std::memcmp(last.data() + at, record + at, length) == 0) continue;
+    if (head.kind != Kind::buffer && std::memcmp(last.data() + at, record + at, length) == 0) continue;
     cl_int code;
     if (head.kind == Kind::address) {
       const void* address;
       std::memcpy(&address, value, sizeof address);
       code = clSetKernelArgSVMPointer(kernel.handle(), index, address);
-    } else if (absent) {
-      code = clSetKernelArg(kernel.handle(), index, sizeof stand_in, &stand_in);
     } else {
       code = clSetKernelArg(kernel.handle(), index, head.bytes, head.kind >= Kind::nothing ? nullptr : value);
     }

@@ -65,8 +65,6 @@ class Arguments {
   static size_t pack(const void* data, size_t bytes, void* to, size_t room);
 
  private:
-  static cl_mem first_buffer(const void* data, size_t bytes);  // null when there is none
-
   enum class Kind : uint32_t {
     value,
     buffer,

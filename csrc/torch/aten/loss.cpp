@@ -22,8 +22,10 @@ ops::NllProblem make_problem(const Tensor& self, int64_t reduction, int64_t igno
   p.batch_stride = batched ? self.stride(0) : 0;
   p.classes = self.size(batched ? 1 : 0);
   p.class_stride = self.stride(batched ? 1 : 0);
-  for (int64_t d = 2; d < self.dim(); ++d) p.inner *= self.size(d);
-  p.inner_stride = self.dim() > 2 ? self.stride(-1) : 1;
+  for (int64_t d = 2; d < self.dim(); ++d) {
+    p.inner *= self.size(d);
+    if (self.size(d) > 1) p.inner_stride = self.stride(d);  // a dimension of size 1 may have any
+  }
   return p;
 }
 

@@ -44,6 +44,15 @@ def test_everything_ignored(device):
     check(lambda x: F.cross_entropy(x, target.to(x.device)), torch.randn(5, 4), device=device, gradients=False)
 
 
+def test_pixels_of_one_column_whose_classes_lie_together(device):
+    x = torch.randn(3, 2, 5).log_softmax(2).transpose(1, 2).unsqueeze(-1)  # the last stride is 1, that of nothing
+    target = torch.randint(5, (3, 2, 1))
+    ours, expected = x.to(device).contiguous(), F.nll_loss(x, target)
+    ours = ours.transpose(1, 2).contiguous().transpose(1, 2).as_strided(x.shape, x.stride())
+    torch.testing.assert_close(ours.cpu(), x, rtol=0, atol=0)
+    torch.testing.assert_close(F.nll_loss(ours, target.to(device)).cpu(), expected)
+
+
 def test_channels_last_pixels(device):
     target = torch.randint(5, (2, 6, 7))
     check(
