@@ -3,8 +3,9 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from .comparison import check, on, same
 from torch._inductor import metrics
+
+from .comparison import check, on, same
 
 FLOATS = [torch.float32, torch.float16, torch.bfloat16, torch.float64]
 INTEGERS = [torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8]

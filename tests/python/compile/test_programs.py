@@ -9,10 +9,11 @@ import warnings
 import pytest
 import torch
 import torch.nn.functional as F
-from .comparison import check, same
 from torch._dynamo.utils import counters
 
 from torch_ocl.inductor import fallback
+
+from .comparison import check, same
 
 pytestmark = pytest.mark.feature("Inductor")
 

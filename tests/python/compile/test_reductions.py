@@ -3,6 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
+
 from .comparison import check, same
 
 SHAPES = [(1, 1), (3, 5), (33, 100), (7, 1000), (1000, 7), (300, 33), (2, 70000)]
