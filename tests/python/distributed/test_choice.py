@@ -112,3 +112,19 @@ assert _distributed.NAME not in torch.distributed.Backend.backend_list
 print(torch.ones(2, device="ocl").sum().item())
 """
     assert run(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0")[0].split() == ["2.0"]
+
+
+def check_short_lives(rank, size):
+    for _ in range(100):
+        group = dist.new_group()
+        x = torch.ones(8, device="ocl")
+        dist.all_reduce(x, group=group)
+        dist.destroy_process_group(group)
+        del group
+        assert x[0] == size
+
+
+def test_groups_that_end_with_their_last_collective(pair):
+    """Gloo's threads may still hold a collective then, and must not be the ones that end the group: they would join
+    themselves."""
+    pair(check_short_lives)
