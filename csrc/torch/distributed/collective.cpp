@@ -107,8 +107,8 @@ void Collective::run() noexcept {
       for (const c10::Event& event : issued_) event.synchronize();
       const c10::MultiStreamGuard guard(streams_);
       work = steps_.start(hosts_);
-      // It holds Gloo's group, whose destructor joins the threads that the callback runs on: none of them may be the last
-      // to let go.
+      // It holds Gloo's group, whose destructor joins the threads that the callback runs on: none of them may be the
+      // last to let go.
       steps_.start = nullptr;
     }
     if (between_two_) {

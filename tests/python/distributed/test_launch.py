@@ -39,7 +39,8 @@ y = torch.fft.fft(x).abs().cumsum(0).sort().values.sum()
 dist.all_reduce(y)
 y = y.item()
 facts = torch.ocl.get_device_properties()
-print("threads", facts.compute_units, "gpu", facts.is_gpu, "device", torch.ocl.current_device(), flush=True)
+# One write: torchrun runs `python -u`, which writes each argument of print by itself, between those of other ranks.
+print(f"threads {facts.compute_units} gpu {facts.is_gpu} device {torch.ocl.current_device()}\\n", end="", flush=True)
 dist.barrier()
 """
 
@@ -58,6 +59,7 @@ def test_ranks_share_processors_and_compiled_programs(device, tmp_path):
     if lines[0][1] == "False":
         assert found == [str(min(3, len(os.sched_getaffinity(0))))] * 2
     done = torchrun(script, TORCH_OCL_HOST_THREADS="3")
+    assert done.returncode == 0, done.stdout + done.stderr
     if lines[0][1] == "False":
         assert re.findall(r"threads (\d+)", done.stdout) == ["3", "3"]
 
@@ -115,55 +117,3 @@ def test_the_end_without_destroy_process_group(tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("end") == 2
     assert "SIGSEGV" not in done.stderr and "SIGABRT" not in done.stderr, done.stderr
-
-
-ACCELERATE = """
-import torch
-from accelerate import Accelerator
-accelerator = Accelerator()
-assert accelerator.num_processes == 2 and accelerator.device.type == "ocl", accelerator.state
-torch.manual_seed(0)
-model = torch.nn.Linear(4, 2)
-inputs = torch.randn(32, 4)
-loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(inputs, inputs[:, :2]), batch_size=4)
-model, optimizer, loader = accelerator.prepare(model, torch.optim.SGD(model.parameters(), 0.1), loader)
-first = None
-for _ in range(5):
-    for x, y in loader:
-        loss = torch.nn.functional.mse_loss(model(x), y)
-        accelerator.backward(loss)
-        optimizer.step()
-        optimizer.zero_grad()
-        loss = accelerator.gather(loss.detach()).mean().item()
-        first = first or loss
-assert loss < first / 2
-accelerator.print("trained", type(model).__name__)
-"""
-
-TRAINER = """
-import sys, torch
-from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
-torch.manual_seed(0)
-tokens = [torch.randint(50, (16,)) for _ in range(16)]
-data = [{"input_ids": row, "labels": row} for row in tokens]
-model = GPT2LMHeadModel(GPT2Config(vocab_size=50, n_positions=32, n_embd=32, n_layer=1, n_head=2))
-arguments = TrainingArguments(output_dir=sys.argv[1], max_steps=4, per_device_train_batch_size=2, learning_rate=0.01,
-                              report_to=[], logging_steps=1, save_steps=4, disable_tqdm=True)
-assert arguments.world_size == 2 and arguments.device.type == "ocl", arguments.device
-trainer = Trainer(model=model, args=arguments, train_dataset=data)
-trainer.train()
-losses = [row["loss"] for row in trainer.state.log_history if "loss" in row]
-assert losses[-1] < losses[0], losses
-assert {parameter.device.type for parameter in trainer.model.parameters()} == {"ocl"}
-if trainer.is_world_process_zero():
-    print("trained", type(trainer.model_wrapped).__name__)
-"""
-
-
-@pytest.mark.parametrize(("package", "code"), [("accelerate", ACCELERATE), ("transformers", TRAINER)])
-def test_hugging_face(tmp_path, package, code):
-    pytest.importorskip("accelerate")
-    pytest.importorskip(package)
-    done = torchrun(write(tmp_path, code), str(tmp_path))
-    assert done.returncode == 0, done.stderr
-    assert "trained DistributedDataParallel" in done.stdout, done.stdout + done.stderr
