@@ -220,10 +220,12 @@ def check_overlap(rank, size):
     import time
 
     x = torch.ones(1 << 16, device="ocl")
+    torch.full((8,), 2.0, device="ocl").square().sum().item()  # its kernels are compiled before the time is taken
+    dist.all_reduce(x.clone())
     torch.ocl.synchronize()
     dist.barrier()
     if rank == 1:
-        time.sleep(1.0)
+        time.sleep(3.0)
     start = time.perf_counter()
     work = dist.all_reduce(x, async_op=True)
     issued = time.perf_counter() - start
@@ -234,7 +236,7 @@ def check_overlap(rank, size):
     assert y == 32, y
     assert torch.equal(x.cpu(), torch.full((1 << 16,), float(size)))
     if rank == 0:
-        assert issued < 0.5 and computed < 0.9 < waited, (issued, computed, waited)
+        assert issued < 1.5 and computed < 2.5 < waited, (issued, computed, waited)
 
 
 def test_issuing_blocks_nobody(pair):
