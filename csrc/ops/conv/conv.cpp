@@ -21,7 +21,6 @@
 #include "ops/elementwise/permute.h"
 
 #include <algorithm>
-#include <limits>
 #include <optional>
 #include <stdexcept>
 #include <utility>
