@@ -36,14 +36,18 @@ def resolve_pads(
     return [0] * (2 * len(kernel)) if pads is None or auto_pad == "VALID" else list(pads)
 
 
+def pad_list(begins: list[Any], ends: list[Any]) -> list[Any]:
+    """What F.pad takes: begin and end of each axis, the last axis first."""
+    return [pad for begin, end in zip(reversed(begins), reversed(ends)) for pad in (begin, end)]
+
+
 def padded(x: Tensor, pads: list[Any], value: float = 0.0) -> tuple[Tensor, list[Any]]:
     """x with the part of the pads that differs between begin and end, and the equal pads that remain."""
     axes = len(pads) // 2
     begins, ends = pads[:axes], pads[axes:]
     if begins == ends and all(pad >= 0 for pad in begins):
         return x, begins
-    flat = [pad for low, high in zip(reversed(begins), reversed(ends)) for pad in (low, high)]
-    return F.pad(x, flat, value=value), [0] * axes
+    return F.pad(x, pad_list(begins, ends), value=value), [0] * axes
 
 
 def _axes(x: Tensor, w: Tensor, kernel_shape: Any) -> int:
@@ -121,9 +125,7 @@ def transposed_convolution(
     if simple and all(0 <= m < max(s, d) for m, s, d in zip(more, strides, dilations)):
         return _TRANSPOSED[axes](x, w, b, strides, low, more, group, dilations)
     result = _TRANSPOSED[axes](x, w, b, strides, 0, 0, group, dilations)
-    flat = [
-        pad for begin, end, e in zip(reversed(begins), reversed(ends), reversed(extra)) for pad in (-begin, e - end)
-    ]
+    flat = pad_list([-begin for begin in begins], [e - end for e, end in zip(extra, ends)])
     if b is not None and any(pad > 0 for pad in flat):  # what is added outside has the bias as well
         result = F.pad(result - b.reshape(-1, *(1,) * axes), flat)
         return result + b.reshape(-1, *(1,) * axes)

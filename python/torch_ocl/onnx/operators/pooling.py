@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ..registry import row
-from .convolution import resolve_pads
+from .convolution import pad_list, resolve_pads
 
 _MAX_POOLS: dict[int, Any] = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
 _AVERAGE_POOLS: dict[int, Any] = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}
@@ -39,10 +39,6 @@ def _windows(
     return strides, dilations, before, after
 
 
-def _flat(before: list[Any], after: list[Any]) -> list[Any]:
-    return [pad for low, high in zip(reversed(before), reversed(after)) for pad in (low, high)]
-
-
 @row("MaxPool")
 def max_pool(
     x: Tensor,
@@ -64,7 +60,7 @@ def max_pool(
     x = x if x.is_floating_point() else x.to(torch.float32 if x.element_size() < 4 else torch.float64)
     direct = before == after and all(0 <= pad <= width // 2 for pad, width in zip(before, kernel_shape))
     if not direct:
-        x = F.pad(x, _flat(before, after), value=-math.inf)
+        x = F.pad(x, pad_list(before, after), value=-math.inf)
     padding = before if direct else [0] * axes
     if outputs == 1:
         return _MAX_POOLS[axes](x, kernel_shape, strides, padding, dilations).to(dtype)
@@ -113,12 +109,12 @@ def average_pool(
         return _AVERAGE_POOLS[axes](x, kernel_shape, strides, before, False, bool(count_include_pad))
     inside = torch.ones((1, 1, *x.shape[2:]), dtype=x.dtype, device=x.device)
     if count_include_pad:
-        inside = F.pad(inside, _flat(given[:axes], given[axes:]), value=1)
+        inside = F.pad(inside, pad_list(given[:axes], given[axes:]), value=1)
         more = [high - low for high, low in zip(after, given[axes:])]
-        inside = F.pad(inside, _flat([0] * axes, more))
+        inside = F.pad(inside, pad_list([0] * axes, more))
     else:
-        inside = F.pad(inside, _flat(before, after))
-    sums = _sums(F.pad(x, _flat(before, after)), kernel_shape, strides, dilations)
+        inside = F.pad(inside, pad_list(before, after))
+    sums = _sums(F.pad(x, pad_list(before, after)), kernel_shape, strides, dilations)
     return sums / _sums(inside, kernel_shape, strides, dilations)
 
 
@@ -136,7 +132,7 @@ def lp_pool(
 ) -> Tensor:
     """The p-norm of each window."""
     strides, dilations, before, after = _windows(x, kernel_shape, strides, dilations, pads, auto_pad, ceil_mode)
-    powers = F.pad(torch.abs(x) ** p, _flat(before, after))
+    powers = F.pad(torch.abs(x) ** p, pad_list(before, after))
     return _sums(powers, kernel_shape, strides, dilations) ** (1.0 / p)
 
 
