@@ -1,4 +1,4 @@
-"""A function compiled on the device against the same function, eager, on the CPU in float64 where that helps."""
+"""A function compiled on the device against the same function on the CPU without a compiler."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -31,6 +31,7 @@ def check(function: Callable[..., Any], arguments: Sequence[Any], kernels: int |
     metrics.reset()
     compiled = torch.compile(function, **options)
     actual = compiled(*on("ocl", arguments))
+    assert torch.ocl.fallbacks() == {}
     same(actual, function(*arguments))
     if kernels is not None:
         assert metrics.generated_kernel_count == kernels
