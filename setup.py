@@ -1,11 +1,15 @@
 """Builds the C++ part with CMake and Ninja and puts it beside the Python part. Everything else is in pyproject.toml.
 
+The glue keeps to Python's stable ABI, so a wheel serves every Python from 3.10 on; of PyTorch each minor version needs
+a core of its own, and a wheel has the one of the torch that it was built with, or several (tools/wheel.py).
+
 Environment: TORCH_OCL_BUILD_DIR (default build/cmake), TORCH_OCL_BUILD_TESTS=1 (also the GoogleTest suite), CMAKE_ARGS,
-MAX_JOBS.
+MAX_JOBS; TORCH_OCL_BUILT, a folder with cores that are built already (lib/torch2.13 and so on).
 """
 
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +22,7 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).resolve().parent
+BUILT = os.environ.get("TORCH_OCL_BUILT")
 
 
 def torch_version():
@@ -48,7 +53,6 @@ def cmake_build(target):
     subprocess.check_call(
         ["cmake", "--install", str(build), "--prefix", str(target), "--component", "python"], env=environment
     )
-    (target / "_build.py").write_text(f'TORCH = "{torch_version()}"\n')
 
 
 class CMakeBuild(build_ext):
@@ -56,7 +60,10 @@ class CMakeBuild(build_ext):
         in_place = self.inplace or self.editable_mode
         target = ROOT / "python" / "torch_ocl" if in_place else Path(self.build_lib).resolve() / "torch_ocl"
         target.mkdir(parents=True, exist_ok=True)
-        cmake_build(target)
+        if BUILT:
+            shutil.copytree(BUILT, target, dirs_exist_ok=True)
+        else:
+            cmake_build(target)
 
     def get_output_mapping(self):
         return {}
@@ -66,7 +73,11 @@ class CMakeBuild(build_ext):
 
 
 def requirements():
-    """One binary per torch minor: pinned to the one it is built with."""
+    """The minor versions of torch that the wheel has a core for."""
+    if BUILT:
+        minors = sorted(int(folder.name.removeprefix("torch2.")) for folder in Path(BUILT, "lib").glob("torch2.*"))
+        missing = [f"!=2.{minor}.*" for minor in range(minors[0], minors[-1]) if minor not in minors]
+        return [",".join([f"torch>=2.{minors[0]}", f"<2.{minors[-1] + 1}", *missing])]
     try:
         major, minor = torch_version().split(".")[:2]
     except ImportError:
@@ -76,6 +87,7 @@ def requirements():
 
 setup(
     install_requires=requirements(),
-    ext_modules=[Extension("torch_ocl._C", sources=[])],
+    ext_modules=[Extension("torch_ocl._C", sources=[], py_limited_api=True)],
     cmdclass={"build_ext": CMakeBuild},
+    options={"bdist_wheel": {"py_limited_api": "cp310"}},
 )

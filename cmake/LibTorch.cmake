@@ -1,5 +1,5 @@
-# Imported targets torch_cpu and c10 of an installed LibTorch or PyTorch, with TORCH_INSTALL_PREFIX and
-# TORCH_INCLUDE_DIRS.
+# Imported targets torch_cpu and c10 of an installed LibTorch or PyTorch, with TORCH_INSTALL_PREFIX, TORCH_INCLUDE_DIRS
+# and TORCH_MINOR (2.13).
 # Not find_package(Torch): in a PyTorch that was built for CUDA it asks for the CUDA toolkit, which nothing here needs.
 find_file(
   TORCH_CONFIG
@@ -17,6 +17,13 @@ if(NOT TORCH_CONFIG)
 endif()
 get_filename_component(TORCH_INSTALL_PREFIX ${TORCH_CONFIG}/../../../.. ABSOLUTE)
 set(TORCH_INCLUDE_DIRS ${TORCH_INSTALL_PREFIX}/include ${TORCH_INSTALL_PREFIX}/include/torch/csrc/api/include)
+set(TORCH_MINOR "")
+foreach(part MAJOR MINOR)
+  file(STRINGS ${TORCH_INSTALL_PREFIX}/include/torch/headeronly/version.h LINE REGEX "define TORCH_VERSION_${part} ")
+  string(REGEX MATCH "[0-9]+" NUMBER "${LINE}")
+  list(APPEND TORCH_MINOR ${NUMBER})
+endforeach()
+list(JOIN TORCH_MINOR "." TORCH_MINOR)
 foreach(name c10 torch_cpu)
   unset(LIBRARY CACHE)
   find_library(LIBRARY ${name} PATHS ${TORCH_INSTALL_PREFIX}/lib NO_DEFAULT_PATH REQUIRED)

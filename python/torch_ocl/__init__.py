@@ -25,7 +25,7 @@ def include_path() -> str:
 
 def library_path() -> str:
     """The library that registers the device in a C++ program (examples/cpp_train)."""
-    return str(Path(__file__).parent / "lib" / "libtorch_ocl.so")
+    return str(_core.library_folder() / "libtorch_ocl.so")
 
 
 def _check_name_is_free() -> None:

@@ -1,8 +1,10 @@
 """The compiled core, loaded once. Where it cannot be loaded the reason is kept, and told to whoever uses the device."""
 
 import ctypes
-import importlib
+import importlib.util
+import sys
 from pathlib import Path
+from types import ModuleType
 from typing import cast
 
 import torch
@@ -16,17 +18,19 @@ _problem: str | None = None
 
 
 def load() -> None:
-    """Loads libtorch_ocl.so and the glue. Without an OpenCL loader nothing is loaded and nothing is raised."""
+    """Loads libtorch_ocl.so and the glue. Without an OpenCL loader nothing is loaded and nothing is raised.
+
+    Raises ImportError where the package has no core for the running version of PyTorch."""
     global _core, _problem
     if _core is not None:
         return
     if loader.library() is None:
         _problem = f"There is no OpenCL loader (libOpenCL.so.1) on this machine: {loader.HOW_TO_INSTALL}."
         return
-    _check_torch_version()
+    folder = library_folder()
     try:
-        ctypes.CDLL(str(Path(__file__).parent / "lib" / "libtorch_ocl.so"), mode=ctypes.RTLD_GLOBAL)
-        module = importlib.import_module("._C", __package__)
+        ctypes.CDLL(str(folder / "libtorch_ocl.so"), mode=ctypes.RTLD_GLOBAL)
+        module = _import_glue(folder / "_C.abi3.so")
     except (OSError, ImportError) as error:
         _problem = (
             f"The core library of torch_ocl could not be loaded: {error}. "
@@ -36,17 +40,35 @@ def load() -> None:
     _core, _problem = cast(Core, module), None
 
 
-def _check_torch_version() -> None:
-    try:
-        from ._build import TORCH
-    except ImportError:
-        return
-    built, running = TORCH.split(".")[:2], torch.__version__.split(".")[:2]
-    if built != running:
+def _import_glue(file: Path) -> ModuleType:
+    """Imports `file` as torch_ocl._C. It lies beside the library of its version of PyTorch, where `import` does not
+    look."""
+    name = f"{__package__}._C"
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{file} cannot be imported")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def library_folder() -> Path:
+    """Where the core for the running version of PyTorch lies: every minor version has one of its own, because PyTorch
+    keeps no binary interface between them. Raises ImportError that names those that are there."""
+    libraries = Path(__file__).parent / "lib"
+    minor = ".".join(torch.__version__.split(".")[:2])
+    folder = libraries / f"torch{minor}"
+    if not folder.is_dir():
+        there = sorted((f.name.removeprefix("torch") for f in libraries.glob("torch2.*")), key=lambda v: int(v[2:]))
+        newest = f"pip install 'torch=={there[-1]}.*'" if there else "./run build"
         raise ImportError(
-            f"torch_ocl was built with torch {TORCH} and cannot be loaded into torch {torch.__version__}: "
-            f"install torch {'.'.join(built)}.* or build torch-ocl again with the torch you have"
+            f"This torch_ocl is for torch {', '.join(there) or 'of no version (it is not built)'}, and torch "
+            f"{torch.__version__} is installed: install one of those ({newest}), a newer torch-ocl "
+            "(pip install -U torch-ocl), or build torch-ocl for the torch you have "
+            "(pip install --no-build-isolation --no-binary torch-ocl torch-ocl)"
         )
+    return folder
 
 
 def loaded() -> bool:

@@ -18,7 +18,7 @@ def register() -> None:
     """Tells torch.distributed of the backend; nothing where PyTorch was built without it, or without Gloo."""
     if not (torch.distributed.is_available() and torch.distributed.is_gloo_available() and _core.loaded()):
         return
-    if not hasattr(_core.core(), "make_process_group"):  # torch_ocl was built with a PyTorch that has none
+    if not hasattr(_core.core(), "add_to_process_group"):  # torch_ocl was built with a PyTorch that has none
         return
     from torch.distributed import distributed_c10d
 
@@ -35,7 +35,22 @@ def _create(store: Any, rank: int, size: int, timeout: timedelta) -> Any:
     _choose_device()
     gloo = torch.distributed.ProcessGroupGloo(store, rank, size, timeout=timeout)
     gloo._set_sequence_number_for_group()  # PyTorch does it for backends that it knows by name
-    return _core.core().make_process_group(gloo, rank, size)
+    return _with_device(store, rank, size, gloo)
+
+
+def _with_device(store: Any, rank: int, size: int, gloo: Any) -> Any:
+    """The backend of the device on top of `gloo`. A group that lives for this call, found by its name, carries both
+    between Python and C++, because the glue does not know the classes of torch.distributed."""
+    c10d: Any = torch._C._distributed_c10d
+    group = c10d.ProcessGroup(store, rank, size)
+    group._register_backend(torch.device("cpu"), c10d.ProcessGroup.BackendType.GLOO, gloo)
+    name = f"torch_ocl {id(group)}"
+    c10d._register_process_group(name, group)
+    try:
+        _core.core().add_to_process_group(name)
+    finally:
+        c10d._unregister_process_group(name)
+    return group._get_backend(torch.device("ocl"))
 
 
 def _launched_rank() -> int | None:

@@ -83,8 +83,6 @@ def wanted_tree():
     listing += ["CMakeLists.txt", "cmake", "csrc", "kernels_cl", "python", "VERSION", "setup.py", "pyproject.toml"]
     names = subprocess.run(listing, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\0")
     files = {name: (ROOT / name).read_bytes() for name in names if name and (ROOT / name).is_file()}
-    for generated in ("python/torch_ocl/_build.py",):
-        files[generated] = (ROOT / generated).read_bytes()
 
     def read(path):
         return files[path].decode() if path in files else None

@@ -1,5 +1,10 @@
 #include "torch/distributed/process_group.h"
 
+#include "torch/distributed/groups.h"
+
+#include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -93,8 +98,10 @@ void ProcessGroup::shutdown() {
   gloo_->shutdown();
 }
 
-c10::intrusive_ptr<c10d::Backend> make_process_group(c10::intrusive_ptr<c10d::Backend> gloo, int rank, int size) {
-  return c10::make_intrusive<ProcessGroup>(std::move(gloo), rank, size);
+void add_to_process_group(std::string name) {
+  const auto group = c10d::resolve_process_group(name);
+  auto backend = c10::make_intrusive<ProcessGroup>(group->getBackend(c10::kCPU), group->getRank(), group->getSize());
+  group->setBackend(c10::kPrivateUse1, c10d::ProcessGroup::BackendType::CUSTOM, std::move(backend));
 }
 
 void close_process_groups() { ProcessGroup::close_all(); }

@@ -83,9 +83,4 @@ class ProcessGroup final : public c10d::Backend {
   Worker worker_;
 };
 
-// The group for torch.distributed: see the constructor.
-__attribute__((visibility("default"))) c10::intrusive_ptr<c10d::Backend> make_process_group(
-    c10::intrusive_ptr<c10d::Backend> gloo, int rank, int size);
-__attribute__((visibility("default"))) void close_process_groups();
-
 }  // namespace ocl::distributed

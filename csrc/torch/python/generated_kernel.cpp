@@ -1,20 +1,16 @@
 #include "torch/python/generated_kernel.h"
 
 #include "torch/python/exports.h"
+#include "torch/python/torch_objects.h"
 #include "torch/runtime/extension.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/ops/empty_strided.h>
-#include <torch/csrc/Dtype.h>
-#include <torch/csrc/Exceptions.h>
-#include <torch/csrc/autograd/python_variable.h>
-
-#include <structmember.h>
 
 #include <algorithm>
 #include <cstring>
-#include <new>
-#include <stdexcept>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -22,8 +18,7 @@ namespace ocl::python {
 
 namespace {
 
-namespace py = pybind11;
-using extension::Argument;
+using Value = extension::Argument;
 
 // How work-items divide the work: `rows` results, each from `columns` elements (1 when nothing is reduced).
 enum class Grid : int {
@@ -56,7 +51,7 @@ struct Generated {
     if (i < devices.size() && devices[i].kernel) return devices[i];
     OnDevice made;
     {
-      const py::gil_scoped_release no_gil;
+      const ReleaseGil no_gil;
       made.kernel = generated_kernel(device, program.c_str(), name.c_str(), source);
     }
     const Capabilities& facts = capabilities(device);
@@ -67,48 +62,28 @@ struct Generated {
   }
 };
 
-struct Object {
-  PyObject_HEAD vectorcallfunc call;
-  Generated generated;
-};
-
 // The values of one launch; numbers are kept where the arguments point.
 class Values {
  public:
   Values(size_t count) { arguments_.reserve(count), numbers_.reserve(count); }
-  void address(const void* data) { arguments_.push_back({Argument::address, data, 0}); }
+  void address(const void* data) { arguments_.push_back({Value::address, data, 0}); }
   template <class T>
   void number(T value) {
     numbers_.push_back(0);
     std::memcpy(&numbers_.back(), &value, sizeof value);
-    arguments_.push_back({Argument::value, &numbers_.back(), sizeof value});
+    arguments_.push_back({Value::value, &numbers_.back(), sizeof value});
   }
-  const std::vector<Argument>& arguments() const { return arguments_; }
+  const std::vector<Value>& arguments() const { return arguments_; }
 
  private:
-  std::vector<Argument> arguments_;
+  std::vector<Value> arguments_;
   std::vector<int64_t> numbers_;
 };
-
-int64_t to_long(PyObject* object) {
-  const int64_t value = PyLong_AsLongLong(object);
-  if (value == -1 && PyErr_Occurred()) throw python_error();
-  return value;
-}
-
-const at::Tensor& to_tensor(PyObject* object) {
-  if (!THPVariable_Check(object)) throw py::type_error("a generated kernel takes a tensor here");
-  return THPVariable_Unpack(object);
-}
 
 void add(Values& values, char kind, PyObject* object) {
   switch (kind) {
     case 'q': return values.number(to_long(object));
-    case 'd': {
-      const double value = PyFloat_AsDouble(object);
-      if (value == -1.0 && PyErr_Occurred()) throw python_error();
-      return values.number(value);
-    }
+    case 'd': return values.number(Argument<double>::of(object));
     case 'F': return values.number(to_tensor(object).item().to<float>());
     case 'D': return values.number(to_tensor(object).item().to<double>());
     case 'Q': return values.number(to_tensor(object).item().to<int64_t>());
@@ -135,7 +110,7 @@ int64_t group_for(int64_t columns, int64_t largest) {
 
 void launch(Generated& generated, PyObject* const* objects, size_t count) {
   const size_t inputs = generated.kinds.size();
-  if (count != inputs + 2) throw py::type_error("a generated kernel was called with another number of arguments");
+  if (count != inputs + 2) raise_type_error("a generated kernel was called with another number of arguments");
   const int64_t rows = to_long(objects[inputs]), columns = to_long(objects[inputs + 1]);
   if (rows == 0) return;
   int device = -1;
@@ -163,114 +138,99 @@ void launch(Generated& generated, PyObject* const* objects, size_t count) {
     local = {1, {static_cast<size_t>(group_for(rows, place.group)), 1, 1}};
     global.size[0] = (global.size[0] + local.size[0] - 1) / local.size[0] * local.size[0];
   }
-  const py::gil_scoped_release no_gil;
+  const ReleaseGil no_gil;
   torch_ocl_extension()->launch(place.kernel, global, local, values.arguments().data(), values.arguments().size());
 }
 
-PyObject* call(PyObject* self, PyObject* const* objects, size_t flags, PyObject* names) {
-  HANDLE_TH_ERRORS
-  if (names && PyTuple_GET_SIZE(names)) throw py::type_error("a generated kernel takes no keyword arguments");
-  launch(reinterpret_cast<Object*>(self)->generated, objects, static_cast<size_t>(PyVectorcall_NARGS(flags)));
-  Py_RETURN_NONE;
-  END_HANDLE_TH_ERRORS
+constexpr const char* capsule_name = "torch_ocl generated kernel";
+
+Generated& generated_in(PyObject* capsule) {
+  void* pointer = PyCapsule_GetPointer(capsule, capsule_name);
+  if (!pointer) throw PythonError();
+  return *static_cast<Generated*>(pointer);
 }
 
-// GeneratedKernel(program, name, source, kinds, grid, alignment, errors)
-PyObject* make(PyTypeObject* type, PyObject* arguments, PyObject*) {
-  HANDLE_TH_ERRORS
-  const auto list = py::reinterpret_borrow<py::tuple>(arguments);
-  if (list.size() != 7) throw py::type_error("GeneratedKernel takes seven arguments");
-  Generated made{.program = list[0].cast<std::string>(),
-                 .name = list[1].cast<std::string>(),
-                 .source = list[2].cast<std::string>(),
-                 .kinds = list[3].cast<std::string>(),
-                 .grid = static_cast<Grid>(list[4].cast<int>()),
-                 .alignment = std::max<int64_t>(list[5].cast<int64_t>(), 1),
-                 .errors = list[6].cast<std::vector<std::string>>(),
-                 .codes = {},
-                 .devices = {}};
-  for (const std::string& error : made.errors) made.codes.push_back(device_error_code(error));
-  PyObject* self = type->tp_alloc(type, 0);
-  if (!self) throw python_error();
-  auto* object = reinterpret_cast<Object*>(self);
-  object->call = call;
-  new (&object->generated) Generated(std::move(made));
-  return self;
-  END_HANDLE_TH_ERRORS
+PyObject* call(PyObject* capsule, PyObject* const* objects, Py_ssize_t count) noexcept {
+  return guarded([&] {
+    launch(generated_in(capsule), objects, static_cast<size_t>(count));
+    return none().give();
+  });
 }
 
-void release(PyObject* self) {
-  PyTypeObject* type = Py_TYPE(self);
-  reinterpret_cast<Object*>(self)->generated.~Generated();
-  type->tp_free(self);
-  Py_DECREF(type);
+PyObject* start(PyObject* capsule, PyObject* device) noexcept {
+  return guarded([&] {
+    generated_in(capsule).on(Argument<int>::of(device));
+    return none().give();
+  });
 }
 
-// start(device): begins to compile; finish(device): waits until it is done. Errors: RuntimeError with the log.
-PyObject* start(PyObject* self, PyObject* device) {
-  HANDLE_TH_ERRORS
-  reinterpret_cast<Object*>(self)->generated.on(static_cast<int>(to_long(device)));
-  Py_RETURN_NONE;
-  END_HANDLE_TH_ERRORS
-}
-PyObject* finish(PyObject* self, PyObject* device) {
-  HANDLE_TH_ERRORS
-  void* kernel = reinterpret_cast<Object*>(self)->generated.on(static_cast<int>(to_long(device))).kernel;
-  const py::gil_scoped_release no_gil;
-  finish_generated_kernel(kernel);
-  END_HANDLE_TH_ERRORS
-  Py_RETURN_NONE;
+PyObject* finish(PyObject* capsule, PyObject* device) noexcept {
+  return guarded([&] {
+    void* kernel = generated_in(capsule).on(Argument<int>::of(device)).kernel;
+    {
+      const ReleaseGil no_gil;
+      finish_generated_kernel(kernel);
+    }
+    return none().give();
+  });
 }
 
-// empty_strided(size, stride, dtype, device): torch.empty_strided without what that costs to call.
-PyObject* empty_strided(PyObject*, PyObject* const* objects, Py_ssize_t count) {
-  HANDLE_TH_ERRORS
-  if (count != 4 || !PyTuple_Check(objects[0]) || !PyTuple_Check(objects[1]) || !THPDtype_Check(objects[2]))
-    throw py::type_error("empty_strided takes two tuples, a dtype and the index of a device");
-  auto numbers = [](PyObject* tuple) {
-    c10::SmallVector<int64_t, 8> result;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) result.push_back(to_long(PyTuple_GET_ITEM(tuple, i)));
-    return result;
-  };
-  const auto size = numbers(objects[0]), stride = numbers(objects[1]);
-  const c10::Device device(c10::DeviceType::PrivateUse1, static_cast<c10::DeviceIndex>(to_long(objects[3])));
-  const auto options = at::TensorOptions(device).dtype(reinterpret_cast<THPDtype*>(objects[2])->scalar_type);
-  at::Tensor result;
-  {
-    const py::gil_scoped_release no_gil;
-    const at::AutoDispatchBelowADInplaceOrView below_autograd;
-    result = at::empty_strided(size, stride, options);
-  }
-  return THPVariable_Wrap(std::move(result));
-  END_HANDLE_TH_ERRORS
-}
-PyMethodDef functions[] = {{"empty_strided", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(empty_strided)),
-                            METH_FASTCALL, "torch.empty_strided of ocl tensors: size, stride, dtype, device index."},
-                           {nullptr, nullptr, 0, nullptr}};
-
-PyMethodDef methods[] = {{"start", start, METH_O, "Begins to compile for a device."},
-                         {"finish", finish, METH_O, "Waits until it is compiled for a device."},
-                         {nullptr, nullptr, 0, nullptr}};
-PyMemberDef members[] = {
-    {"__vectorcalloffset__", T_PYSSIZET, offsetof(Object, call), READONLY, nullptr},
-    {nullptr, 0, 0, 0, nullptr},
+PyMethodDef of_a_kernel[] = {
+    method("generated_kernel", call),
+    {"start", start, METH_O, nullptr},
+    {"finish", finish, METH_O, nullptr},
 };
-PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void*>(make)},
-                       {Py_tp_dealloc, reinterpret_cast<void*>(release)},
-                       {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
-                       {Py_tp_methods, methods},
-                       {Py_tp_members, members},
-                       {0, nullptr}};
-PyType_Spec spec = {"torch_ocl._C.GeneratedKernel", sizeof(Object), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL,
-                    slots};
+
+void delete_generated(PyObject* capsule) {
+  delete static_cast<Generated*>(PyCapsule_GetPointer(capsule, capsule_name));
+}
+
+c10::SmallVector<int64_t, 8> numbers(PyObject* tuple) {
+  if (!PyTuple_Check(tuple)) raise_type_error("a tuple is expected");
+  c10::SmallVector<int64_t, 8> result;
+  const Py_ssize_t count = PyTuple_Size(tuple);
+  for (Py_ssize_t i = 0; i < count; ++i) result.push_back(to_long(PyTuple_GetItem(tuple, i)));
+  return result;
+}
 
 }  // namespace
 
-void add_generated_kernel_type(pybind11::module_& module) {
-  const auto type = py::reinterpret_steal<py::object>(PyType_FromSpec(&spec));
-  if (!type) throw py::error_already_set();
-  module.add_object("GeneratedKernel", type);
-  if (PyModule_AddFunctions(module.ptr(), functions) < 0) throw py::error_already_set();
+PyObject* generated_kernel_function(PyObject*, PyObject* const* objects, Py_ssize_t count) noexcept {
+  return guarded([&] {
+    if (count != 7) raise_type_error("generated_kernel takes seven arguments");
+    auto made = std::make_unique<Generated>(Generated{.program = to_string(objects[0]),
+                                                      .name = to_string(objects[1]),
+                                                      .source = to_string(objects[2]),
+                                                      .kinds = to_string(objects[3]),
+                                                      .grid = static_cast<Grid>(to_long(objects[4])),
+                                                      .alignment = std::max<int64_t>(to_long(objects[5]), 1),
+                                                      .errors = Argument<std::vector<std::string>>::of(objects[6]),
+                                                      .codes = {},
+                                                      .devices = {}});
+    for (const std::string& error : made->errors) made->codes.push_back(device_error_code(error));
+    const Object capsule(PyCapsule_New(made.get(), capsule_name, delete_generated));
+    static_cast<void>(made.release());  // the capsule's now
+    Object functions(PyTuple_New(3));
+    for (Py_ssize_t i = 0; i < 3; ++i)
+      PyTuple_SetItem(functions.get(), i, Object(PyCFunction_NewEx(&of_a_kernel[i], capsule.get(), nullptr)).give());
+    return functions.give();
+  });
+}
+
+PyObject* empty_strided(PyObject*, PyObject* const* objects, Py_ssize_t count) noexcept {
+  return guarded([&] {
+    if (count != 4) raise_type_error("empty_strided takes two tuples, a dtype and the index of a device");
+    const auto size = numbers(objects[0]), stride = numbers(objects[1]);
+    const c10::Device device(c10::DeviceType::PrivateUse1, Argument<c10::DeviceIndex>::of(objects[3]));
+    const auto options = at::TensorOptions(device).dtype(to_scalar_type(objects[2]));
+    at::Tensor result;
+    {
+      const ReleaseGil no_gil;
+      const at::AutoDispatchBelowADInplaceOrView below_autograd;
+      result = at::empty_strided(size, stride, options);
+    }
+    return to_python(result).give();
+  });
 }
 
 }  // namespace ocl::python

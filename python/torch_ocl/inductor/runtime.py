@@ -64,7 +64,7 @@ class GraphKernels:
         """Builds all, in parallel where the device can. Returns {name: a callable}.
 
         Raises KernelBuildError with the compiler's log."""
-        made: dict[str, Any] = {}
+        made: dict[str, tuple[Any, Any, Any]] = {}
         by_type: dict[tuple[str, bool], list[_Kernel]] = {}
         for kernel in self._kernels:  # atomics are a large header
             by_type.setdefault((kernel.functions, bool(kernel.atomics)), []).append(kernel)
@@ -73,20 +73,20 @@ class GraphKernels:
                 made.update(self._program(kernels[i : i + KERNELS_OF_A_PROGRAM], functions))
         self._kernels = []
         try:
-            for kernel in made.values():
-                kernel.start(self.device)
-            for kernel in made.values():
-                kernel.finish(self.device)
+            for _, start, _ in made.values():
+                start(self.device)
+            for _, _, finish in made.values():
+                finish(self.device)
         except RuntimeError as error:
             raise KernelBuildError(str(error)) from error
-        return made
+        return {name: kernel for name, (kernel, _, _) in made.items()}
 
-    def _program(self, kernels: list[_Kernel], functions: str) -> dict[str, Any]:
+    def _program(self, kernels: list[_Kernel], functions: str) -> dict[str, tuple[Any, Any, Any]]:
         includes = dict.fromkeys(file for kernel in kernels for file in kernel.includes)
         atomics = dict.fromkeys(kind for kernel in kernels for kind in kernel.atomics)
         dtype = getattr(torch, functions.removeprefix("torch."))
         text = program_text((kernel.source for kernel in kernels), self.width, dtype, includes, atomics)
-        make = _core.core().GeneratedKernel
+        make = _core.core().generated_kernel
         return {
             kernel.name: make("inductor", kernel.name, text, kernel.kinds, kernel.grid, kernel.alignment, kernel.errors)
             for kernel in kernels
