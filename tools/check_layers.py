@@ -2,7 +2,8 @@
 
 Inside torch: runtime <- {aten, autograd, distributed} <- python. Also checked: only opencl/ and cpu/ make OpenCL
 calls; kernels have no macros of any number of arguments, which are no OpenCL C (NVIDIA's compiler refuses them, others
-do not); only a kernel itself asks which group it is, because nobody else knows where the kernel is called as a function
+do not); kernels ask by HAS whether a tensor is there, not by its pointer (kernels_cl/common/memory.clh); only a kernel
+itself asks which group it is, because nobody else knows where the kernel is called as a function
 (csrc/cpu/kernel_function.h).
 
 `python tools/check_layers.py` prints every violation and exits with 1 when there is one.
@@ -46,6 +47,7 @@ HELPER = re.compile(
     r"^(?:static |inline |__attribute__\(\(\w+\)\) )+[^;{]*\{(?:[^\n]*\}$|.*?^\})", re.MULTILINE | re.DOTALL
 )
 ASKS_GROUP = re.compile(r"\bget_(?:group_id|num_groups|global_id|global_size)\b")
+TENSOR = re.compile(r"\b(?:TENSOR|BUFFER|OPEN|OPEN_RESTRICT)\((?:[^,()]|\([^()]*\))*,\s*(\w+)\)")
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"", re.DOTALL)
 
 
@@ -76,11 +78,25 @@ def violations():
                 yield f"{where}: {layer} calls OpenCL itself: {call.strip('( ')}"
 
 
+def tested_pointers(text, included):
+    """Conditions of a kernel file that are the pointer of a tensor argument, of its own or of the included text."""
+    code = COMMENT.sub("", text)
+    for name in sorted(set(TENSOR.findall(text + included)) - {"name"}):
+        value = rf"(?:\w+(?:\.|->))?{name}\b"
+        after, before = rf"(?<![\w.>*&]){value}\s*(?:\?|&&|\|\|)", rf"(?:!|&&|\|\|)\s*{value}\s*(?:\)|;|\?|&&|\|\|)"
+        alone = rf"\b(?:if|while)\s*\({value}\)"
+        for found in re.findall(rf"{after}|{before}|{alone}", code):
+            yield " ".join(found.split())
+
+
 def kernel_violations():
     for file in sorted(KERNELS.rglob("*.cl*")):
         text, where = file.read_text(), file.relative_to(KERNELS.parent)
         for macro in VARIADIC.findall(text):
             yield f"{where}: a macro of any number of arguments:{macro.split('define')[1]}"
+        headers = [KERNELS / name for name in INCLUDE.findall(text) if name.startswith(f"{file.parent.name}/")]
+        for test in tested_pointers(text, "".join(header.read_text() for header in headers)):
+            yield f"{where}: a tensor's pointer as a condition (HAS tells whether it is there): {test}"
         if file.suffix == ".clh" or re.search(r"^\w*_CALLABLE\(", text, re.MULTILINE):
             for helper in HELPER.findall(text):
                 if ASKS_GROUP.search(COMMENT.sub("", helper)):

@@ -65,7 +65,7 @@ void Arguments::add_memory(const void* address) {
     add_address(static_cast<const char*>(address) - location.offset);
   else
     add(location.buffer ? Kind::buffer : Kind::nothing, location.buffer ? &location.buffer : nullptr, sizeof(cl_mem));
-  add(static_cast<cl_ulong>(location.offset));
+  add(address ? static_cast<cl_ulong>(location.offset) : absent);
 }
 
 // Kernels that are called as functions have no driver that would refuse it.
@@ -80,18 +80,40 @@ void Arguments::add_local(size_t bytes) {
   add(Kind::local, nullptr, bytes);
 }
 
+// An absent tensor's buffer: the launch's first one, which is there as long as the launch is. Compilers may move loads
+// ahead of the test whether the tensor is there (HAS in common/memory.clh).
+Arguments::Value Arguments::stand_in(const char* record, size_t bytes) {
+  for (size_t at = 0; at < bytes;) {
+    const Value value = value_at(record + at);
+    if (value.head.kind == Kind::buffer || value.head.kind == Kind::address) return value;
+    at += value.length;
+  }
+  return {{Kind::nothing, sizeof(cl_mem)}, nullptr, 0};
+}
+
+Arguments::Value Arguments::value_at(const char* record) {
+  Value result{{}, record + sizeof(Head), sizeof(Head)};
+  std::memcpy(&result.head, record, sizeof(Head));
+  if (result.head.kind < Kind::nothing) result.length += result.head.bytes;
+  return result;
+}
+
 cl_int Arguments::set(Kernel& kernel, const void* data, size_t bytes, unsigned& index) {
   std::vector<char>& last = kernel.last_arguments();
   if (last.size() != bytes) last.assign(bytes, static_cast<char>(0xff));  // a kind that does not exist
   const char* record = static_cast<const char*>(data);
   index = 0;
   for (size_t at = 0, length; at < bytes; at += length, ++index) {
-    Head head;
-    std::memcpy(&head, record + at, sizeof head);
-    const char* value = record + at + sizeof head;
-    length = sizeof head + (head.kind >= Kind::nothing ? 0 : head.bytes);
+    auto [head, value, record_length] = value_at(record + at);
+    length = record_length;
     // The handle of another buffer may be that of one which is no more.
-    if (head.kind != Kind::buffer && std::memcmp(last.data() + at, record + at, length) == 0) continue;
+    if (head.kind != Kind::buffer && head.kind != Kind::nothing &&
+        std::memcmp(last.data() + at, record + at, length) == 0)
+      continue;
+    if (head.kind == Kind::nothing) {
+      const Value other = stand_in(record, bytes);
+      head = other.head, value = other.value;
+    }
     cl_int code;
     if (head.kind == Kind::address) {
       const void* address;

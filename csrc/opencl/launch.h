@@ -36,7 +36,8 @@ class Arguments {
   // A pointer is a device address and becomes two kernel arguments, the buffer (by its address where the device takes
   // those, Device::takes_addresses) and the byte offset (macro TENSOR in common/memory.clh); LocalMemory is __local
   // memory; anything else is passed as it is. Errors: PyTorch's "Expected all tensors to be on the same device" when an
-  // address is not memory of the kernel's device.
+  // address is not memory of the kernel's device. A null pointer is an absent tensor: the offset is `absent`, which
+  // kernels test (HAS in common/memory.clh), and the buffer another one of the launch (null where kernels are called).
   template <class T>
   void add(const T& argument) {
     if constexpr (std::is_pointer_v<T>) {
@@ -59,6 +60,8 @@ class Arguments {
   // error code and the argument's index. The caller has the kernel for itself.
   static cl_int set(Kernel& kernel, const void* data, size_t bytes, unsigned& index);
 
+  static constexpr cl_ulong absent = cl_ulong{1} << 63;
+
   // The same for a kernel that is called as a function: values one behind the other, each at the next multiple of
   // `slot` bytes, as far as there is room. Returns the bytes of all.
   static constexpr size_t slot = 16;
@@ -76,6 +79,14 @@ class Arguments {
     Kind kind;
     uint32_t bytes;
   };
+  // An argument in the record, `length` bytes of it.
+  struct Value {
+    Head head;
+    const char* value;
+    size_t length;
+  };
+  static Value value_at(const char* record);
+  static Value stand_in(const char* record, size_t bytes);
   void add(Kind kind, const void* value, size_t bytes);
   void add_memory(const void* address);
   void add_local(size_t bytes);

@@ -72,13 +72,14 @@ CPU_CALLABLE(conv_pack_weights,
   for (; k < end; k += 2) {
     __global const T* low = from + tap_element(m, t);
     t = next_tap(t, kd, kh, kw);
-    __global const T* high = k + 1 < end ? from + tap_element(m, t) : 0;
+    const int has_high = k + 1 < end;
+    __global const T* high = has_high ? from + tap_element(m, t) : low;
     t = next_tap(t, kd, kh, kw);
-    if (rows == 8 && high) {
+    if (rows == 8 && has_high) {
       _Pragma("unroll") for (int l = 0; l < 8; l++) to[k * 4 + l] = low[l * m.out] | (uint)high[l * m.out] << 16;
     } else {
       for (int l = 0; l < 8; l++)
-        to[k * 4 + l] = l < rows ? low[l * m.out] | (high ? (uint)high[l * m.out] << 16 : 0) : 0;
+        to[k * 4 + l] = l < rows ? low[l * m.out] | (has_high ? (uint)high[l * m.out] << 16 : 0) : 0;
     }
   }
 }

@@ -17,15 +17,17 @@
 #define ELEMENT_float16 ushort
 #define ELEMENT_bfloat16 ushort
 
-// One row of x from rows of sub-grids: x[i] = parts[i % stride][i / stride], 0 where the part is null.
-inline void interleave_row(__global T* x, int width, int stride, __global const T* const* parts) {
+// One row of x from rows of sub-grids: x[i] = parts[i % stride][i / stride], 0 where the part is absent,
+// bit i % stride of `present` clear.
+inline void interleave_row(__global T* x, int width, int stride, __global const T* const* parts, ulong present) {
   int i = 0;
   if (stride == 2) {
     __global const ELEMENT* even = (__global const ELEMENT*)parts[0];
     __global const ELEMENT* odd = (__global const ELEMENT*)parts[1];
+    const int has_even = present & 1, has_odd = present >> 1 & 1;
     for (; i + 32 <= width; i += 32) {
-      const ELEMENT16 a = even ? vload16(0, even + i / 2) : (ELEMENT16)0,
-                      b = odd ? vload16(0, odd + i / 2) : (ELEMENT16)0;
+      const ELEMENT16 a = has_even ? vload16(0, even + i / 2) : (ELEMENT16)0,
+                      b = has_odd ? vload16(0, odd + i / 2) : (ELEMENT16)0;
       STORE_VECTOR(ELEMENT, 16, SHUFFLE16(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23),
                    (__global ELEMENT*)x + i);
       STORE_VECTOR(ELEMENT, 16, SHUFFLE16(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31),
@@ -34,14 +36,15 @@ inline void interleave_row(__global T* x, int width, int stride, __global const 
     // Eight at a time, the last of them again where the row is even.
     while (width >= 8 && i < width && (i + 8 <= width || width % 2 == 0)) {
       i = MIN_OF(i, width - 8);
-      const ELEMENT4 a = even ? vload4(0, even + i / 2) : (ELEMENT4)0, b = odd ? vload4(0, odd + i / 2) : (ELEMENT4)0;
+      const ELEMENT4 a = has_even ? vload4(0, even + i / 2) : (ELEMENT4)0,
+                     b = has_odd ? vload4(0, odd + i / 2) : (ELEMENT4)0;
       STORE_VECTOR(ELEMENT, 8, SHUFFLE16(a, b, 0, 4, 1, 5, 2, 6, 3, 7), (__global ELEMENT*)x + i);
       i += 8;
     }
   }
   for (int r = 0; r < stride; r++)
     for (int j = i + r; j < width; j += stride)
-      ((__global ELEMENT*)x)[j] = parts[r] ? ((__global const ELEMENT*)parts[r])[j / stride] : 0;
+      ((__global ELEMENT*)x)[j] = present >> r & 1 ? ((__global const ELEMENT*)parts[r])[j / stride] : 0;
 }
 
 // x [planes, D, H, W]. Sub-grid r = (rz * stride[1] + ry) * stride[2] + rx lies at parts + r * slot; bit r of `present`
@@ -60,9 +63,10 @@ CPU_CALLABLE(conv_interleave, (BUFFER(const T, parts), BUFFER(T, x), PLAIN(const
         __global const T* row[MAX_STRIDE];
         for (int rx = 0; rx < stride.z; rx++) {
           const int r = (rz * stride.y + ry) * stride.z + rx, w = (size.z - rx + stride.z - 1) / stride.z;
-          row[rx] = present >> r & 1 ? parts + r * slot + ((plane * d + z / stride.x) * h + y / stride.y) * w : 0;
+          row[rx] = present >> r & 1 ? parts + r * slot + ((plane * d + z / stride.x) * h + y / stride.y) * w : parts;
         }
-        interleave_row(x + ((plane * size.x + z) * size.y + y) * size.z, size.z, stride.z, row);
+        interleave_row(x + ((plane * size.x + z) * size.y + y) * size.z, size.z, stride.z, row,
+                       present >> (rz * stride.y + ry) * stride.z);
       }
 }
 

@@ -79,7 +79,7 @@ CPU_CALLABLE(pack_panels, (BUFFER(const STORAGE(DTYPE), dy), BUFFER(float, packe
       __local float* target = views + view * VIEW_PITCH + image * area - begin;
       for (int i = first; i < inside; i += 16) vstore16(LOADV(DTYPE, float32, 16, source, shift + i), 0, target + i);
       for (int i = MAX_OF(first, inside); i < last; ++i) target[i] = 0;
-      if (dx)
+      if (dx != 0)
         for (int i = first / width * width + width - 1; i < last; i += width) target[i] = 0;
     }
   }

@@ -22,7 +22,7 @@ typedef struct {
 
 // Loss and weight of element i.
 static inline acc loss_of(LossShape s, __global const X* x, __global const long* target, __global const X* weight,
-                          long i, acc* w, __global int* error, int error_code) {
+                          int has_weight, long i, acc* w, __global int* error, int error_code) {
   const long t = target[i], n = i / s.inner, p = i - n * s.inner;
   *w = 0;
   if (t == s.ignore_index) return 0;
@@ -31,7 +31,7 @@ static inline acc loss_of(LossShape s, __global const X* x, __global const long*
     report_error(error, error_code, t, s.classes);
     return NAN;
   }
-  *w = weight ? LOADX(X_DTYPE, weight, t) : (acc)1;
+  *w = has_weight ? LOADX(X_DTYPE, weight, t) : (acc)1;
   return -LOADX(X_DTYPE, x, n * s.batch_stride + t * s.class_stride + p * s.inner_stride) * *w;
 }
 
@@ -68,7 +68,7 @@ __kernel void nll_elements(TENSOR(const X, x), TENSOR(const long, target), TENSO
   OPEN(X, total_weight);
   acc w;
   for (long i = get_global_id(0); i < s.batch * s.inner; i += get_global_size(0))
-    STOREX(X_DTYPE, y, i, loss_of(s, x, target, weight, i, &w, error, error_code));
+    STOREX(X_DTYPE, y, i, loss_of(s, x, target, weight, HAS(weight), i, &w, error, error_code));
   if (get_global_id(0) == 0) STOREX(X_DTYPE, total_weight, 0, 0);
 }
 #endif
@@ -93,7 +93,7 @@ __kernel void nll_reduce(TENSOR(const X, x), TENSOR(const long, target), TENSOR(
   const long end = total * (group + 1) / groups;
   for (long i = total * group / groups + item; i < end; i += items) {
     acc w;
-    block_loss += loss_of(s, x, target, weight, i, &w, error, error_code);
+    block_loss += loss_of(s, x, target, weight, HAS(weight), i, &w, error, error_code);
     block_weights += w;
     if (++counted == 128) {  // blocked sum: the error grows with the square root
       loss += block_loss, weights += block_weights;
@@ -147,7 +147,8 @@ __kernel void nll_backward(TENSOR(const X, g), TENSOR(const long, target), TENSO
                c = plane - n * s.classes, at = n * s.inner + p;
     acc v = 0;
     if (target[at] == c && c != s.ignore_index)
-      v = -(s.reduction == REDUCE_NONE ? LOADX(X_DTYPE, g, at) : scale) * (weight ? LOADX(X_DTYPE, weight, c) : (acc)1);
+      v = -(s.reduction == REDUCE_NONE ? LOADX(X_DTYPE, g, at) : scale) *
+          (HAS(weight) ? LOADX(X_DTYPE, weight, c) : (acc)1);
     STOREX(X_DTYPE, dx, i, v);
   }
 }
@@ -175,11 +176,11 @@ CPU_CALLABLE(nll_backward_cpu, (BUFFER(const X, g), BUFFER(const long, target), 
       if (t != s.ignore_index && t >= 0 && t < width)
         STOREX(X_DTYPE, out, t,
                -(s.reduction == REDUCE_NONE ? LOADX(X_DTYPE, g, r) : scale) *
-                   (weight ? LOADX(X_DTYPE, weight, t) : (acc)1));
+                   (HAS(weight) ? LOADX(X_DTYPE, weight, t) : (acc)1));
       continue;
     }
     const long n = r / s.classes, c = r % s.classes;
-    const acc w = weight ? LOADX(X_DTYPE, weight, c) : (acc)1;
+    const acc w = HAS(weight) ? LOADX(X_DTYPE, weight, c) : (acc)1;
     const maskv used = (maskv)(c != s.ignore_index ? -1 : 0);
     for (long i = 0; i < width; i += LANES) {
       const long at = n * width + i;

@@ -23,16 +23,16 @@ CPU_CALLABLE(planes_backward, (BUFFER(const X, x), BUFFER(const X, g), BUFFER(X,
   const int c = get_group_id(0);
   const acc m = mean[c], s = invstd[c];
   accv sums = (accv)0, dots = (accv)0;
-  if (train || grad_weight || grad_bias)
+  if (train || HAS(grad_weight) || HAS(grad_bias))
     for (long n = 0; n < shape.batch; ++n)
       plane_sums(x + n * shape.x_batch + c * shape.x_channel, g + n * shape.y_batch + c * shape.y_channel, shape.inner,
                  m, &sums, &dots);
   const acc sum = sum_lanes(sums), dot = sum_lanes(dots);
-  if (grad_weight) STOREX(W_DTYPE, grad_weight, c, dot * s);
-  if (grad_bias) STOREX(W_DTYPE, grad_bias, c, sum);
-  if (!dx) return;
+  if (HAS(grad_weight)) STOREX(W_DTYPE, grad_weight, c, dot * s);
+  if (HAS(grad_bias)) STOREX(W_DTYPE, grad_bias, c, sum);
+  if (!HAS(dx)) return;
   const Gradient r =
-      gradient_of(weight ? LOADX(W_DTYPE, weight, c) : (acc)1, s, sum, dot, (acc)shape.batch * shape.inner);
+      gradient_of(HAS(weight) ? LOADX(W_DTYPE, weight, c) : (acc)1, s, sum, dot, (acc)shape.batch * shape.inner);
   for (long n = 0; n < shape.batch; ++n)
     plane_gradient(x + n * shape.x_batch + c * shape.x_channel, g + n * shape.y_batch + c * shape.y_channel,
                    dx + n * shape.z_batch + c * shape.z_channel, shape.inner, m, r, train);

@@ -10,14 +10,14 @@
 #define EACH_VECTOR(c, end) for (; c + LANES <= end; c += LANES)
 #define EACH_SINGLE(c, end) for (; c < end; ++c)
 
-#define CHANNELS_OF(D, p, c, otherwise) ((p) ? LOADXV(D, p, c) : (accv)(otherwise))
+#define CHANNELS_OF(D, has, p, c, otherwise) ((has) ? LOADXV(D, p, c) : (accv)(otherwise))
 
 // As affine(), of LANES channels; into coefficients = scale[padded], shift[padded].
 static inline void put_coefficients(Channels t, long c, accv mean, accv invstd, __global acc* coefficients,
                                     long padded) {
-  const accv scale = CHANNELS_OF(W_DTYPE, t.weight, c, 1) * invstd;
+  const accv scale = CHANNELS_OF(W_DTYPE, t.has_weight, t.weight, c, 1) * invstd;
   VSTOREX(scale, 0, coefficients + c);
-  VSTOREX(CHANNELS_OF(W_DTYPE, t.bias, c, 0) - mean * scale, 0, coefficients + padded + c);
+  VSTOREX(CHANNELS_OF(W_DTYPE, t.has_bias, t.bias, c, 0) - mean * scale, 0, coefficients + padded + c);
 }
 
 static inline void put_coefficient(Channels t, long c, acc mean, acc invstd, __global acc* coefficients, long padded) {
@@ -31,12 +31,12 @@ static inline void put_coefficient(Channels t, long c, acc mean, acc invstd, __g
 static inline void finish_channels(Channels t, long c, acc count, accv mean, accv squares, UpdateRule rule,
                                    __global acc* coefficients, long padded) {
   const accv invstd = 1 / sqrt(squares / count + rule.eps);
-  if (t.save_mean) VSTOREX(mean, 0, t.save_mean + c);
-  if (t.save_invstd) VSTOREX(invstd, 0, t.save_invstd + c);
-  if (t.running_mean)
+  if (t.has_save_mean) VSTOREX(mean, 0, t.save_mean + c);
+  if (t.has_save_invstd) VSTOREX(invstd, 0, t.save_invstd + c);
+  if (t.has_running_mean)
     STOREXV(R_DTYPE, t.running_mean, c,
             (1 - rule.momentum) * LOADXV(R_DTYPE, t.running_mean, c) + rule.momentum * mean);
-  if (t.running_var)
+  if (t.has_running_var)
     STOREXV(R_DTYPE, t.running_var, c,
             (1 - rule.momentum) * LOADXV(R_DTYPE, t.running_var, c) + rule.momentum * (squares / (count - 1)));
   put_coefficients(t, c, mean, invstd, coefficients, padded);
@@ -136,9 +136,9 @@ CPU_CALLABLE(combine_gradients, (BUFFER(const acc, partial), BUFFER(acc, coeffic
       sum += VLOADX(0, p);
       dot += VLOADX(0, p + padded);
     }
-    const accv deviation = VLOADX(0, invstd + c), k = CHANNELS_OF(W_DTYPE, weight, c, 1) * deviation;
-    if (grad_weight) STOREXV(W_DTYPE, grad_weight, c, dot * deviation);
-    if (grad_bias) STOREXV(W_DTYPE, grad_bias, c, sum);
+    const accv deviation = VLOADX(0, invstd + c), k = CHANNELS_OF(W_DTYPE, HAS(weight), weight, c, 1) * deviation;
+    if (HAS(grad_weight)) STOREXV(W_DTYPE, grad_weight, c, dot * deviation);
+    if (HAS(grad_bias)) STOREXV(W_DTYPE, grad_bias, c, sum);
     VSTOREX(k, 0, coefficients + c);
     VSTOREX(-k * dot * deviation * deviation / count, 0, coefficients + padded + c);
     VSTOREX(-k * sum / count, 0, coefficients + 2 * padded + c);
@@ -149,6 +149,7 @@ CPU_CALLABLE(combine_gradients, (BUFFER(const acc, partial), BUFFER(acc, coeffic
       sum += partial[2 * (long)part * padded + c];
       dot += partial[(2 * (long)part + 1) * padded + c];
     }
-    finish_gradient(c, sum, dot, count, weight, invstd[c], grad_weight, grad_bias, coefficients, padded);
+    finish_gradient(c, sum, dot, count, weight, HAS(weight), invstd[c], grad_weight, HAS(grad_weight), grad_bias,
+                    HAS(grad_bias), coefficients, padded);
   }
 }

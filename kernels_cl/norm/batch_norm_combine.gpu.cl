@@ -100,5 +100,6 @@ COMBINING_KERNEL void combine_gradients(TENSOR(const acc, partial), TENSOR(acc, 
     if (first < distance) sum += sums[first + distance], dot += dots[first + distance];
   }
   if (first > 0) return;
-  finish_gradient(c, sum, dot, count, weight, invstd[c], grad_weight, grad_bias, coefficients, padded);
+  finish_gradient(c, sum, dot, count, weight, HAS(weight), invstd[c], grad_weight, HAS(grad_weight), grad_bias,
+                  HAS(grad_bias), coefficients, padded);
 }

@@ -29,8 +29,8 @@ CPU_CALLABLE(group_forward, (BUFFER(const X, x), BUFFER(X, y), BUFFER(const W, w
     rstd_out[r] = rstd;
     for (long c = 0; c < members; ++c) {
       const long channel = r % groups * members + c, at = r * n + c * inner;
-      const acc scale = rstd * (weight ? LOADX(W_DTYPE, weight, channel) : (acc)1);
-      plane_scale(x + at, y + at, inner, scale, (bias ? LOADX(W_DTYPE, bias, channel) : (acc)0) - mean * scale, 0);
+      const acc scale = rstd * (HAS(weight) ? LOADX(W_DTYPE, weight, channel) : (acc)1);
+      plane_scale(x + at, y + at, inner, scale, (HAS(bias) ? LOADX(W_DTYPE, bias, channel) : (acc)0) - mean * scale, 0);
     }
   }
 }
@@ -52,7 +52,7 @@ CPU_CALLABLE(group_backward,
     acc sum = 0, dot = 0;
     for (long c = 0; c < members; ++c) {
       const long at = (r * members + c) * inner;
-      const acc w = weight ? LOADX(W_DTYPE, weight, r % groups * members + c) : (acc)1;
+      const acc w = HAS(weight) ? LOADX(W_DTYPE, weight, r % groups * members + c) : (acc)1;
       accv s = (accv)0, d = (accv)0;
       plane_sums(x + at, g + at, inner, mean, &s, &d);
       const acc channel_sum = sum_lanes(s), channel_dot = sum_lanes(d);
@@ -61,11 +61,11 @@ CPU_CALLABLE(group_backward,
       sum += w * channel_sum;
       dot += w * channel_dot;
     }
-    if (!dx) continue;
+    if (!HAS(dx)) continue;
     Gradient gradient = gradient_of(1, rstd, sum, dot, (acc)members * inner);
     for (long c = 0; c < members; ++c) {
       const long at = (r * members + c) * inner;
-      gradient.k = rstd * (weight ? LOADX(W_DTYPE, weight, r % groups * members + c) : (acc)1);
+      gradient.k = rstd * (HAS(weight) ? LOADX(W_DTYPE, weight, r % groups * members + c) : (acc)1);
       plane_gradient(x + at, g + at, dx + at, inner, mean, gradient, 1);
     }
   }

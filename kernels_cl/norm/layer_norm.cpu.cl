@@ -40,12 +40,12 @@ CPU_CALLABLE(layer_forward,
     SUM_ROW(squares, n, TERM)
 #undef TERM
     const acc rstd = 1 / sqrt(sum_lanes(squares) / n + eps);
-    if (mean_out) mean_out[r] = mean;
+    if (HAS(mean_out)) mean_out[r] = mean;
     rstd_out[r] = rstd;
     EACH_VECTOR {
       accv v = (LOADXV(X_DTYPE, in, i) - mean) * rstd;
-      if (weight) v *= LOADXV(W_DTYPE, weight, i);
-      if (bias) v += LOADXV(W_DTYPE, bias, i);
+      if (HAS(weight)) v *= LOADXV(W_DTYPE, weight, i);
+      if (HAS(bias)) v += LOADXV(W_DTYPE, bias, i);
       if (i + LANES <= n) {
         STOREXV(X_DTYPE, y, r * n + i, v);
       } else {
@@ -68,7 +68,7 @@ CPU_CALLABLE(layer_backward, (BUFFER(const X, x), BUFFER(const X, g), BUFFER(X, 
   OPEN_RESTRICT(const acc, rstd_in);
   OPEN_RESTRICT(acc, partial);
   __global acc *weights = partial + 2 * get_group_id(0) * padded, *biases = weights + padded;
-  if (partial)
+  if (HAS(partial))
     for (long i = 0; i < 2 * padded; i += LANES) VSTOREX((accv)0, 0, weights + i);
   EACH_ROW(rows) {
     __global const X *in = x + r * n, *gradient = g + r * n;
@@ -76,7 +76,7 @@ CPU_CALLABLE(layer_backward, (BUFFER(const X, x), BUFFER(const X, g), BUFFER(X, 
     accv sums = (accv)0, dots = (accv)0;
     EACH_VECTOR {
       const accv d = LOADXV(X_DTYPE, gradient, i), h = (LOADXV(X_DTYPE, in, i) - mean) * rstd;
-      const accv u = weight ? d * LOADXV(W_DTYPE, weight, i) : d;
+      const accv u = HAS(weight) ? d * LOADXV(W_DTYPE, weight, i) : d;
       if (i + LANES <= n) {
         sums += u;
         dots = fma(u, h, dots);
@@ -85,16 +85,16 @@ CPU_CALLABLE(layer_backward, (BUFFER(const X, x), BUFFER(const X, g), BUFFER(X, 
         sums += keep ? u : (accv)0;
         dots += keep ? u * h : (accv)0;
       }
-      if (partial) {  // lanes past n collect rubbish in the padding
+      if (HAS(partial)) {  // lanes past n collect rubbish in the padding
         VSTOREX(fma(d, h, VLOADX(0, weights + i)), 0, weights + i);
         VSTOREX(VLOADX(0, biases + i) + d, 0, biases + i);
       }
     }
-    if (!dx) continue;
+    if (!HAS(dx)) continue;
     const acc sum = RMS ? 0 : sum_lanes(sums) / n, dot = sum_lanes(dots) / n;
     EACH_VECTOR {
       const accv d = LOADXV(X_DTYPE, gradient, i), h = (LOADXV(X_DTYPE, in, i) - mean) * rstd;
-      const accv u = weight ? d * LOADXV(W_DTYPE, weight, i) : d, v = rstd * (u - sum - h * dot);
+      const accv u = HAS(weight) ? d * LOADXV(W_DTYPE, weight, i) : d, v = rstd * (u - sum - h * dot);
       if (i + LANES <= n) {
         STOREXV(X_DTYPE, dx, r * n + i, v);
       } else {

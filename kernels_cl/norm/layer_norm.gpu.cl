@@ -50,13 +50,13 @@ GPU_KERNEL void layer_forward(TENSOR(const X, x), TENSOR(X, y), TENSOR(const W, 
   acc mean, rstd;
   row_statistics(x + r * n, n, eps, shared, &mean, &rstd);
   if (get_local_id(0) == 0) {
-    if (mean_out) mean_out[r] = mean;
+    if (HAS(mean_out)) mean_out[r] = mean;
     rstd_out[r] = rstd;
   }
   EACH_ITEM(n) {
     acc v = (LOADX(X_DTYPE, x, r * n + i) - mean) * rstd;
-    if (weight) v *= LOADX(W_DTYPE, weight, i);
-    if (bias) v += LOADX(W_DTYPE, bias, i);
+    if (HAS(weight)) v *= LOADX(W_DTYPE, weight, i);
+    if (HAS(bias)) v += LOADX(W_DTYPE, bias, i);
     STOREX(X_DTYPE, y, r * n + i, v);
   }
 }
@@ -74,7 +74,7 @@ GPU_KERNEL void layer_backward(TENSOR(const X, x), TENSOR(const X, g), TENSOR(X,
   const acc mean = RMS ? 0 : mean_in[r], rstd = rstd_in[r];
   acc sum = 0, dot = 0;
   EACH_ITEM(n) {
-    const acc u = LOADX(X_DTYPE, g, r * n + i) * (weight ? LOADX(W_DTYPE, weight, i) : (acc)1);
+    const acc u = LOADX(X_DTYPE, g, r * n + i) * (HAS(weight) ? LOADX(W_DTYPE, weight, i) : (acc)1);
     sum += u;
     dot += u * ((LOADX(X_DTYPE, x, r * n + i) - mean) * rstd);
   }
@@ -84,7 +84,7 @@ GPU_KERNEL void layer_backward(TENSOR(const X, x), TENSOR(const X, g), TENSOR(X,
   sum = 0;
 #endif
   EACH_ITEM(n) {
-    const acc u = LOADX(X_DTYPE, g, r * n + i) * (weight ? LOADX(W_DTYPE, weight, i) : (acc)1);
+    const acc u = LOADX(X_DTYPE, g, r * n + i) * (HAS(weight) ? LOADX(W_DTYPE, weight, i) : (acc)1);
     STOREX(X_DTYPE, dx, r * n + i, rstd * (u - sum - (LOADX(X_DTYPE, x, r * n + i) - mean) * rstd * dot));
   }
 }
@@ -144,8 +144,8 @@ GPU_KERNEL void group_forward(TENSOR(const X, x), TENSOR(X, y), TENSOR(const W, 
   EACH_ITEM(n) {
     const long c = first + i / inner;
     acc v = (LOADX(X_DTYPE, x, r * n + i) - mean) * rstd;
-    if (weight) v *= LOADX(W_DTYPE, weight, c);
-    if (bias) v += LOADX(W_DTYPE, bias, c);
+    if (HAS(weight)) v *= LOADX(W_DTYPE, weight, c);
+    if (HAS(bias)) v += LOADX(W_DTYPE, bias, c);
     STOREX(X_DTYPE, y, r * n + i, v);
   }
 }
@@ -178,14 +178,14 @@ GPU_KERNEL void group_backward(TENSOR(const X, x), TENSOR(const X, g), TENSOR(X,
       sums[r * members + c] = s;
       dots[r * members + c] = d;
     }
-    const acc w = weight ? LOADX(W_DTYPE, weight, first + c) : (acc)1;
+    const acc w = HAS(weight) ? LOADX(W_DTYPE, weight, first + c) : (acc)1;
     sum += w * s;
     dot += w * d;
   }
-  if (!dx) return;
+  if (!HAS(dx)) return;
   const Gradient common = gradient_of(1, rstd, sum, dot, (acc)n);
   EACH_ITEM(n) {
-    const acc k = rstd * (weight ? LOADX(W_DTYPE, weight, first + i / inner) : (acc)1);
+    const acc k = rstd * (HAS(weight) ? LOADX(W_DTYPE, weight, first + i / inner) : (acc)1);
     STOREX(X_DTYPE, dx, r * n + i,
            fma(k, LOADX(X_DTYPE, g, r * n + i), fma(common.a, LOADX(X_DTYPE, x, r * n + i) - mean, common.b)));
   }

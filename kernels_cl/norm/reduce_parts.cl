@@ -17,8 +17,8 @@ __kernel void add_parts(TENSOR(const acc, partial), TENSOR(W, grad_weight), TENS
       w += partial[2 * (long)part * padded + i];
       b += partial[(2 * (long)part + 1) * padded + i];
     }
-    if (grad_weight) STOREX(W_DTYPE, grad_weight, i, w);
-    if (grad_bias) STOREX(W_DTYPE, grad_bias, i, b);
+    if (HAS(grad_weight)) STOREX(W_DTYPE, grad_weight, i, w);
+    if (HAS(grad_bias)) STOREX(W_DTYPE, grad_bias, i, b);
   }
 }
 
@@ -36,7 +36,7 @@ __kernel void add_batch(TENSOR(const acc, sums), TENSOR(const acc, dots), TENSOR
       w += dots[n * channels + i] * rstd[n * groups + i / (channels / groups)];
       b += sums[n * channels + i];
     }
-    if (grad_weight) STOREX(W_DTYPE, grad_weight, i, w);
-    if (grad_bias) STOREX(W_DTYPE, grad_bias, i, b);
+    if (HAS(grad_weight)) STOREX(W_DTYPE, grad_weight, i, w);
+    if (HAS(grad_bias)) STOREX(W_DTYPE, grad_bias, i, b);
   }
 }

@@ -170,7 +170,7 @@ CPU_CALLABLE(reduce_inner, (OUTPUTS, BUFFER(int, arrivals))) {
     const State1 s = reduce_range(p, first, last, &shape, center, param);
     store_result(s, o, split, first, &shape, y, y_index, partial, partial_index, param);
   }
-  if (!arrivals) return;
+  if (!HAS(arrivals)) return;
   mem_fence(CLK_GLOBAL_MEM_FENCE);
   if (atomic_inc(arrivals + group) != (int)shape.splits - 1) return;
   mem_fence(CLK_GLOBAL_MEM_FENCE);

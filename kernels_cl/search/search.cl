@@ -34,7 +34,7 @@ typedef struct {
 // First positions of boundaries[start[s] ...], m of them, that are not before v. A NaN value goes to the end,
 // comparisons with it being false.
 static inline POSITIONS positions_of(VALUES v, __global const STORAGE(IN) * boundaries, __global const long* sorter,
-                                     const long* start, long m, bool right) {
+                                     int has_sorter, const long* start, long m, bool right) {
 #define IN_ORDER(s) READ(boundaries + start[s], LANE(middle, s))
 #define BY_SORTER(s) READ(boundaries + start[s], sorter[start[s] + LANE(middle, s)])
 #define SEARCH(BOUNDARY, NOT_BEFORE)                                                                      \
@@ -46,7 +46,7 @@ static inline POSITIONS positions_of(VALUES v, __global const STORAGE(IN) * boun
     left -= half_;                                                                                        \
   }
   POSITIONS at = 0;
-  if (sorter) {
+  if (has_sorter) {
     if (right) SEARCH(BY_SORTER, >) else SEARCH(BY_SORTER, >=)
   } else {
     if (right) SEARCH(IN_ORDER, >) else SEARCH(IN_ORDER, >=)
@@ -71,8 +71,7 @@ TASK_CALLABLE(search_sorted, (BUFFER(const STORAGE(IN), boundaries), BUFFER(cons
     long start[TOGETHER], at[TOGETHER];
     for (int s = 0; s < TOGETHER; ++s) start[s] = shape.shared ? 0 : MIN_OF(i + s, end - 1) / shape.n * shape.m;
     STORE_POSITIONS(
-        positions_of(values_at(values, i, end), boundaries, shape.has_sorter ? sorter : 0, start, shape.m, shape.right),
-        at);
+        positions_of(values_at(values, i, end), boundaries, sorter, shape.has_sorter, start, shape.m, shape.right), at);
     for (int s = 0; s < TOGETHER && i + s < end; ++s) STORE(OUT, int64, result, i + s, at[s]);
   }
 }
@@ -86,7 +85,7 @@ TASK_CALLABLE(is_in_sorted, (BUFFER(const STORAGE(IN), boundaries), BUFFER(const
   const long start[TOGETHER] = {0};
   for (long i = begin; i < end; i += TOGETHER) {
     long at[TOGETHER];
-    STORE_POSITIONS(positions_of(values_at(values, i, end), boundaries, 0, start, shape.m, false), at);
+    STORE_POSITIONS(positions_of(values_at(values, i, end), boundaries, 0, 0, start, shape.m, false), at);
     for (int s = 0; s < TOGETHER && i + s < end; ++s) {
       const bool found = at[s] < shape.m && READ(boundaries, at[s]) == READ(values, i + s);
       STORE(OUT, int32, result, i + s, found != (bool)shape.invert);

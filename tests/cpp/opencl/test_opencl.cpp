@@ -69,6 +69,30 @@ TEST(Launch, RunsAKernelAtAnOffset) {
   EXPECT_EQ(x.host(), (std::vector<int>{1, 3, 4, 4}));
 }
 
+// Compilers may load before they test (HAS in common/memory.clh): no enqueued kernel gets a null buffer, whatever the
+// launch before it had.
+TEST(Launch, AbsentTensorsHaveAnAddressAndAreTold) {
+  const std::string source =
+      "#include \"common/memory.clh\"\n"
+      "__kernel void optional(TENSOR(const int, first), TENSOR(int, y), TENSOR(const int, last)) {\n"
+      "  OPEN(const int, first); OPEN(int, y); OPEN(const int, last);\n"
+      "  y[0] = HAS(first) ? first[0] : -1;\n"
+      "  y[1] = HAS(last) ? last[0] : -1;\n"
+      "  y[2] = first && last;\n"
+      "}\n";
+  Kernel& kernel = get_kernel_from_source(device(), "optional", source);
+  Array<int> x(std::vector<int>{5, 6, 7, 8}), y(3);
+  const int* const absent = nullptr;
+  const auto results = [&](const int* first, const int* last) {
+    launch(queue(), kernel, Range(1), Range(), first, y.data(), last);
+    return y.host();
+  };
+  EXPECT_EQ(results(absent, absent), (std::vector<int>{-1, -1, 1}));
+  EXPECT_EQ(results(x.data() + 1, absent), (std::vector<int>{6, -1, 1}));
+  EXPECT_EQ(results(absent, x.data() + 2), (std::vector<int>{-1, 7, 1}));
+  EXPECT_EQ(results(x.data(), x.data() + 3), (std::vector<int>{5, 8, 1}));
+}
+
 // Short commands may be executed by the caller when nothing is pending, long ones go to the driver: what they do must
 // not depend on it. The elements that all commands change come last in the long ones.
 TEST(Queue, ShortAndLongCommandsKeepTheirOrder) {
