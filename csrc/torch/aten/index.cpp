@@ -61,6 +61,7 @@ void index_kernel(at::TensorIteratorBase& iterator, at::IntArrayRef sizes, at::I
 
 void index_put_kernel(at::TensorIterator& iterator, at::IntArrayRef sizes, at::IntArrayRef strides, bool accumulate) {
   if (iterator.numel() == 0) return;
+  if (accumulate) (void)dtype_of(iterator.dtype(0));  // sums are only of types that kernels compute in
   const ops::TensorView self = view(iterator, 0), values = view(iterator, 1);
   const Indices indices = indices_of(iterator, 2, strides, static_cast<int64_t>(ops::size_of(self.dtype)));
   ops::index_put(queue_for(iterator), indices.at(self, sizes), values, accumulate, deterministic());
@@ -83,14 +84,15 @@ void index_fill_kernel(at::TensorIterator& iterator, int64_t dim, int64_t size, 
 void take_kernel(at::TensorIterator& iterator, const at::TensorBase& input) {
   if (iterator.numel() == 0) return;
   const at::Tensor self = at::Tensor(input).contiguous();
-  ops::take(queue_for(iterator), view(iterator, 0), view(self), view(iterator, 1));
+  ops::take(queue_for(iterator), view(iterator, 0), moved(self), view(iterator, 1));
 }
 
 void put_kernel(at::TensorIterator& iterator, const at::TensorBase& base, bool accumulate) {
   if (iterator.numel() == 0) return;
   const at::Tensor self(base);
+  if (accumulate) (void)dtype_of(self.scalar_type());
   const auto dense = contiguous(self);
-  ops::put(queue_for(self), view(*dense), view(iterator, 1), view(iterator, 0), accumulate, deterministic());
+  ops::put(queue_for(self), moved(*dense), view(iterator, 1), view(iterator, 0), accumulate, deterministic());
   if (!dense->is_same(self)) self.copy_(*dense);
 }
 
@@ -101,7 +103,7 @@ void flip_kernel(at::TensorIterator& iterator, bool) {
 
 void gather_kernel(const at::Tensor& result, const at::Tensor& self, int64_t dim, const at::Tensor& index) {
   if (index.numel() == 0) return;
-  ops::gather(queue_for(result), view(result), view(self), static_cast<int>(dim), view(index));
+  ops::gather(queue_for(result), moved(result), moved(self), static_cast<int>(dim), view(index));
 }
 
 // ---- operators
@@ -165,7 +167,7 @@ at::Tensor& index_select_out(const at::Tensor& self, int64_t dim, const at::Tens
   TORCH_CHECK(index.numel() == 0 || self.dim() == 0 || self.size(dim) > 0,
               "index_select(): self indexing axis dim should be positive");
   at::native::resize_output(out, sizes);
-  if (out.numel() > 0) ops::index_select(queue_for(self), view(out), view(self), static_cast<int>(dim), view(index));
+  if (out.numel() > 0) ops::index_select(queue_for(self), moved(out), moved(self), static_cast<int>(dim), view(index));
   return out;
 }
 
@@ -215,7 +217,7 @@ at::Tensor roll_dims(const at::Tensor& self, at::IntArrayRef shifts, at::IntArra
   if (out.numel() == 0) return out;
   std::vector<int> axes;
   for (int64_t dim : dims) axes.push_back(static_cast<int>(at::maybe_wrap_dim(dim, self.dim(), /*wrap_scalar=*/false)));
-  ops::roll(queue_for(self), view(out), view(self), std::span(shifts.data(), shifts.size()), axes);
+  ops::roll(queue_for(self), moved(out), moved(self), std::span(shifts.data(), shifts.size()), axes);
   return out;
 }
 
@@ -268,7 +270,7 @@ at::Tensor& masked_select_out(const at::Tensor& self, const at::Tensor& mask, at
   const int64_t count = compaction.count();
   at::native::resize_output(out, {count});
   const auto dense = contiguous(out);
-  compaction.select(view(*dense), view(dense_self));
+  compaction.select(moved(*dense), moved(dense_self));
   if (!dense->is_same(out)) out.copy_(*dense);
   return out;
 }
@@ -304,7 +306,7 @@ at::Tensor& masked_scatter_(at::Tensor& self, const at::Tensor& mask, const at::
   const at::Tensor dense_mask = at::expand_inplace(self, mask, "masked_scatter_")->contiguous(),
                    dense_source = source.contiguous();
   const auto dense = contiguous(self);
-  ops::Compaction(queue_for(self), view(dense_mask)).scatter(view(*dense), view(dense_source));
+  ops::Compaction(queue_for(self), view(dense_mask)).scatter(moved(*dense), moved(dense_source));
   if (!dense->is_same(self)) self.copy_(*dense);
   return self;
 }

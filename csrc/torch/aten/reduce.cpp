@@ -62,7 +62,9 @@ void run_reduction(Reduction op, const Tensor& self, DimMask dims, const Tensor&
   const Tensor& written = out.defined() ? out : index;
   if (written.numel() == 0) return;
   const c10::OptionalDeviceGuard guard(written.device());
-  ops::reduce(queue_for(written), op, view(self), dims, out.defined() ? view(out) : ops::TensorView{}, parameter,
+  const bool logical = op == Reduction::all || op == Reduction::any;
+  const Tensor read = logical && only_moved(self.scalar_type()) ? self.to(at::kBool) : self;
+  ops::reduce(queue_for(written), op, view(read), dims, out.defined() ? view(out) : ops::TensorView{}, parameter,
               index.defined() ? view(index) : ops::TensorView{});
 }
 

@@ -36,7 +36,8 @@ void scatter_tensor(const at::Tensor& self, int64_t dim, const at::Tensor& index
   if (index.numel() == 0) return;
   if (combine == ops::Combine::minimum || combine == ops::Combine::maximum)
     TORCH_CHECK(!self.is_complex(), "scatter_reduce: amin and amax are not defined for complex tensors");
-  ops::scatter(queue_for(self), view(self), static_cast<int>(dim), view(index), view(source), combine, deterministic());
+  const auto element = combine == ops::Combine::assign ? moved : view;
+  ops::scatter(queue_for(self), element(self), static_cast<int>(dim), view(index), element(source), combine, deterministic());
 }
 
 void scatter_kernel(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& source) {
@@ -53,7 +54,8 @@ void scatter_reduce_kernel(const at::Tensor& self, const int64_t dim, const at::
 void scatter_number(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Scalar& value,
                     ops::Combine combine) {
   if (index.numel() == 0) return;
-  ops::scatter_value(queue_for(self), view(self), static_cast<int>(dim), view(index),
+  const auto element = combine == ops::Combine::assign ? moved : view;
+  ops::scatter_value(queue_for(self), element(self), static_cast<int>(dim), view(index),
                      element_bits(value, self.scalar_type()), combine, deterministic());
 }
 void scatter_fill_kernel(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Scalar& value) {
