@@ -1,4 +1,5 @@
 #include "torch/aten/elementwise.h"
+#include "torch/aten/many_dims.h"
 
 #include <ATen/ops/empty.h>
 
@@ -121,8 +122,9 @@ void run(const ops::ElementwiseRow& row, at::TensorIteratorBase& iterator, at::A
   call.compute = ops::compute_type(common_type);
   if (!ops::supports(row, call.compute)) not_implemented_for(name ? name : row.name, common);
   if (iterator.numel() == 0) return;
-  TORCH_CHECK(iterator.ndim() <= ops::max_dims, row.name, ": tensors with more than ", ops::max_dims,
-              " distinct dimensions are not supported");
+  if (iterator.ndim() > ops::max_dims) [[unlikely]]
+    return for_parts_of_few_dims(
+        iterator, [&](at::TensorIteratorBase& part) { run(row, part, scalars, compute, name); });
   call.dims = iterator.ndim();
   for (int d = 0; d < call.dims; ++d) call.sizes[d] = iterator.shape()[d];
   fill(call.output, row, iterator, 0, bits);
