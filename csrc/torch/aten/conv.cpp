@@ -5,6 +5,7 @@
 #include "ops/conv/conv.h"
 
 #include <ATen/native/ConvUtils.h>
+#include <ATen/ops/convolution_native.h>
 
 namespace ocl::aten {
 namespace {
@@ -144,7 +145,17 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(const at::Te
 
 }  // namespace
 
+// ATen chooses by the input's device what computes; with another weight's that would be the CPU.
+at::Tensor any_convolution(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
+                           at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
+                           at::IntArrayRef output_padding, int64_t groups) {
+  if (input.device().type() != weight.device().type()) [[unlikely]]
+    check_types(input, weight, bias ? *bias : at::Tensor());
+  return at::native::convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups);
+}
+
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("convolution", any_convolution);
   m.impl("convolution_overrideable", convolution);
   m.impl("convolution_backward_overrideable", convolution_backward);
 }
