@@ -124,12 +124,12 @@ std::optional<size_t> argument_of_result(const c10::FunctionSchema& schema, size
 
 }  // namespace
 
-void sparse_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+static void run_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack, const char* why) {
   const c10::FunctionSchema& schema = op.schema();
   const size_t first = stack->size() - schema.arguments().size();
   const torch::jit::Stack given(stack->begin() + static_cast<std::ptrdiff_t>(first), stack->end());
   const c10::optional<at::Device> device = device_among(given);
-  count_fallback(c10::toString(op.operator_name()), "has no OpenCL kernel for sparse tensors");
+  count_fallback(c10::toString(op.operator_name()), why);
   const c10::OptionalDeviceGuard guard(device);
   torch::jit::Stack there;
   for (const c10::IValue& value : given) there.push_back(moved_to(value, at::kCPU));
@@ -145,6 +145,14 @@ void sparse_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     const std::optional<size_t> argument = argument_of_result(schema, i);
     stack->push_back(argument ? given[*argument] : device ? moved_to(there[i], *device) : there[i]);
   }
+}
+
+void sparse_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  run_on_cpu(op, stack, "has no OpenCL kernel for sparse tensors");
+}
+
+void nested_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  run_on_cpu(op, stack, "has no OpenCL kernel for nested tensors");
 }
 
 namespace {

@@ -13,5 +13,6 @@ at::Tensor sparse_to(const at::Tensor& tensor, at::Device device);
 
 // Runs the operator on the CPU, as fall_back does for dense tensors.
 void sparse_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+void nested_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
 }  // namespace ocl::aten
