@@ -68,8 +68,8 @@ inline DType real_of(DType dtype) {
   return dtype == DType::complex128 ? DType::float64 : dtype == DType::complex64 ? DType::float32 : DType::float16;
 }
 
-// Type in which kernels compute on `dtype`: float32 for the half and the 8-bit types, complex64 for complex32, otherwise the type
-// itself.
+// Type in which kernels compute on `dtype`: float32 for the half and the 8-bit types, complex64 for complex32,
+// otherwise the type itself.
 inline DType compute_type(DType dtype) {
   return is_half(dtype) || is_float8(dtype) ? DType::float32 : dtype == DType::complex32 ? DType::complex64 : dtype;
 }

@@ -46,10 +46,9 @@ at::Tensor empty_strided_options(at::IntArrayRef sizes, at::IntArrayRef strides,
 }
 
 void unsupported(at::ScalarType type) {
-  TORCH_CHECK_NOT_IMPLEMENTED(false, "OpenCL kernels (device ",
-                              c10::Device(runtime::device_type, runtime::current_device()),
-                              ") are not implemented for '", at::toString(type),
-                              "'. Tensors of this type can be made, moved and converted.");
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      false, "OpenCL kernels (device ", c10::Device(runtime::device_type, runtime::current_device()),
+      ") are not implemented for '", at::toString(type), "'. Tensors of this type can be made, moved and converted.");
 }
 
 void not_implemented_for(const char* name, at::ScalarType type) {

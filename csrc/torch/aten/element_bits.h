@@ -21,8 +21,8 @@ inline ops::ElementBits element_bits(const at::Scalar& value, at::ScalarType typ
                    static_assert(sizeof element <= sizeof bits);
                    std::memcpy(static_cast<void*>(&bits), &element, sizeof element);
                  }),
-                 AT_EXPAND(AT_ALL_TYPES_AND_COMPLEX), AT_EXPAND(AT_BAREBONES_UNSIGNED_TYPES), AT_EXPAND(AT_FLOAT8_TYPES),
-                 at::kComplexHalf, at::kHalf, at::kBFloat16, at::kBool);
+                 AT_EXPAND(AT_ALL_TYPES_AND_COMPLEX), AT_EXPAND(AT_BAREBONES_UNSIGNED_TYPES),
+                 AT_EXPAND(AT_FLOAT8_TYPES), at::kComplexHalf, at::kHalf, at::kBFloat16, at::kBool);
   return bits;
 }
 

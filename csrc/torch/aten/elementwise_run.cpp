@@ -43,8 +43,7 @@ ops::ElementwiseScalar cpu_scalar(at::TensorIteratorBase& iterator, int i) {
 bool serves_every_type(const ops::ElementwiseRow& row) {
   static const auto rows = [] {
     std::vector<const ops::ElementwiseRow*> found;
-    for (const char* name : {"copy", "where", "eq", "ne", "abs", "isnan"})
-      found.push_back(&ops::elementwise_row(name));
+    for (const char* name : {"copy", "where", "eq", "ne", "abs", "isnan"}) found.push_back(&ops::elementwise_row(name));
     return found;
   }();
   return std::find(rows.begin(), rows.end(), &row) != rows.end();
@@ -123,8 +122,8 @@ void run(const ops::ElementwiseRow& row, at::TensorIteratorBase& iterator, at::A
   if (!ops::supports(row, call.compute)) not_implemented_for(name ? name : row.name, common);
   if (iterator.numel() == 0) return;
   if (iterator.ndim() > ops::max_dims) [[unlikely]]
-    return for_parts_of_few_dims(
-        iterator, [&](at::TensorIteratorBase& part) { run(row, part, scalars, compute, name); });
+    return for_parts_of_few_dims(iterator,
+                                 [&](at::TensorIteratorBase& part) { run(row, part, scalars, compute, name); });
   call.dims = iterator.ndim();
   for (int d = 0; d < call.dims; ++d) call.sizes[d] = iterator.shape()[d];
   fill(call.output, row, iterator, 0, bits);

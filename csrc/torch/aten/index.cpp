@@ -62,23 +62,26 @@ void check_some_index(at::IntArrayRef strides) {
 }
 
 void index_kernel(at::TensorIteratorBase& iterator, at::IntArrayRef sizes, at::IntArrayRef strides) {
-  check_some_index(strides);
   if (iterator.numel() == 0) return;
+  check_some_index(strides);
   if (iterator.ndim() > most_dims)
-    return for_parts_of_few_dims(iterator,
-                                 [&](at::TensorIteratorBase& part) { index_kernel(part, sizes, strides); }, most_dims);
+    return for_parts_of_few_dims(
+        iterator, [&](at::TensorIteratorBase& part) { index_kernel(part, sizes, strides); }, most_dims);
   const ops::TensorView out = view(iterator, 0), self = view(iterator, 1);
   const Indices indices = indices_of(iterator, 2, strides, static_cast<int64_t>(ops::size_of(self.dtype)));
   ops::index(queue_for(iterator), out, indices.at(self, sizes));
 }
 
 void index_put_kernel(at::TensorIterator& iterator, at::IntArrayRef sizes, at::IntArrayRef strides, bool accumulate) {
-  check_some_index(strides);
   if (iterator.numel() == 0) return;
+  check_some_index(strides);
   if (iterator.ndim() > most_dims)
-    return for_parts_of_few_dims(iterator, [&](at::TensorIteratorBase& part) {
-      index_put_kernel(static_cast<at::TensorIterator&>(part), sizes, strides, accumulate);
-    }, most_dims);
+    return for_parts_of_few_dims(
+        iterator,
+        [&](at::TensorIteratorBase& part) {
+          index_put_kernel(static_cast<at::TensorIterator&>(part), sizes, strides, accumulate);
+        },
+        most_dims);
   if (accumulate) (void)dtype_of(iterator.dtype(0));  // sums are only of types that kernels compute in
   const ops::TensorView self = view(iterator, 0), values = view(iterator, 1);
   const Indices indices = indices_of(iterator, 2, strides, static_cast<int64_t>(ops::size_of(self.dtype)));
@@ -89,9 +92,12 @@ void index_put_kernel(at::TensorIterator& iterator, at::IntArrayRef sizes, at::I
 void index_copy_kernel(at::TensorIterator& iterator, int64_t dim, int64_t size, int64_t stride) {
   if (iterator.numel() == 0) return;
   if (iterator.ndim() > most_dims)
-    return for_parts_of_few_dims(iterator, [&](at::TensorIteratorBase& part) {
-      index_copy_kernel(static_cast<at::TensorIterator&>(part), dim, size, stride);
-    }, most_dims);
+    return for_parts_of_few_dims(
+        iterator,
+        [&](at::TensorIteratorBase& part) {
+          index_copy_kernel(static_cast<at::TensorIterator&>(part), dim, size, stride);
+        },
+        most_dims);
   const ops::TensorView self = view(iterator, 0), index = view(iterator, 1), source = view(iterator, 2);
   ops::index_copy(queue_for(iterator), {self, size, stride}, index, source, deterministic());
 }
@@ -100,9 +106,12 @@ void index_fill_kernel(at::TensorIterator& iterator, int64_t dim, int64_t size, 
                        const at::Scalar& value) {
   if (iterator.numel() == 0) return;
   if (iterator.ndim() > most_dims)
-    return for_parts_of_few_dims(iterator, [&](at::TensorIteratorBase& part) {
-      index_fill_kernel(static_cast<at::TensorIterator&>(part), dim, size, stride, value);
-    }, most_dims);
+    return for_parts_of_few_dims(
+        iterator,
+        [&](at::TensorIteratorBase& part) {
+          index_fill_kernel(static_cast<at::TensorIterator&>(part), dim, size, stride, value);
+        },
+        most_dims);
   ops::index_fill(queue_for(iterator), {view(iterator, 0), size, stride}, view(iterator, 1),
                   element_bits(value, iterator.dtype(0)));
 }
@@ -124,9 +133,8 @@ void put_kernel(at::TensorIterator& iterator, const at::TensorBase& base, bool a
 
 void flip_kernel(at::TensorIterator& iterator, bool) {
   if (iterator.numel() == 0) return;
-  for_parts_of_few_dims(iterator, [](at::TensorIteratorBase& part) {
-    ops::copy_strided(queue_for(part), view(part, 0), view(part, 1));
-  });
+  for_parts_of_few_dims(
+      iterator, [](at::TensorIteratorBase& part) { ops::copy_strided(queue_for(part), view(part, 0), view(part, 1)); });
 }
 
 void gather_kernel(const at::Tensor& result, const at::Tensor& self, int64_t dim, const at::Tensor& index) {

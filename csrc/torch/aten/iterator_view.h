@@ -1,4 +1,5 @@
-// Operand i of a TensorIterator, whose elements are only moved, as a view with the iterator's (merged, fastest first) dimensions in row-major order.
+// Operand i of a TensorIterator, whose elements are only moved, as a view with the iterator's (merged, fastest first)
+// dimensions in row-major order.
 #pragma once
 
 #include "torch/aten/common.h"

@@ -349,8 +349,9 @@ std::tuple<Tensor&, Tensor&, Tensor&, Tensor&> slogdet_out(const Tensor& a, Tens
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> solve_ex(const at::Tensor& a, const at::Tensor& b, bool left,
                                                                     bool check_errors) {
-  TORCH_CHECK(a.device() == b.device(), "Expected all tensors to be on the same device, but found at least two devices, ",
-              a.device(), " and ", b.device(), "!");
+  TORCH_CHECK(a.device() == b.device(),
+              "Expected all tensors to be on the same device, but found at least two devices, ", a.device(), " and ",
+              b.device(), "!");
   return at::compositeexplicitautogradnonfunctional::_linalg_solve_ex(a, b, left, check_errors);
 }
 

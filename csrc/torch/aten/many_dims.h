@@ -1,5 +1,5 @@
-// Kernels know tensors of up to ops::max_dims dimensions, PyTorch of 64. An operator along one dimension looks at larger
-// tensors as [before, size, behind]; an elementwise one is run for parts of the iterator.
+// Kernels know tensors of up to ops::max_dims dimensions, PyTorch of 64. An operator along one dimension looks at
+// larger tensors as [before, size, behind]; an elementwise one is run for parts of the iterator.
 #pragma once
 
 #include "torch/aten/common.h"
@@ -30,7 +30,8 @@ void change_around(const at::Tensor& tensor, int64_t dim, Body&& body) {
 inline at::Tensor within(const at::Tensor& tensor, at::IntArrayRef sizes, int64_t dim) {
   at::Tensor part = tensor;
   for (int64_t d = 0; d < part.dim(); ++d)
-    if (d != dim && part.size(d) != sizes[static_cast<size_t>(d)]) part = part.narrow(d, 0, sizes[static_cast<size_t>(d)]);
+    if (d != dim && part.size(d) != sizes[static_cast<size_t>(d)])
+      part = part.narrow(d, 0, sizes[static_cast<size_t>(d)]);
   return part;
 }
 

@@ -114,8 +114,7 @@ Tensor rows_of(const Tensor& nested, at::IntArrayRef normalized) {
 
 Tensor like(const Tensor& nested, const Tensor& buffer) {
   return at::native::_nested_view_from_buffer(buffer.reshape({-1}), nested._nested_tensor_size(),
-                                              nested._nested_tensor_strides(),
-                                              nested._nested_tensor_storage_offsets());
+                                              nested._nested_tensor_strides(), nested._nested_tensor_storage_offsets());
 }
 
 std::tuple<Tensor, Tensor, Tensor> layer_norm(const Tensor& input, at::IntArrayRef normalized,

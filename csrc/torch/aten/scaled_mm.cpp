@@ -28,8 +28,9 @@ void check_scales(const Tensor& a, const Tensor& b, const Tensor& scale_a, const
                     "Invalid scaling configuration.\n"
                     "- For TensorWise scaling, a and b should be float8, scales should be float and singletons.\n"
                     "- For RowWise scaling, a and b should be float8, scales should be float, scale_a should be (",
-                    m, ", 1) and scale_b should be (1, ", n, "), and both should be contiguous.\nGot a.dtype()=",
-                    a.scalar_type(), ", scale_a.dtype()=", scale_a.scalar_type(), ", scale_a.size()=", scale_a.sizes(),
+                    m, ", 1) and scale_b should be (1, ", n,
+                    "), and both should be contiguous.\nGot a.dtype()=", a.scalar_type(),
+                    ", scale_a.dtype()=", scale_a.scalar_type(), ", scale_a.size()=", scale_a.sizes(),
                     ", b.dtype()=", b.scalar_type(), ", scale_b.dtype()=", scale_b.scalar_type(),
                     ", scale_b.size()=", scale_b.sizes());
 }

@@ -43,7 +43,8 @@ void scatter_tensor(const at::Tensor& self, int64_t dim, const at::Tensor& index
       scatter_tensor(three, 1, around(index, dim), around(values, dim), combine);
     });
   const auto element = combine == ops::Combine::assign ? moved : view;
-  ops::scatter(queue_for(self), element(self), static_cast<int>(dim), view(index), element(source), combine, deterministic());
+  ops::scatter(queue_for(self), element(self), static_cast<int>(dim), view(index), element(source), combine,
+               deterministic());
 }
 
 void scatter_kernel(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& source) {
@@ -162,9 +163,8 @@ void accumulate_rows(const at::Tensor& out, int64_t dim, const at::Tensor& index
                      ops::Combine combine) {
   if (index.numel() == 0 || source.numel() == 0) return;
   if (too_many_dims(out))
-    return change_around(out, dim, [&](const at::Tensor& three) {
-      accumulate_rows(three, 1, index, around(source, dim), combine);
-    });
+    return change_around(
+        out, dim, [&](const at::Tensor& three) { accumulate_rows(three, 1, index, around(source, dim), combine); });
   ops::index_accumulate(queue_for(out), view(out), static_cast<int>(dim), view(index), view(source), combine,
                         deterministic());
 }

@@ -58,9 +58,8 @@ at::Tensor& cat_out(const at::ITensorListRef& tensors, int64_t dim, at::Tensor& 
     inputs.push_back(moved(converted.back()));
   }
   if (too_many_dims(result))
-    change_around(result, dim, [&](const at::Tensor& three) {
-      ops::concatenate(queue_for(result), moved(three), inputs, 1);
-    });
+    change_around(result, dim,
+                  [&](const at::Tensor& three) { ops::concatenate(queue_for(result), moved(three), inputs, 1); });
   else
     ops::concatenate(queue_for(result), moved(result), inputs, static_cast<int>(dim));
   op.finish();

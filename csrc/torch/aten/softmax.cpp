@@ -32,8 +32,8 @@ Tensor& forward(const Tensor& self, int64_t dim, bool half_to_float, Tensor& out
   if (!at::isFloatingType(self.scalar_type())) not_implemented_for(log ? "log_softmax" : "softmax", self.scalar_type());
   const auto x = contiguous(self);
   const DenseOutput y(op.output(0));
-  ops::softmax_forward(queue_for(self), problem_of(*x, dim, dtype_of(y.tensor().scalar_type()), log),
-                       x->data_ptr(), y.data());
+  ops::softmax_forward(queue_for(self), problem_of(*x, dim, dtype_of(y.tensor().scalar_type()), log), x->data_ptr(),
+                       y.data());
   y.finish();
   op.finish();
   return out;

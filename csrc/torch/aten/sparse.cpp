@@ -24,29 +24,67 @@ constexpr const char* kCoordinates[] = {
     // parts, construction, conversion
     "_coalesced_", "_dimI", "_dimV", "_indices", "_nnz", "_values", "dense_dim", "indices", "is_coalesced",
     "sparse_dim", "values", "_sparse_coo_tensor_with_dims", "_sparse_coo_tensor_with_dims_and_tensors", "_to_dense",
-    "_to_sparse", "_to_sparse.sparse_dim", "_to_sparse_csc", "_to_sparse_csr", "clone", "copy_", "copy_sparse_to_sparse_", "empty.memory_format", "empty_like", "resize_as_sparse_",
-    "sparse_resize_", "sparse_resize_and_clear_", "zero_", "zeros.out",
+    "_to_sparse", "_to_sparse.sparse_dim", "_to_sparse_csc", "_to_sparse_csr", "clone", "copy_",
+    "copy_sparse_to_sparse_", "empty.memory_format", "empty_like", "resize_as_sparse_", "sparse_resize_",
+    "sparse_resize_and_clear_", "zero_", "zeros.out",
     // shapes
     "_sparse_broadcast_to", "cat", "narrow_copy", "permute", "unsqueeze", "view_as_complex", "view_as_real",
     // reductions
-    "any", "native_norm", "native_norm.ScalarOpt_dim_dtype", "norm.ScalarOpt_dim",
-    "norm.ScalarOpt_dim_dtype", "sum", "sum.dim_IntList",
+    "any", "native_norm", "native_norm.ScalarOpt_dim_dtype", "norm.ScalarOpt_dim", "norm.ScalarOpt_dim_dtype", "sum",
+    "sum.dim_IntList",
     // arithmetic and products
     "add.Tensor", "add_.Tensor", "div.Tensor", "div.Tensor_mode", "div.out", "div.out_mode", "div_.Tensor",
     "div_.Tensor_mode", "floor_divide", "floor_divide.out", "floor_divide_.Tensor", "mm", "mm.out", "mul.Tensor",
     "mul_.Tensor", "mv", "pow.Tensor_Scalar", "pow.Tensor_Scalar_out", "sub.Tensor", "sub.out", "sub_.Tensor"};
-constexpr const char* kCompressed[] = {
-    "_nnz", "ccol_indices", "col_indices", "crow_indices", "dense_dim", "row_indices", "sparse_dim", "values",
-    "_to_dense", "_to_sparse", "_to_sparse.sparse_dim", "clone", "copy_", "empty.memory_format", "empty_like", "resize_", "resize_as_sparse_", "zero_",
-    "select.int", "select_copy.int", "sparse_mask", "sum", "sum.dim_IntList", "fill_.Scalar", "normal_", "add.Tensor",
-    "add_.Tensor", "addmm", "mm", "mm.out", "mul.Scalar", "mul.Tensor", "mul_.Scalar", "mul_.Tensor",
-    "_conj_physical", "angle", "angle.out"};
+constexpr const char* kCompressed[] = {"_nnz",
+                                       "ccol_indices",
+                                       "col_indices",
+                                       "crow_indices",
+                                       "dense_dim",
+                                       "row_indices",
+                                       "sparse_dim",
+                                       "values",
+                                       "_to_dense",
+                                       "_to_sparse",
+                                       "_to_sparse.sparse_dim",
+                                       "clone",
+                                       "copy_",
+                                       "empty.memory_format",
+                                       "empty_like",
+                                       "resize_",
+                                       "resize_as_sparse_",
+                                       "zero_",
+                                       "select.int",
+                                       "select_copy.int",
+                                       "sparse_mask",
+                                       "sum",
+                                       "sum.dim_IntList",
+                                       "fill_.Scalar",
+                                       "normal_",
+                                       "add.Tensor",
+                                       "add_.Tensor",
+                                       "addmm",
+                                       "mm",
+                                       "mm.out",
+                                       "mul.Scalar",
+                                       "mul.Tensor",
+                                       "mul_.Scalar",
+                                       "mul_.Tensor",
+                                       "_conj_physical",
+                                       "angle",
+                                       "angle.out"};
 // Functions of one tensor that keep zero, each as NAME, NAME_ and NAME.out.
-constexpr const char* kUnary[] = {"abs",   "asin",  "asinh",   "atan",  "atanh",    "ceil",  "deg2rad", "erf",
-                                  "erfinv", "expm1", "floor",   "frac",  "log1p",    "neg",   "rad2deg", "relu",
-                                  "round", "sgn",   "sign",    "sin",   "sinh",     "sqrt",  "tan",     "tanh",
-                                  "trunc", "isinf", "isneginf", "isposinf", "isnan", "signbit", "nan_to_num",
-                                  "conj_physical", "threshold_backward"};
+constexpr const char* kUnary[] = {"abs",        "asin",          "asinh",
+                                  "atan",       "atanh",         "ceil",
+                                  "deg2rad",    "erf",           "erfinv",
+                                  "expm1",      "floor",         "frac",
+                                  "log1p",      "neg",           "rad2deg",
+                                  "relu",       "round",         "sgn",
+                                  "sign",       "sin",           "sinh",
+                                  "sqrt",       "tan",           "tanh",
+                                  "trunc",      "isinf",         "isneginf",
+                                  "isposinf",   "isnan",         "signbit",
+                                  "nan_to_num", "conj_physical", "threshold_backward"};
 
 template <c10::DispatchKey key>
 void on_parts(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
@@ -184,15 +222,9 @@ Tensor sparse_to(const Tensor& t, at::Device device) {
   return t.to(device);
 }
 
-TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, m) {
-  register_parts<c10::DispatchKey::SparseCPU>(m, kCoordinates);
-}
-TORCH_LIBRARY_IMPL(aten, SparseCsrPrivateUse1, m) {
-  register_parts<c10::DispatchKey::SparseCsrCPU>(m, kCompressed);
-}
-TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, m) {
-  m.fallback(torch::CppFunction::makeFromBoxedFunction<&sparse_on_cpu>());
-}
+TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, m) { register_parts<c10::DispatchKey::SparseCPU>(m, kCoordinates); }
+TORCH_LIBRARY_IMPL(aten, SparseCsrPrivateUse1, m) { register_parts<c10::DispatchKey::SparseCsrCPU>(m, kCompressed); }
+TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&sparse_on_cpu>()); }
 TORCH_LIBRARY_IMPL(_, SparseCsrPrivateUse1, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&sparse_on_cpu>());
 }

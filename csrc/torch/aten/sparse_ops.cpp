@@ -58,10 +58,11 @@ Tensor& rows_to_compressed(const Tensor& rows, int64_t size, bool out_int32, Ten
 
 Tensor& compressed_to_rows(const Tensor& compressed, const Tensor& plain, bool out_int32, bool transpose, Tensor& out) {
   const c10::OptionalDeviceGuard guard(at::device_of(compressed));
-  if (compressed.dim() != 1) return on_cpu<at::_ops::_convert_indices_from_csr_to_coo_out>(compressed, plain, out_int32,
-                                                                                           transpose, out);
+  if (compressed.dim() != 1)
+    return on_cpu<at::_ops::_convert_indices_from_csr_to_coo_out>(compressed, plain, out_int32, transpose, out);
   const Tensor rows = at::searchsorted(compressed.contiguous(), at::arange(plain.numel(), compressed.options()),
-                                       out_int32, /*right=*/true).sub_(1);
+                                       out_int32, /*right=*/true)
+                          .sub_(1);
   at::native::resize_output(out, {2, plain.numel()});
   out.select(0, transpose ? 1 : 0).copy_(rows);
   out.select(0, transpose ? 0 : 1).copy_(plain);
@@ -121,7 +122,8 @@ Tensor coalesce(const Tensor& self) {
 
 // Elements of a dense tensor where the mask has some.
 Tensor sparse_mask(const Tensor& self, const Tensor& mask) {
-  if (self.layout() != at::kStrided || mask.layout() != at::kSparse || self.sizes() != mask.sizes() || mask.sparse_dim() == 0 || self.device() != mask.device())
+  if (self.layout() != at::kStrided || mask.layout() != at::kSparse || self.sizes() != mask.sizes() ||
+      mask.sparse_dim() == 0 || self.device() != mask.device())
     return sparse_fallback<at::_ops::sparse_mask>(self, mask);
   const c10::OptionalDeviceGuard guard(at::device_of(self));
   const auto sparse = static_cast<size_t>(mask.sparse_dim());
@@ -159,8 +161,8 @@ Tensor& mul_out(const Tensor& self, const Tensor& other, Tensor& out) {
   const bool number = other.layout() == at::kStrided && other.dim() == 0;
   const bool alike = other.layout() == at::kSparse && self.sizes() == other.sizes() &&
                      self.sparse_dim() == other.sparse_dim() && self.sparse_dim() > 0 &&
-                     self.scalar_type() == other.scalar_type() && self.device() == other.device() &&
-                     self._nnz() > 0 && other._nnz() > 0;
+                     self.scalar_type() == other.scalar_type() && self.device() == other.device() && self._nnz() > 0 &&
+                     other._nnz() > 0;
   const bool same_type = out.layout() == at::kSparse && out.scalar_type() == self.scalar_type();
   const bool fits = number && at::canCast(at::result_type(self, other), self.scalar_type()) &&
                     at::result_type(self, other) == self.scalar_type();
@@ -324,8 +326,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_convert_indices_from_coo_to_csr.out", rows_to_compressed);
   m.impl("_convert_indices_from_csr_to_coo.out", compressed_to_rows);
   m.impl("_validate_compressed_sparse_indices", validate_compressed);
-  for (const char* name : {"_to_sparse", "_to_sparse.sparse_dim", "_to_sparse_csr", "_to_sparse_csc", "_to_sparse_bsr",
-                           "_to_sparse_bsc"})
+  for (const char* name :
+       {"_to_sparse", "_to_sparse.sparse_dim", "_to_sparse_csr", "_to_sparse_csc", "_to_sparse_bsr", "_to_sparse_bsc"})
     m.impl(name, torch::CppFunction::makeFromBoxedFunction<&on_dense_parts>());
 }
 TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, m) {

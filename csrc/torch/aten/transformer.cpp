@@ -127,9 +127,7 @@ at::Tensor nested_encoder_layer(const at::Tensor& source, int64_t embed_dim, int
   return at::_nested_from_padded_and_nested_example(result, source);
 }
 
-TORCH_LIBRARY_IMPL(aten, NestedTensorPrivateUse1, m) {
-  m.impl("_transformer_encoder_layer_fwd", nested_encoder_layer);
-}
+TORCH_LIBRARY_IMPL(aten, NestedTensorPrivateUse1, m) { m.impl("_transformer_encoder_layer_fwd", nested_encoder_layer); }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_native_multi_head_attention", native_multi_head_attention);

@@ -53,9 +53,13 @@ def test_errors_of_convolutions_on_two_devices(device):
     x, w = torch.randn(1, 3, 8, 8), torch.randn(2, 3, 3, 3)
     for call, a, b in [(functional.conv2d, x, w), (functional.conv_transpose2d, x, w.transpose(0, 1)),
                        (functional.conv1d, x[0], w[0])]:  # fmt: skip
-        with pytest.raises(RuntimeError, match=r"Input type \(torch.FloatTensor\) and weight type \(.*ocl.*Float.*\) should"):
+        with pytest.raises(
+            RuntimeError, match=r"Input type \(torch.FloatTensor\) and weight type \(.*ocl.*Float.*\) should"
+        ):
             call(a, b.to(device))
-        with pytest.raises(RuntimeError, match=r"Input type \(.*ocl.*Float.*\) and weight type \(torch.FloatTensor\) should"):
+        with pytest.raises(
+            RuntimeError, match=r"Input type \(.*ocl.*Float.*\) and weight type \(torch.FloatTensor\) should"
+        ):
             call(a.to(device), b)
     with pytest.raises(RuntimeError, match=r"bias type \(torch.FloatTensor\) should be the same"):
         functional.conv2d(x.to(device), w.to(device), torch.randn(2))
@@ -76,3 +80,23 @@ def test_lists_without_indices(device):
         torch.ops.aten._unsafe_index_put(x, [None, None], x, False)
     with pytest.raises(RuntimeError, match="Expected grad of size"):
         torch.ops.aten._log_softmax_backward_data(x[:0], x, 0, torch.float32)
+
+
+def test_operators_called_as_they_are_check_sizes(device):
+    """ATen's entries check for them; kernels must not read beyond what they are given."""
+    aten, x = torch.ops.aten, torch.randn(1, 2, 4, 4, device=device)
+    five = torch.ones(3, 5, 1, 1, device=device)
+    with pytest.raises(RuntimeError, match="3D to 5D"):
+        aten.convolution_overrideable(x, x[0, 0, 0], None, [1], [0, 0], [1], False, [0, 0], 1)
+    with pytest.raises(RuntimeError, match="channels"):
+        aten.convolution_overrideable(x, five, None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1)
+    with pytest.raises(RuntimeError, match="expected a gradient of size"):
+        weight = torch.ones(3, 2, 3, 3, device=device)
+        aten.convolution_backward_overrideable(
+            x, x, weight, [1, 1], [0, 0], [1, 1], False, [0, 0], 1, [True, True, True]
+        )
+    with pytest.raises(RuntimeError, match=r"elements|expected"):
+        aten.native_batch_norm_backward(x, x, None, None, None, x, x, True, 1e-5, [True, False, False])
+    with pytest.raises(RuntimeError, match="gradient of its size"):
+        aten.native_batch_norm_backward(x[..., :1], x, None, None, None, x[0, :, 0, 0], x[0, :, 0, 0], True, 1e-5,
+                                        [True, False, False])  # fmt: skip

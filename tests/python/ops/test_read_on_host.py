@@ -35,14 +35,15 @@ def sobol_state(dimension=3):
 CALLS = {
     "choose_qparams": (lambda x: torch.choose_qparams_optimized(x, 1200, 10, 0.16, 8),
                        lambda: torch.linspace(-2, 3, 1200)),
-    "saturate": (lambda x: torch._saturate_weight_to_fp16(x), lambda: torch.linspace(-1e6, 1e6, 500).view(25, 20)),
+    "saturate": (torch._saturate_weight_to_fp16, lambda: torch.linspace(-1e6, 1e6, 500).view(25, 20)),
     "sobol_draw": (lambda x: torch._sobol_engine_draw(x, 5, sobol_state().to(x.device), 3, 1, torch.float32),
                    lambda: torch.tensor([5, 6, 7])),
     "sobol_ff": (lambda x: torch._sobol_engine_ff_(x, 5, sobol_state().to(x.device), 3, 0),
                  lambda: torch.tensor([5, 6, 7])),
     "sobol_scramble": (lambda x: torch._sobol_engine_scramble_(x, torch.ones(3, 30, 30, dtype=torch.int64,
                                                                device=x.device).tril(), 3), sobol_state),
-    "quantize_weight": (lambda x: torch.fbgemm_linear_quantize_weight(x)[:2], lambda: torch.linspace(-2, 3, 64).view(8, 8)),
+    "quantize_weight": (lambda x: torch.fbgemm_linear_quantize_weight(x)[:2],
+                        lambda: torch.linspace(-2, 3, 64).view(8, 8)),
 }  # fmt: skip
 
 

@@ -1,5 +1,5 @@
-"""Sparse tensors of every layout against the CPU: construction, conversion, arithmetic, products with gradients, modules
-and optimizers that hold them."""
+"""Sparse tensors of every layout against the CPU: construction, conversion, arithmetic, products with gradients,
+modules and optimizers that hold them."""
 
 import contextlib
 import copy
@@ -162,7 +162,14 @@ def test_operators(name, device):
 @pytest.mark.parametrize("layout", LAYOUTS[1:3])
 def test_operators_of_compressed_layouts(layout, device):
     x = sparse(matrix(), layout)
-    for call in (lambda t: t * 2, lambda t: t.sin(), lambda t: -t, lambda t: t.abs(), lambda t: t.sum(), lambda t: t.t()):
+    for call in (
+        lambda t: t * 2,
+        lambda t: t.sin(),
+        lambda t: -t,
+        lambda t: t.abs(),
+        lambda t: t.sum(),
+        lambda t: t.t(),
+    ):
         with falls_back():
             actual = call(x.to(device))
         same(actual, call(x))
@@ -202,7 +209,7 @@ def test_product_of_empty_rows_and_matrices(device):
             same(sparse(a.to(device), layout) @ torch.ones(6, 2, device=device), a @ torch.ones(6, 2))
             empty = sparse(torch.zeros(5, 6).to(device), layout) @ torch.ones(6, 2, device=device)
             assert empty.shape == (5, 2) and not empty.cpu().any()
-    with pytest.raises(RuntimeError, match="cannot be multiplied|must match|size mismatch"):
+    with pytest.raises(RuntimeError, match=r"cannot be multiplied|must match|size mismatch"):
         a.to_sparse_csr().to(device) @ torch.ones(5, 2, device=device)
 
 
