@@ -75,6 +75,12 @@ Defines make_defines(const ElementwiseRow& row, const ElementwiseCall& call, int
     dtype(defines, in_names[i], call.inputs[i].is_scalar ? call.compute : call.inputs[i].dtype);
     defines.add(scalar_names[i], call.inputs[i].is_scalar);
   }
+  const auto any_float8 = [&] {
+    bool any = is_float8(call.output.dtype);
+    for (int i = 0; i < row.inputs; ++i) any = any || (!call.inputs[i].is_scalar && is_float8(call.inputs[i].dtype));
+    return any;
+  };
+  if (any_float8()) defines.add("FLOAT8", 1).add("FLOAT8_SATURATES", float8_saturates);
   if (row.functions) defines.add((std::string("FUNCTIONS_") + row.functions).c_str(), 1);
   return defines.add("EXPRESSION", std::string("(") + expression(row, call.compute) + ")");
 }

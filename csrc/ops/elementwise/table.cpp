@@ -168,6 +168,8 @@ static constexpr ElementwiseRow rows[] = {
     floating({"i0e", 1, "i0e_of(a)", "-", nullptr, "BESSEL", vectors}, "special_i0e"),
     floating({"i1", 1, "i1_of(a)", "-", nullptr, "BESSEL", vectors}, "special_i1"),
     floating({"i1e", 1, "i1e_of(a)", "-", nullptr, "BESSEL", vectors}, "special_i1e"),
+    // s0 = (length - 1) / 2, s1 = beta, s2 = exp(-beta) I0(beta)
+    {"kaiser_window", 1, "kaiser_of(a, s0, s1, s2)", "-", nullptr, "BESSEL", vectors},
     wide_floating({"modified_bessel_i0", 1, "i0_of(a)", "-", nullptr, "BESSEL", vectors}, "special_modified_bessel_i0"),
     wide_floating({"modified_bessel_i1", 1, "i1_of(a)", "-", nullptr, "BESSEL", vectors}, "special_modified_bessel_i1"),
     wide_floating({"modified_bessel_k0", 1, "k0_of(a)", "-", nullptr, "BESSEL"}, "special_modified_bessel_k0"),

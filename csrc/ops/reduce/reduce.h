@@ -32,7 +32,7 @@ enum class Reduction : uint8_t {
 struct ReduceRow;
 
 // Bit d is set when dimension d is reduced.
-using DimMask = uint32_t;
+using DimMask = uint64_t;
 
 // y = op(x) over the dimensions in `dims`. y has x's dimensions with those in `dims` of size 1, or without them; its
 // strides are free, its dtype is converted to. argmax / argmin write `index` (int64, shaped like y, element number

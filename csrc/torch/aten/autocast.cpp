@@ -20,6 +20,7 @@ TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, m) {
 #undef LOWER_PRECISION
 #define FLOAT32(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, fp32)
   AT_FORALL_FP32(FLOAT32)
+  FLOAT32(cross_entropy_loss)  // which asks log_softmax for the type of its argument: log-probabilities of 16 bits
 #undef FLOAT32
 #define FLOAT32_SET_OPT_DTYPE(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, fp32_set_opt_dtype)
   AT_FORALL_FP32_SET_OPT_DTYPE(FLOAT32_SET_OPT_DTYPE)

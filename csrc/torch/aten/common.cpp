@@ -2,14 +2,33 @@
 
 namespace ocl::aten {
 
-ops::TensorView view(const at::Tensor& tensor) {
+namespace {
+
+ops::TensorView view_as(const at::Tensor& tensor, ops::DType type) {
   TORCH_CHECK(tensor.device().type() == runtime::device_type,
               "Expected all tensors to be on the same device, but found at least two devices, ",
               c10::Device(runtime::device_type, runtime::current_device()), " and ", tensor.device(), "!");
-  return ops::TensorView::strided(tensor.data_ptr(), dtype_of(tensor.scalar_type()),
-                                  std::span(tensor.sizes().data(), tensor.sizes().size()),
+  return ops::TensorView::strided(tensor.data_ptr(), type, std::span(tensor.sizes().data(), tensor.sizes().size()),
                                   std::span(tensor.strides().data(), tensor.strides().size()));
 }
+
+// What this build of PyTorch makes of a number above the largest one.
+[[maybe_unused]] const bool saturation = (ops::float8_saturates = !c10::Float8_e4m3fn(1e6f).isnan());
+
+}  // namespace
+
+ops::DType moved_type_of(at::ScalarType type) {
+  if (!only_moved(type)) return static_cast<ops::DType>(type);
+  switch (c10::elementSize(type)) {
+    case 1: return ops::DType::uint8;
+    case 2: return ops::DType::uint16;
+    case 4: return ops::DType::uint32;
+    default: unsupported(type);
+  }
+}
+
+ops::TensorView view(const at::Tensor& tensor) { return view_as(tensor, dtype_of(tensor.scalar_type())); }
+ops::TensorView moved(const at::Tensor& tensor) { return view_as(tensor, moved_type_of(tensor.scalar_type())); }
 
 at::Tensor empty_like_options(at::IntArrayRef sizes, const at::TensorOptions& options,
                               std::optional<at::MemoryFormat> format) {
@@ -27,10 +46,9 @@ at::Tensor empty_strided_options(at::IntArrayRef sizes, at::IntArrayRef strides,
 }
 
 void unsupported(at::ScalarType type) {
-  TORCH_CHECK_NOT_IMPLEMENTED(false, "OpenCL kernels (device ",
-                              c10::Device(runtime::device_type, runtime::current_device()),
-                              ") are not implemented for '", at::toString(type),
-                              "'. Tensors of this type can be made, moved and converted on the CPU.");
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      false, "OpenCL kernels (device ", c10::Device(runtime::device_type, runtime::current_device()),
+      ") are not implemented for '", at::toString(type), "'. Tensors of this type can be made, moved and converted.");
 }
 
 void not_implemented_for(const char* name, at::ScalarType type) {

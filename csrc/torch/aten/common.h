@@ -23,11 +23,23 @@ inline ops::DType dtype_of(at::ScalarType type) {
     unsupported(type);
   return static_cast<ops::DType>(type);
 }
+// The type of elements that are moved as they are, never looked at: their own, or an unsigned one of as many bytes.
+ops::DType moved_type_of(at::ScalarType type);
+// The type of elements that are converted when they are read and written: those of dtype_of and the 8-bit floating
+// ones.
+inline ops::DType stored_type_of(at::ScalarType type) {
+  if (type == at::kFloat8_e8m0fnu) return ops::DType::float8_e8m0fnu;
+  return ops::is_float8(static_cast<ops::DType>(type)) ? static_cast<ops::DType>(type) : dtype_of(type);
+}
+// Types without a kernel that computes on them, whose elements are moved all the same.
+inline bool only_moved(at::ScalarType type) { return !ops::is_supported(static_cast<ops::DType>(type)); }
 inline at::ScalarType scalar_type_of(ops::DType type) { return static_cast<at::ScalarType>(type); }
 
 // The view of a dense `ocl` tensor: its address (storage offset included), dtype, sizes and strides. Conjugate and
 // negative bits are not looked at: the dispatcher resolves them before a kernel is called.
 ops::TensorView view(const at::Tensor& tensor);
+// The same for kernels that only move elements, of any type.
+ops::TensorView moved(const at::Tensor& tensor);
 // Address only (null for undefined tensors).
 inline void* address(const at::Tensor& tensor) { return tensor.defined() ? tensor.data_ptr() : nullptr; }
 

@@ -5,6 +5,7 @@
 #include "ops/conv/conv.h"
 
 #include <ATen/native/ConvUtils.h>
+#include <ATen/ops/convolution_native.h>
 
 namespace ocl::aten {
 namespace {
@@ -28,6 +29,20 @@ void check_types(const at::Tensor& input, const at::Tensor& weight, const at::Te
               "Expected all tensors to be on the same device, but got input on ", input.device(), " and weight on ",
               weight.device());
   if (input.is_complex() || input.scalar_type() == at::kBool) not_implemented_for("convolution", input.scalar_type());
+}
+
+// ATen's entries have checked this; the operators may also be called as they are.
+void check_shapes(const at::Tensor& input, const at::Tensor& weight, const Parameters& p) {
+  const int64_t dims = input.dim();
+  const auto spatial = static_cast<size_t>(dims - 2);
+  TORCH_CHECK(dims >= 3 && dims <= 5 && weight.dim() == dims && p.groups > 0,
+              "Expected 3D to 5D input and a weight of as many dimensions, but got ", input.sizes(), " and ",
+              weight.sizes());
+  TORCH_CHECK(p.stride.size() == spatial && p.padding.size() == spatial && p.dilation.size() == spatial &&
+                  (!p.transposed || p.output_padding.size() == spatial),
+              "Expected ", spatial, " values of stride, padding and dilation");
+  TORCH_CHECK(input.size(1) == (p.transposed ? weight.size(0) : weight.size(1) * p.groups), "Given groups=", p.groups,
+              ", weight of size ", weight.sizes(), ", got an input of ", input.size(1), " channels");
 }
 
 bool suggests_channels_last(const at::Tensor& tensor) {
@@ -82,6 +97,7 @@ at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight,
   const Parameters p{stride, padding, dilation, transposed, output_padding, groups};
   const at::Tensor bias_given = optional_bias.value_or(at::Tensor());
   check_types(input, weight, bias_given);
+  check_shapes(input, weight, p);
   const at::MemoryFormat format = result_format(input, weight);
   const at::Tensor x = input.contiguous(format), w = weight.contiguous(filter_format(weight));
   const at::Tensor bias = bias_given.defined() ? bias_given.contiguous() : at::Tensor();
@@ -111,6 +127,10 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(const at::Te
   const Parameters p{stride, padding, dilation, transposed, output_padding, groups};
   check_types(grad_output, weight, at::Tensor());
   check_types(input, weight, at::Tensor());
+  check_shapes(input, weight, p);
+  TORCH_CHECK(grad_output.sizes() == at::IntArrayRef(output_sizes(input, weight, p)),
+              "convolution_backward: expected a gradient of size ", output_sizes(input, weight, p), ", but got ",
+              grad_output.sizes());
   const at::MemoryFormat format = result_format(input, weight);
   const at::Tensor dy = grad_output.contiguous(format), w = weight.contiguous(filter_format(weight));
   Queue& queue = queue_for(input);
@@ -144,7 +164,17 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(const at::Te
 
 }  // namespace
 
+// ATen chooses by the input's device what computes; with another weight's that would be the CPU.
+at::Tensor any_convolution(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
+                           at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
+                           at::IntArrayRef output_padding, int64_t groups) {
+  if (input.device().type() != weight.device().type()) [[unlikely]]
+    check_types(input, weight, bias ? *bias : at::Tensor());
+  return at::native::convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups);
+}
+
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("convolution", any_convolution);
   m.impl("convolution_overrideable", convolution);
   m.impl("convolution_backward_overrideable", convolution_backward);
 }

@@ -1,8 +1,10 @@
 #include "torch/aten/elementwise.h"
+#include "torch/aten/many_dims.h"
 
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <vector>
 
 namespace ocl::aten {
 
@@ -36,9 +38,40 @@ ops::ElementwiseScalar cpu_scalar(at::TensorIteratorBase& iterator, int i) {
   }
 }
 
-void fill(ops::ElementwiseCall::Operand& operand, at::TensorIteratorBase& iterator, int i) {
+// Rows that also serve the types that kernels do not compute in: 8-bit floating numbers are converted, others compared
+// as bits.
+bool serves_every_type(const ops::ElementwiseRow& row) {
+  static const auto rows = [] {
+    std::vector<const ops::ElementwiseRow*> found;
+    for (const char* name : {"copy", "where", "eq", "ne", "abs", "isnan"}) found.push_back(&ops::elementwise_row(name));
+    return found;
+  }();
+  return std::find(rows.begin(), rows.end(), &row) != rows.end();
+}
+
+// Copies and selections within a type that kernels do not compute in move its bits, so that NaN keeps them.
+bool moves_bits(const ops::ElementwiseRow& row, at::TensorIteratorBase& iterator, at::ScalarType common) {
+  static const ops::ElementwiseRow* const copy = &ops::elementwise_row("copy");
+  static const ops::ElementwiseRow* const where = &ops::elementwise_row("where");
+  if (!only_moved(common) || (&row != copy && &row != where)) return false;
+  for (int i = 0; i < iterator.ntensors(); ++i) {
+    const bool condition = &row == where && i == iterator.noutputs();
+    if (!condition && (iterator.dtype(i) != common || iterator.device(i).is_cpu())) return false;
+  }
+  return true;
+}
+
+ops::DType element_type(const ops::ElementwiseRow& row, at::ScalarType type, bool bits) {
+  if (!only_moved(type)) [[likely]]
+    return static_cast<ops::DType>(type);
+  if (!serves_every_type(row)) unsupported(type);
+  return bits || !at::isFloat8Type(type) ? moved_type_of(type) : stored_type_of(type);
+}
+
+void fill(ops::ElementwiseCall::Operand& operand, const ops::ElementwiseRow& row, at::TensorIteratorBase& iterator,
+          int i, bool bits) {
   const at::ScalarType type = iterator.dtype(i);
-  operand.dtype = dtype_of(type);
+  operand.dtype = element_type(row, type, bits);
   if (i >= iterator.noutputs() && iterator.device(i).is_cpu()) {
     operand.is_scalar = true;
     operand.scalar = cpu_scalar(iterator, i);
@@ -83,15 +116,18 @@ void run(const ops::ElementwiseRow& row, at::TensorIteratorBase& iterator, at::A
          std::optional<at::ScalarType> compute, const char* name) {
   const at::ScalarType common = compute ? *compute : iterator.common_dtype();
   ops::ElementwiseCall call;
-  call.compute = ops::compute_type(dtype_of(common));
+  const bool bits = moves_bits(row, iterator, common);
+  const ops::DType common_type = element_type(row, common, bits);
+  call.compute = ops::compute_type(common_type);
   if (!ops::supports(row, call.compute)) not_implemented_for(name ? name : row.name, common);
   if (iterator.numel() == 0) return;
-  TORCH_CHECK(iterator.ndim() <= ops::max_dims, row.name, ": tensors with more than ", ops::max_dims,
-              " distinct dimensions are not supported");
+  if (iterator.ndim() > ops::max_dims) [[unlikely]]
+    return for_parts_of_few_dims(iterator,
+                                 [&](at::TensorIteratorBase& part) { run(row, part, scalars, compute, name); });
   call.dims = iterator.ndim();
   for (int d = 0; d < call.dims; ++d) call.sizes[d] = iterator.shape()[d];
-  fill(call.output, iterator, 0);
-  for (int i = 0; i < row.inputs; ++i) fill(call.inputs[i], iterator, i + 1);
+  fill(call.output, row, iterator, 0, bits);
+  for (int i = 0; i < row.inputs; ++i) fill(call.inputs[i], row, iterator, i + 1, bits);
   for (const auto& scalar : scalars) call.scalar[call.scalars++] = scalar;
   const c10::Device device = iterator.device(0);
   const c10::DeviceGuard guard(device);
@@ -99,7 +135,7 @@ void run(const ops::ElementwiseRow& row, at::TensorIteratorBase& iterator, at::A
   std::array<at::Tensor, ops::ElementwiseCall::max_inputs> converted;
   for (int i = 0; i < row.inputs; ++i) {
     auto& operand = call.inputs[i];
-    if (operand.is_scalar || operand.dtype == ops::DType::boolean || operand.dtype == dtype_of(common))
+    if (operand.is_scalar || operand.dtype == ops::DType::boolean || operand.dtype == common_type || only_moved(common))
       continue;  // booleans may be conditions
     // Single numbers keep their precision beside half types, as on the CPU; integers are rounded to them.
     const bool single = std::all_of(operand.strides.begin(), operand.strides.begin() + call.dims,

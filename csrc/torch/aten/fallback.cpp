@@ -24,27 +24,6 @@ std::map<std::string, uint64_t>& counts() {
   return *map;
 }
 
-// `why`: "has no OpenCL kernel"
-void count(const std::string& name, const std::string& why) {
-  bool first = false;
-  {
-    std::lock_guard lock(counts_mutex);
-    first = ++counts()[name] == 1;
-  }
-  const FallbackPolicy now = fallback_policy();
-  TORCH_CHECK_NOT_IMPLEMENTED(now != FallbackPolicy::error, "The operator '", name, "' ", why,
-                              ", and TORCH_OCL_FALLBACK=error forbids running it on the CPU.");
-  static auto* warned = new std::set<std::string>;
-  static std::mutex warned_mutex;
-  if (now == FallbackPolicy::warn && first) {
-    std::lock_guard lock(warned_mutex);
-    if (warned->insert(name).second)
-      TORCH_WARN("The operator '", name, "' ", why,
-                 " and runs on the CPU. torch.ocl.fallbacks() lists such operators; ",
-                 "TORCH_OCL_FALLBACK=silent hides this warning, =error forbids the fallback.");
-  }
-}
-
 template <class F>
 void for_each_tensor(const c10::IValue& value, F&& f) {
   if (value.isTensor())
@@ -85,6 +64,28 @@ bool takes_cpu_tensors(const std::string& name) {
   return names.count(name) > 0;
 }
 
+}  // namespace
+
+void count_fallback(const std::string& name, const std::string& why) {
+  bool first = false;
+  {
+    std::lock_guard lock(counts_mutex);
+    first = ++counts()[name] == 1;
+  }
+  const FallbackPolicy now = fallback_policy();
+  TORCH_CHECK_NOT_IMPLEMENTED(now != FallbackPolicy::error, "The operator '", name, "' ", why,
+                              ", and TORCH_OCL_FALLBACK=error forbids running it on the CPU.");
+  static auto* warned = new std::set<std::string>;
+  static std::mutex warned_mutex;
+  if (now == FallbackPolicy::warn && first) {
+    std::lock_guard lock(warned_mutex);
+    if (warned->insert(name).second)
+      TORCH_WARN("The operator '", name, "' ", why,
+                 " and runs on the CPU. torch.ocl.fallbacks() lists such operators; ",
+                 "TORCH_OCL_FALLBACK=silent hides this warning, =error forbids the fallback.");
+  }
+}
+
 // A generator of this device has no CPU kernel: the CPU kernel gets one seeded from it, so that results stay
 // reproducible.
 void replace_generators(torch::jit::Stack& stack, size_t first, c10::DeviceIndex index) {
@@ -97,14 +98,12 @@ void replace_generators(torch::jit::Stack& stack, size_t first, c10::DeviceIndex
   }
 }
 
-}  // namespace
-
 static void run_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack, const std::string& why) {
   const std::string name = c10::toString(op.operator_name());
   const size_t first = stack->size() - op.schema().arguments().size();
   c10::optional<at::Device> device;
   if (!takes_cpu_tensors(name)) device = common_device(*stack, first);
-  count(name, why);
+  count_fallback(name, why);
   replace_generators(*stack, first, device ? device->index() : runtime::current_device());
   const c10::OptionalDeviceGuard guard(device);
   at::native::cpu_fallback(op, stack, /*error_on_views=*/true);

@@ -12,6 +12,7 @@
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/addmm_meta.h>
 #include <ATen/ops/addmv_meta.h>
+#include <ATen/ops/addr_native.h>
 #include <ATen/ops/baddbmm.h>
 #include <ATen/ops/baddbmm_meta.h>
 #include <ATen/ops/bmm.h>
@@ -190,10 +191,20 @@ at::Tensor addbmm(const at::Tensor& self, const at::Tensor& batch1, const at::Te
 
 at::Tensor& addbmm_(at::Tensor& self, const at::Tensor& batch1, const at::Tensor& batch2, const at::Scalar& beta,
                     const at::Scalar& alpha) {
-  TORCH_CHECK(self.dim() == 2 && self.size(0) == batch1.size(1) && self.size(1) == batch2.size(2),
-              "addbmm_: self must have the shape of the result");
-  add_products(self, batch1, batch2, beta, alpha, self);
+  const bool alike = batch1.dim() == 3 && batch2.dim() == 3 && self.dim() == 2 && self.size(0) == batch1.size(1) &&
+                     self.size(1) == batch2.size(2);
+  // A self that is broadcast grows here, and is refused by the other in-place forms, as on the CPU and with CUDA.
+  add_products(alike ? self : self.clone(), batch1, batch2, beta, alpha, self);
   return self;
+}
+
+at::Tensor& addr_(at::Tensor& self, const at::Tensor& vec1, const at::Tensor& vec2, const at::Scalar& beta,
+                  const at::Scalar& alpha) {
+  TORCH_CHECK(vec1.dim() == 1 && vec2.dim() == 1, "addr: Expected 1-D argument vec1 and vec2, but got ", vec1.dim(),
+              "-D and ", vec2.dim(), "-D");
+  TORCH_CHECK(self.dim() == 2 && self.size(0) == vec1.size(0) && self.size(1) == vec2.size(0),
+              "size mismatch, input: ", self.sizes(), ", v1: ", vec1.sizes(), ", v2: ", vec2.sizes());
+  return at::native::math_addr_out(self, vec1, vec2, beta, alpha, self);
 }
 
 at::Tensor inner_product(const at::Tensor& self, const at::Tensor& other) {
@@ -278,6 +289,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("addmv.out", addmv_out);
   m.impl("addbmm", addbmm);
   m.impl("addbmm_", addbmm_);
+  m.impl("addr_", addr_);
   m.impl("addbmm.out", addbmm_out);
   m.impl("dot", inner_product);
   m.impl("vdot", conjugated_product);

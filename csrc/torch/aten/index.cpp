@@ -5,6 +5,7 @@
 #include "torch/aten/common.h"
 #include "torch/aten/element_bits.h"
 #include "torch/aten/iterator_view.h"
+#include "torch/aten/many_dims.h"
 #include "ops/index/compact.h"
 #include "ops/shape/shape.h"
 
@@ -24,6 +25,7 @@
 #include <ATen/ops/index_copy_native.h>
 #include <ATen/ops/index_fill_native.h>
 #include <ATen/ops/index_native.h>
+#include <ATen/ops/nonzero.h>
 #include <ATen/ops/put_native.h>
 #include <ATen/ops/take_native.h>
 
@@ -52,8 +54,19 @@ Indices indices_of(const at::TensorIteratorBase& iterator, int first, at::IntArr
   return result;
 }
 
+// That the kernels walk over whatever their strides; larger iterators go in parts.
+constexpr int most_dims = ops::walk_dims;
+
+void check_some_index(at::IntArrayRef strides) {
+  TORCH_CHECK_INDEX(!strides.empty(), "index: at least one index is needed");
+}
+
 void index_kernel(at::TensorIteratorBase& iterator, at::IntArrayRef sizes, at::IntArrayRef strides) {
   if (iterator.numel() == 0) return;
+  check_some_index(strides);
+  if (iterator.ndim() > most_dims)
+    return for_parts_of_few_dims(
+        iterator, [&](at::TensorIteratorBase& part) { index_kernel(part, sizes, strides); }, most_dims);
   const ops::TensorView out = view(iterator, 0), self = view(iterator, 1);
   const Indices indices = indices_of(iterator, 2, strides, static_cast<int64_t>(ops::size_of(self.dtype)));
   ops::index(queue_for(iterator), out, indices.at(self, sizes));
@@ -61,6 +74,15 @@ void index_kernel(at::TensorIteratorBase& iterator, at::IntArrayRef sizes, at::I
 
 void index_put_kernel(at::TensorIterator& iterator, at::IntArrayRef sizes, at::IntArrayRef strides, bool accumulate) {
   if (iterator.numel() == 0) return;
+  check_some_index(strides);
+  if (iterator.ndim() > most_dims)
+    return for_parts_of_few_dims(
+        iterator,
+        [&](at::TensorIteratorBase& part) {
+          index_put_kernel(static_cast<at::TensorIterator&>(part), sizes, strides, accumulate);
+        },
+        most_dims);
+  if (accumulate) (void)dtype_of(iterator.dtype(0));  // sums are only of types that kernels compute in
   const ops::TensorView self = view(iterator, 0), values = view(iterator, 1);
   const Indices indices = indices_of(iterator, 2, strides, static_cast<int64_t>(ops::size_of(self.dtype)));
   ops::index_put(queue_for(iterator), indices.at(self, sizes), values, accumulate, deterministic());
@@ -69,6 +91,13 @@ void index_put_kernel(at::TensorIterator& iterator, at::IntArrayRef sizes, at::I
 // ATen restrides operand 0 so that it stands still in `dim`, and gives the stride and the size there.
 void index_copy_kernel(at::TensorIterator& iterator, int64_t dim, int64_t size, int64_t stride) {
   if (iterator.numel() == 0) return;
+  if (iterator.ndim() > most_dims)
+    return for_parts_of_few_dims(
+        iterator,
+        [&](at::TensorIteratorBase& part) {
+          index_copy_kernel(static_cast<at::TensorIterator&>(part), dim, size, stride);
+        },
+        most_dims);
   const ops::TensorView self = view(iterator, 0), index = view(iterator, 1), source = view(iterator, 2);
   ops::index_copy(queue_for(iterator), {self, size, stride}, index, source, deterministic());
 }
@@ -76,6 +105,13 @@ void index_copy_kernel(at::TensorIterator& iterator, int64_t dim, int64_t size, 
 void index_fill_kernel(at::TensorIterator& iterator, int64_t dim, int64_t size, int64_t stride,
                        const at::Scalar& value) {
   if (iterator.numel() == 0) return;
+  if (iterator.ndim() > most_dims)
+    return for_parts_of_few_dims(
+        iterator,
+        [&](at::TensorIteratorBase& part) {
+          index_fill_kernel(static_cast<at::TensorIterator&>(part), dim, size, stride, value);
+        },
+        most_dims);
   ops::index_fill(queue_for(iterator), {view(iterator, 0), size, stride}, view(iterator, 1),
                   element_bits(value, iterator.dtype(0)));
 }
@@ -83,25 +119,31 @@ void index_fill_kernel(at::TensorIterator& iterator, int64_t dim, int64_t size, 
 void take_kernel(at::TensorIterator& iterator, const at::TensorBase& input) {
   if (iterator.numel() == 0) return;
   const at::Tensor self = at::Tensor(input).contiguous();
-  ops::take(queue_for(iterator), view(iterator, 0), view(self), view(iterator, 1));
+  ops::take(queue_for(iterator), view(iterator, 0), moved(self), view(iterator, 1));
 }
 
 void put_kernel(at::TensorIterator& iterator, const at::TensorBase& base, bool accumulate) {
   if (iterator.numel() == 0) return;
   const at::Tensor self(base);
+  if (accumulate) (void)dtype_of(self.scalar_type());
   const auto dense = contiguous(self);
-  ops::put(queue_for(self), view(*dense), view(iterator, 1), view(iterator, 0), accumulate, deterministic());
+  ops::put(queue_for(self), moved(*dense), view(iterator, 1), view(iterator, 0), accumulate, deterministic());
   if (!dense->is_same(self)) self.copy_(*dense);
 }
 
 void flip_kernel(at::TensorIterator& iterator, bool) {
   if (iterator.numel() == 0) return;
-  ops::copy_strided(queue_for(iterator), view(iterator, 0), view(iterator, 1));
+  for_parts_of_few_dims(
+      iterator, [](at::TensorIteratorBase& part) { ops::copy_strided(queue_for(part), view(part, 0), view(part, 1)); });
 }
 
 void gather_kernel(const at::Tensor& result, const at::Tensor& self, int64_t dim, const at::Tensor& index) {
   if (index.numel() == 0) return;
-  ops::gather(queue_for(result), view(result), view(self), static_cast<int>(dim), view(index));
+  if (too_many_dims(self))
+    return change_around(result, dim, [&](const at::Tensor& three) {
+      gather_kernel(three, around(within(self, index.sizes(), dim), dim), 1, around(index, dim));
+    });
+  ops::gather(queue_for(result), moved(result), moved(self), static_cast<int>(dim), view(index));
 }
 
 // ---- operators
@@ -165,7 +207,12 @@ at::Tensor& index_select_out(const at::Tensor& self, int64_t dim, const at::Tens
   TORCH_CHECK(index.numel() == 0 || self.dim() == 0 || self.size(dim) > 0,
               "index_select(): self indexing axis dim should be positive");
   at::native::resize_output(out, sizes);
-  if (out.numel() > 0) ops::index_select(queue_for(self), view(out), view(self), static_cast<int>(dim), view(index));
+  if (out.numel() > 0 && too_many_dims(self))
+    change_around(out, dim, [&](const at::Tensor& three) {
+      ops::index_select(queue_for(self), moved(three), moved(around(self, dim)), 1, view(index));
+    });
+  else if (out.numel() > 0)
+    ops::index_select(queue_for(self), moved(out), moved(self), static_cast<int>(dim), view(index));
   return out;
 }
 
@@ -213,13 +260,33 @@ at::Tensor roll_dims(const at::Tensor& self, at::IntArrayRef shifts, at::IntArra
               ", dims:", dims.size());
   at::Tensor out = at::empty_like(self, self.suggest_memory_format());
   if (out.numel() == 0) return out;
+  if (too_many_dims(self)) {
+    at::Tensor rolled = self;
+    for (size_t i = 0; i < dims.size(); ++i) {
+      const int64_t dim = at::maybe_wrap_dim(dims[i], self.dim());
+      rolled = roll_dims(around(rolled, dim), shifts[i], at::IntArrayRef{1}).view(self.sizes());
+    }
+    return out.copy_(rolled);
+  }
   std::vector<int> axes;
   for (int64_t dim : dims) axes.push_back(static_cast<int>(at::maybe_wrap_dim(dim, self.dim(), /*wrap_scalar=*/false)));
-  ops::roll(queue_for(self), view(out), view(self), std::span(shifts.data(), shifts.size()), axes);
+  ops::roll(queue_for(self), moved(out), moved(self), std::span(shifts.data(), shifts.size()), axes);
   return out;
 }
 
 // ---- masks
+
+// Places in the flat tensor, taken apart.
+at::Tensor& nonzero_of_many_dims(const at::Tensor& mask, at::Tensor& out) {
+  at::Tensor place = at::nonzero(mask.view({-1})).flatten();
+  const int64_t count = place.size(0);
+  if (at::native::resize_output(out, {count, mask.dim()})) out.as_strided_({count, mask.dim()}, {1, count});
+  for (int64_t d = mask.dim() - 1; d >= 0; --d) {
+    out.select(1, d).copy_(place.remainder(mask.size(d)));
+    place = place.div(mask.size(d), "floor");
+  }
+  return out;
+}
 
 at::Tensor& nonzero_out(const at::Tensor& self, at::Tensor& out) {
   const c10::OptionalDeviceGuard guard(at::device_of(self));
@@ -230,6 +297,7 @@ at::Tensor& nonzero_out(const at::Tensor& self, at::Tensor& out) {
   at::assert_no_internal_overlap(out);
   at::assert_no_overlap(out, self);
   const at::Tensor mask = self.contiguous();
+  if (too_many_dims(self)) return nonzero_of_many_dims(mask, out);
   ops::Compaction compaction(queue_for(self), view(mask));
   const int64_t count = compaction.count();
   // A new result keeps each coordinate contiguous, as everywhere in ATen: nonzero(as_tuple=True) returns its columns.
@@ -263,12 +331,13 @@ at::Tensor& masked_select_out(const at::Tensor& self, const at::Tensor& mask, at
   at::assert_no_overlap(out, self);
   at::assert_no_overlap(out, mask);
   const auto [expanded_mask, expanded_self] = at::expand_outplace(mask, self);
-  const at::Tensor dense_mask = expanded_mask->contiguous(), dense_self = expanded_self->contiguous();
+  const at::Tensor dense_mask = expanded_mask->contiguous().view({-1}),
+                   dense_self = expanded_self->contiguous().view({-1});
   ops::Compaction compaction(queue_for(self), view(dense_mask));
   const int64_t count = compaction.count();
   at::native::resize_output(out, {count});
   const auto dense = contiguous(out);
-  compaction.select(view(*dense), view(dense_self));
+  compaction.select(moved(*dense), moved(dense_self));
   if (!dense->is_same(out)) out.copy_(*dense);
   return out;
 }
@@ -301,10 +370,10 @@ at::Tensor& masked_scatter_(at::Tensor& self, const at::Tensor& mask, const at::
               "masked_scatter_: self, mask and source must be on the same device, but got ", self.device(), ", ",
               mask.device(), " and ", source.device());
   if (self.numel() == 0) return self;
-  const at::Tensor dense_mask = at::expand_inplace(self, mask, "masked_scatter_")->contiguous(),
-                   dense_source = source.contiguous();
+  const at::Tensor dense_mask = at::expand_inplace(self, mask, "masked_scatter_")->contiguous().view({-1}),
+                   dense_source = source.contiguous().view({-1});
   const auto dense = contiguous(self);
-  ops::Compaction(queue_for(self), view(dense_mask)).scatter(view(*dense), view(dense_source));
+  ops::Compaction(queue_for(self), view(dense_mask)).scatter(moved(dense->view({-1})), moved(dense_source));
   if (!dense->is_same(self)) self.copy_(*dense);
   return self;
 }

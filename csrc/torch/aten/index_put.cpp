@@ -61,7 +61,8 @@ void index_put_with_sort(at::Tensor& given, const c10::List<std::optional<at::Te
   const auto index_dims = static_cast<int64_t>(where.shape.size()) - self.dim() + where.last - where.first;
 
   // Every operand gets the shape of the result; what does not move in a dimension has stride 0 there.
-  ops::TensorView destination = view(value.expand(where.shape));
+  if (accumulate) (void)dtype_of(self.scalar_type());
+  ops::TensorView destination = moved(value.expand(where.shape));
   const ops::TensorView values = destination;
   destination.data = self.data_ptr();
   destination.strides.fill(0);

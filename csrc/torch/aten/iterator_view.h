@@ -1,4 +1,5 @@
-// Operand i of a TensorIterator as a view with the iterator's (merged, fastest first) dimensions in row-major order.
+// Operand i of a TensorIterator, whose elements are only moved, as a view with the iterator's (merged, fastest first)
+// dimensions in row-major order.
 #pragma once
 
 #include "torch/aten/common.h"
@@ -11,7 +12,7 @@ inline ops::TensorView view(const at::TensorIteratorBase& iterator, int i) {
               " distinct dimensions are not supported");
   ops::TensorView result;
   result.data = iterator.data_ptr(i);
-  result.dtype = dtype_of(iterator.dtype(i));
+  result.dtype = moved_type_of(iterator.dtype(i));
   result.dims = dims;
   const auto bytes = static_cast<int64_t>(ops::size_of(result.dtype));
   const auto strides = iterator.strides(i);

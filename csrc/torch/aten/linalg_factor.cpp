@@ -14,6 +14,7 @@
 #include <ATen/ops/_linalg_det_ops.h>
 #include <ATen/ops/_linalg_slogdet_native.h>
 #include <ATen/ops/_linalg_slogdet_ops.h>
+#include <ATen/ops/_linalg_solve_ex_compositeexplicitautogradnonfunctional_dispatch.h>
 #include <ATen/ops/_linalg_solve_ex_native.h>
 #include <ATen/ops/_linalg_solve_ex_ops.h>
 #include <ATen/ops/cholesky_inverse_native.h>
@@ -346,6 +347,14 @@ std::tuple<Tensor&, Tensor&, Tensor&, Tensor&> slogdet_out(const Tensor& a, Tens
 
 }  // namespace
 
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> solve_ex(const at::Tensor& a, const at::Tensor& b, bool left,
+                                                                    bool check_errors) {
+  TORCH_CHECK(a.device() == b.device(),
+              "Expected all tensors to be on the same device, but found at least two devices, ", a.device(), " and ",
+              b.device(), "!");
+  return at::compositeexplicitautogradnonfunctional::_linalg_solve_ex(a, b, left, check_errors);
+}
+
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("linalg_cholesky_ex.L", cholesky_ex_out);
 #ifdef OCL_CHOLESKY
@@ -362,6 +371,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("linalg_lu.out", lu_out);
   m.impl("linalg_lu_solve.out", lu_solve_out);
   m.impl("lu_unpack.out", lu_unpack_out);
+  m.impl("_linalg_solve_ex", solve_ex);
   m.impl("_linalg_solve_ex.result", solve_ex_out);
   m.impl("linalg_inv_ex.inverse", inv_ex_out);
   m.impl("_linalg_det.result", det_out);

@@ -128,6 +128,9 @@ Triple native_batch_norm_backward(const Tensor& grad_out, const Tensor& input, c
                                   const OptionalTensor& save_mean, const OptionalTensor& save_invstd, bool train,
                                   double eps, std::array<bool, 3> mask) {
   const c10::OptionalDeviceGuard guard(at::device_of(input));
+  TORCH_CHECK(input.dim() >= 2 && grad_out.sizes() == input.sizes(),
+              "batch_norm_backward: expected an input of at least 2 dimensions and a gradient of its size, got ",
+              input.sizes(), " and ", grad_out.sizes());
   const int64_t channels = input.size(1);
   const at::ScalarType parameters = common_type(weight, std::nullopt, input.scalar_type());
   const at::ScalarType running = common_type(running_mean, running_var, parameters),
@@ -135,6 +138,13 @@ Triple native_batch_norm_backward(const Tensor& grad_out, const Tensor& input, c
   const Tensor w = parameter_as(weight, parameters), mean = parameter_as(running_mean, running),
                var = parameter_as(running_var, running);
   const Tensor saved_mean = parameter_as(save_mean, statistics), saved_invstd = parameter_as(save_invstd, statistics);
+  check_channels(w, "weight", channels);
+  check_channels(mean, "running_mean", channels);
+  check_channels(var, "running_var", channels);
+  check_channels(saved_mean, "save_mean", channels);
+  check_channels(saved_invstd, "save_invstd", channels);
+  TORCH_CHECK(train ? saved_mean.defined() && saved_invstd.defined() : mean.defined() && var.defined(),
+              "batch_norm_backward: expected saved statistics in training and running ones otherwise");
 
   auto [x, grad_input] = kernel_layout(input, mask[0]);
   Tensor grad = grad_out.scalar_type() == x.scalar_type() ? grad_out : grad_out.to(x.scalar_type());

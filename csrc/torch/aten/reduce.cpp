@@ -1,5 +1,6 @@
 // Reductions: sums, extrema and logical reductions over any dimensions.
 #include "torch/aten/reduce.h"
+#include "torch/aten/many_dims.h"
 
 #include <ATen/WrapDimUtils.h>
 #include <ATen/WrapDimUtilsMulti.h>
@@ -57,12 +58,31 @@ Tensor new_output(const Tensor& self, DimMask dims, bool keepdim, at::ScalarType
   return at::empty(reduced_shape(self, dims, keepdim), self.options().dtype(dtype));
 }
 
+Tensor kept_and_reduced(const Tensor& self, DimMask dims) {
+  at::DimVector order;
+  for (const uint64_t reduced : {0, 1})
+    for (int64_t d = 0; d < self.dim(); ++d)
+      if ((dims >> d & 1) == reduced) order.push_back(d);
+  const int64_t extent = extent_of(self, dims);
+  return self.permute(order).contiguous().view({extent == 0 ? 0 : self.numel() / extent, extent});
+}
+
 void run_reduction(Reduction op, const Tensor& self, DimMask dims, const Tensor& out, double parameter,
                    const Tensor& index) {
   const Tensor& written = out.defined() ? out : index;
   if (written.numel() == 0) return;
   const c10::OptionalDeviceGuard guard(written.device());
-  ops::reduce(queue_for(written), op, view(self), dims, out.defined() ? view(out) : ops::TensorView{}, parameter,
+  if (too_many_dims(self) && self.numel() > 0) {
+    const auto flat = [](const Tensor& t) { return t.defined() ? at::empty({t.numel()}, t.options()) : t; };
+    const Tensor results = flat(out), places = flat(index);
+    run_reduction(op, kept_and_reduced(self, dims), 2, results, parameter, places);
+    if (out.defined()) out.copy_(results.view(out.sizes()));
+    if (index.defined()) index.copy_(places.view(index.sizes()));
+    return;
+  }
+  const bool logical = op == Reduction::all || op == Reduction::any;
+  const Tensor read = logical && only_moved(self.scalar_type()) ? self.to(at::kBool) : self;
+  ops::reduce(queue_for(written), op, view(read), dims, out.defined() ? view(out) : ops::TensorView{}, parameter,
               index.defined() ? view(index) : ops::TensorView{});
 }
 

@@ -11,6 +11,8 @@ ops::DimMask mask_of(const at::Tensor& self, at::OptionalIntArrayRef dims);
 ops::DimMask mask_of(const at::Tensor& self, std::optional<int64_t> dim);
 // Elements that one result is made of.
 int64_t extent_of(const at::Tensor& self, ops::DimMask dims);
+// A contiguous [kept, reduced] of a tensor.
+at::Tensor kept_and_reduced(const at::Tensor& self, ops::DimMask dims);
 at::DimVector reduced_shape(const at::Tensor& self, ops::DimMask dims, bool keepdim);
 at::Tensor new_output(const at::Tensor& self, ops::DimMask dims, bool keepdim, at::ScalarType dtype);
 // Writes `out`, `index`, or both where defined.

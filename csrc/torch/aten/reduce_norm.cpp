@@ -1,5 +1,6 @@
 // Norms, variances and renorm over any dimensions.
 #include "torch/aten/reduce.h"
+#include "torch/aten/many_dims.h"
 
 #include <ATen/WrapDimUtils.h>
 #include <ATen/ops/empty.h>
@@ -74,6 +75,14 @@ void run_moments(const char* name, const Tensor& self, DimMask dims, const std::
                "numel divided by output numel).");
   if (spread.numel() == 0) return;
   const c10::OptionalDeviceGuard guard(spread.device());
+  if (too_many_dims(self)) {
+    const Tensor flat = at::empty({spread.numel()}, spread.options());
+    const Tensor means = mean.defined() ? at::empty({mean.numel()}, mean.options()) : mean;
+    run_moments(name, kept_and_reduced(self, dims), 2, correction, square_root, flat, means);
+    spread.copy_(flat.view(spread.sizes()));
+    if (mean.defined()) mean.copy_(means.view(mean.sizes()));
+    return;
+  }
   ops::moments(queue_for(spread), view(self), dims, minus, square_root, view(spread),
                mean.defined() ? view(mean) : ops::TensorView{});
 }

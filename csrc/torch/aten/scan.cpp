@@ -2,6 +2,7 @@
 #include "ops/scan/scan.h"
 
 #include "torch/aten/common.h"
+#include "torch/aten/many_dims.h"
 #include "torch/aten/on_cpu.h"
 
 #include <ATen/WrapDimUtils.h>
@@ -19,6 +20,13 @@ using at::Tensor;
 void run(ops::Scan op, const Tensor& self, int64_t dim, const Tensor& out, const Tensor& index = {}) {
   if (out.numel() == 0) return;
   const c10::OptionalDeviceGuard guard(out.device());
+  if (too_many_dims(self)) {
+    dim = at::maybe_wrap_dim(dim, self.dim());
+    return change_around(out, dim, [&](const Tensor& values) {
+      if (!index.defined()) return run(op, around(self, dim), 1, values);
+      change_around(index, dim, [&](const Tensor& places) { run(op, around(self, dim), 1, values, places); });
+    });
+  }
   ops::scan(queue_for(out), op, view(self), static_cast<int>(at::maybe_wrap_dim(dim, self.dim())), view(out),
             index.defined() ? view(index) : ops::TensorView{});
 }

@@ -2,6 +2,7 @@
 #include "ops/scatter/scatter.h"
 
 #include "torch/aten/common.h"
+#include "torch/aten/many_dims.h"
 #include "torch/aten/element_bits.h"
 
 #include <ATen/Context.h>
@@ -36,7 +37,14 @@ void scatter_tensor(const at::Tensor& self, int64_t dim, const at::Tensor& index
   if (index.numel() == 0) return;
   if (combine == ops::Combine::minimum || combine == ops::Combine::maximum)
     TORCH_CHECK(!self.is_complex(), "scatter_reduce: amin and amax are not defined for complex tensors");
-  ops::scatter(queue_for(self), view(self), static_cast<int>(dim), view(index), view(source), combine, deterministic());
+  if (too_many_dims(self))
+    return change_around(within(self, index.sizes(), dim), dim, [&](const at::Tensor& three) {
+      const at::Tensor values = within(source, index.sizes(), dim).narrow(dim, 0, index.size(dim));
+      scatter_tensor(three, 1, around(index, dim), around(values, dim), combine);
+    });
+  const auto element = combine == ops::Combine::assign ? moved : view;
+  ops::scatter(queue_for(self), element(self), static_cast<int>(dim), view(index), element(source), combine,
+               deterministic());
 }
 
 void scatter_kernel(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& source) {
@@ -53,7 +61,12 @@ void scatter_reduce_kernel(const at::Tensor& self, const int64_t dim, const at::
 void scatter_number(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Scalar& value,
                     ops::Combine combine) {
   if (index.numel() == 0) return;
-  ops::scatter_value(queue_for(self), view(self), static_cast<int>(dim), view(index),
+  if (too_many_dims(self))
+    return change_around(within(self, index.sizes(), dim), dim, [&](const at::Tensor& three) {
+      scatter_number(three, 1, around(index, dim), value, combine);
+    });
+  const auto element = combine == ops::Combine::assign ? moved : view;
+  ops::scatter_value(queue_for(self), element(self), static_cast<int>(dim), view(index),
                      element_bits(value, self.scalar_type()), combine, deterministic());
 }
 void scatter_fill_kernel(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Scalar& value) {
@@ -149,6 +162,9 @@ at::Tensor& scatter_reduce_two_out(const at::Tensor& self, int64_t dim, const at
 void accumulate_rows(const at::Tensor& out, int64_t dim, const at::Tensor& index, const at::Tensor& source,
                      ops::Combine combine) {
   if (index.numel() == 0 || source.numel() == 0) return;
+  if (too_many_dims(out))
+    return change_around(
+        out, dim, [&](const at::Tensor& three) { accumulate_rows(three, 1, index, around(source, dim), combine); });
   ops::index_accumulate(queue_for(out), view(out), static_cast<int>(dim), view(index), view(source), combine,
                         deterministic());
 }

@@ -2,6 +2,7 @@
 #include "ops/shape/shape.h"
 
 #include "torch/aten/common.h"
+#include "torch/aten/many_dims.h"
 
 #include <ATen/MemoryOverlap.h>
 #include <ATen/TensorUtils.h>
@@ -53,9 +54,14 @@ at::Tensor& cat_out(const at::ITensorListRef& tensors, int64_t dim, at::Tensor& 
     TORCH_CHECK(tensor.device() == result.device(), "Expected all tensors to be on the same device, but got ",
                 tensor.device(), " and ", result.device());
     converted.push_back(tensor.to(result.scalar_type()));
-    inputs.push_back(view(converted.back()));
+    if (too_many_dims(result)) converted.back() = around(converted.back(), dim);
+    inputs.push_back(moved(converted.back()));
   }
-  ops::concatenate(queue_for(result), view(result), inputs, static_cast<int>(dim));
+  if (too_many_dims(result))
+    change_around(result, dim,
+                  [&](const at::Tensor& three) { ops::concatenate(queue_for(result), moved(three), inputs, 1); });
+  else
+    ops::concatenate(queue_for(result), moved(result), inputs, static_cast<int>(dim));
   op.finish();
   return out;
 }
@@ -75,8 +81,14 @@ at::Tensor& triangle_out(const at::Tensor& self, int64_t diagonal, at::Tensor& o
   op.meta(self, diagonal);
   const at::Tensor& result = op.output(0);
   at::assert_no_partial_overlap(result, self);
-  if (result.numel() > 0)
-    ops::triangle(queue_for(result), view(result), view(self), diagonal, std::is_same_v<Op, Triu>);
+  const auto planes = [](const at::Tensor& t) { return t.contiguous().view({-1, t.size(-2), t.size(-1)}); };
+  if (result.numel() > 0 && too_many_dims(result)) {
+    const at::Tensor all = planes(result);
+    ops::triangle(queue_for(result), moved(all), moved(planes(self)), diagonal, std::is_same_v<Op, Triu>);
+    if (!result.is_contiguous()) result.copy_(all.view(result.sizes()));
+  } else if (result.numel() > 0) {
+    ops::triangle(queue_for(result), moved(result), moved(self), diagonal, std::is_same_v<Op, Triu>);
+  }
   op.finish();
   return out;
 }
@@ -193,6 +205,10 @@ at::Tensor& eye_m_out(int64_t n, int64_t m, at::Tensor& out) {
   TORCH_CHECK(n >= 0, "n must be greater or equal to 0, got ", n);
   TORCH_CHECK(m >= 0, "m must be greater or equal to 0, got ", m);
   out.resize_({n, m});
+  if (only_moved(out.scalar_type())) {
+    out.zero_().diagonal().fill_(1);
+    return out;
+  }
   if (out.numel() > 0) ops::eye(queue_for(out), view(out));
   return out;
 }

@@ -1,5 +1,6 @@
 // softmax and log_softmax, forward and backward.
 #include "torch/aten/dense_output.h"
+#include "torch/aten/many_dims.h"
 #include "ops/softmax/softmax.h"
 
 #include <ATen/WrapDimUtils.h>
@@ -16,6 +17,12 @@ namespace {
 
 using at::Tensor;
 
+ops::SoftmaxProblem problem_of(const Tensor& dense, int64_t dim, ops::DType output, bool log) {
+  if (too_many_dims(dense))
+    return ops::softmax_problem(view(around(dense, at::maybe_wrap_dim(dim, dense.dim()))), 1, output, log);
+  return ops::softmax_problem(view(dense), dim, output, log);
+}
+
 template <class Meta, bool log>
 Tensor& forward(const Tensor& self, int64_t dim, bool half_to_float, Tensor& out) {
   const c10::OptionalDeviceGuard guard(at::device_of(self));
@@ -25,8 +32,8 @@ Tensor& forward(const Tensor& self, int64_t dim, bool half_to_float, Tensor& out
   if (!at::isFloatingType(self.scalar_type())) not_implemented_for(log ? "log_softmax" : "softmax", self.scalar_type());
   const auto x = contiguous(self);
   const DenseOutput y(op.output(0));
-  ops::softmax_forward(queue_for(self), ops::softmax_problem(view(*x), dim, dtype_of(y.tensor().scalar_type()), log),
-                       x->data_ptr(), y.data());
+  ops::softmax_forward(queue_for(self), problem_of(*x, dim, dtype_of(y.tensor().scalar_type()), log), x->data_ptr(),
+                       y.data());
   y.finish();
   op.finish();
   return out;
@@ -37,11 +44,12 @@ Tensor& backward(const Tensor& grad, const Tensor& output, int64_t dim, at::Scal
                  Tensor& grad_input) {
   const c10::OptionalDeviceGuard guard(at::device_of(output));
   Out<Meta, 1> op(grad_input);
+  TORCH_CHECK(grad.sizes() == output.sizes(), "Expected grad of size ", output.sizes(), ", but got ", grad.sizes());
   op.meta(grad, output, dim, input_dtype);
   if (output.numel() == 0) return grad_input;
   const auto g = contiguous(grad), y = contiguous(output);
   const DenseOutput dx(op.output(0));
-  ops::SoftmaxProblem problem = ops::softmax_problem(view(*y), dim, dtype_of(output.scalar_type()), log);
+  ops::SoftmaxProblem problem = problem_of(*y, dim, dtype_of(output.scalar_type()), log);
   problem.input = dtype_of(dx.tensor().scalar_type());
   ops::softmax_backward(queue_for(output), problem, g->data_ptr(), y->data_ptr(), dx.data());
   dx.finish();
@@ -52,7 +60,7 @@ Tensor& backward(const Tensor& grad, const Tensor& output, int64_t dim, at::Scal
 // One kernel for one dimension of floating tensors; ATen's composition of maximum, exponential, sum and logarithm
 // otherwise: where the kernel would be slow, and for half types, because the composition rounds between its steps.
 bool one_kernel(const Tensor& self, at::IntArrayRef dim) {
-  if (dim.size() != 1 || self.dim() == 0 || self.numel() == 0) return false;
+  if (dim.size() != 1 || self.dim() == 0 || self.numel() == 0 || too_many_dims(self)) return false;
   if (self.scalar_type() != at::kFloat && self.scalar_type() != at::kDouble) return false;
   const int64_t axis = at::maybe_wrap_dim(dim[0], self.dim());
   const ops::DType dtype = dtype_of(self.scalar_type());

@@ -2,6 +2,7 @@
 #include "ops/sort/sort.h"
 
 #include "torch/aten/common.h"
+#include "torch/aten/many_dims.h"
 
 #include <ATen/MemoryOverlap.h>
 #include <ATen/WrapDimUtils.h>
@@ -23,6 +24,13 @@ void run_sort(const Tensor& self, int64_t dim, bool descending, const Tensor& va
   if (indices.numel() == 0) return;
   if (self.is_complex()) not_implemented_for("sort", self.scalar_type());
   const c10::OptionalDeviceGuard guard(self.device());
+  if (too_many_dims(self)) {
+    dim = at::maybe_wrap_dim(dim, self.dim());
+    return change_around(values, dim, [&](const Tensor& sorted) {
+      change_around(indices, dim,
+                    [&](const Tensor& order) { run_sort(around(self, dim), 1, descending, sorted, order); });
+    });
+  }
   ops::sort(queue_for(self), view(self), static_cast<int>(at::maybe_wrap_dim(dim, self.dim())), descending,
             view(values), view(indices));
 }
@@ -63,6 +71,13 @@ void run_select(ops::Selection selection, const Tensor& self, int64_t dim, int64
   if (self.numel() == 0) return;
   const auto kept = [&](const Tensor& out) { return dropped ? out.unsqueeze(dim) : out; };
   const c10::OptionalDeviceGuard guard(self.device());
+  if (too_many_dims(self)) {
+    Tensor value = at::empty({0}, values.options()), place = at::empty({0}, indices.options());
+    run_select(selection, around(self, dim), 1, k, false, value, place);
+    values.copy_(value.view(shape));
+    indices.copy_(place.view(shape));
+    return;
+  }
   ops::select(queue_for(self), selection, view(self), static_cast<int>(dim), k, view(kept(values)),
               view(kept(indices)));
 }

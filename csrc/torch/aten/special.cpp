@@ -1,6 +1,9 @@
 // Special functions that need more than their row of the elementwise table (table_rows.cpp).
 #include "torch/aten/elementwise_macros.h"
 
+#include <ATen/native/Math.h>
+#include <ATen/native/UnaryOps.h>
+
 namespace ocl::aten {
 
 namespace {
@@ -25,8 +28,20 @@ std::tuple<at::Tensor&, at::Tensor&> frexp_out(const at::Tensor& self, at::Tenso
   return {mantissa, exponent};
 }
 
+// The iterator holds 0 .. length - 1, which become the window.
+void kaiser_window_kernel(at::TensorIteratorBase& iterator, int64_t length, double beta) {
+  const double size = std::abs(beta), middle = static_cast<double>(length - 1) / 2;
+  run(OCL_ROW("kaiser_window"), iterator, {middle, size, calc_i0e(size)}, std::nullopt, "kaiser_window");
+}
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { m.impl("frexp.Tensor_out", frexp_out); }
 
 }  // namespace ocl::aten
+
+namespace at::native {
+
+REGISTER_PRIVATEUSE1_DISPATCH(kaiser_window_stub, &ocl::aten::kaiser_window_kernel)
+
+}  // namespace at::native

@@ -1,4 +1,5 @@
 // Ternary elementwise operators: fused multiply-adds, interpolation, clamping, selection.
+#include "torch/aten/element_bits.h"
 #include "torch/aten/elementwise_macros.h"
 #include "torch/aten/versions.h"
 
@@ -189,6 +190,10 @@ at::Tensor& masked_fill_scalar(at::Tensor& self, const at::Tensor& mask, const a
   at::assert_no_partial_overlap(self, mask);
   const auto expanded = at::expand_inplace(self, mask, "masked_fill_");
   if (self.numel() == 0) return self;
+  if (only_moved(self.scalar_type())) {
+    as_bits(self).masked_fill_(mask, bits_of(value, self.scalar_type()));
+    return self;
+  }
   check_convertible(value, self.scalar_type());
   auto iterator = at::TensorIteratorConfig()
                       .set_check_mem_overlap(false)

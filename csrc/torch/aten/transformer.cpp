@@ -1,7 +1,9 @@
 // The inference fast path of nn.MultiheadAttention and nn.TransformerEncoder, made of operators that have kernels.
 #include "torch/aten/common.h"
 
+#include <ATen/ops/_nested_from_padded_and_nested_example.h>
 #include <ATen/ops/_safe_softmax.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/layer_norm.h>
 #include <ATen/ops/linear.h>
@@ -105,6 +107,27 @@ at::Tensor transformer_encoder_layer(const at::Tensor& source, int64_t embed_dim
 bool nested_tensor_from_mask_left_aligned(const at::Tensor&, const at::Tensor&) { return false; }
 
 }  // namespace
+
+// Of a nested tensor, which nn.TransformerEncoder makes of a padded one: padded again, with a mask.
+at::Tensor nested_encoder_layer(const at::Tensor& source, int64_t embed_dim, int64_t heads,
+                                const at::Tensor& qkv_weight, const at::Tensor& qkv_bias, const at::Tensor& proj_weight,
+                                const at::Tensor& proj_bias, bool use_gelu, bool norm_first, double eps,
+                                const at::Tensor& norm1_weight, const at::Tensor& norm1_bias,
+                                const at::Tensor& norm2_weight, const at::Tensor& norm2_bias,
+                                const at::Tensor& ffn1_weight, const at::Tensor& ffn1_bias,
+                                const at::Tensor& ffn2_weight, const at::Tensor& ffn2_bias,
+                                const std::optional<at::Tensor>& mask, std::optional<int64_t>) {
+  TORCH_CHECK(!mask, "_transformer_encoder_layer_fwd: a nested tensor takes no mask");
+  const at::Tensor padded = source.to_padded_tensor(0);
+  const at::Tensor lengths = source._nested_tensor_size().select(1, 0).unsqueeze(1);
+  const at::Tensor hidden = at::arange(padded.size(1), lengths.options()).unsqueeze(0).ge(lengths).to(source.device());
+  const at::Tensor result = transformer_encoder_layer(
+      padded, embed_dim, heads, qkv_weight, qkv_bias, proj_weight, proj_bias, use_gelu, norm_first, eps, norm1_weight,
+      norm1_bias, norm2_weight, norm2_bias, ffn1_weight, ffn1_bias, ffn2_weight, ffn2_bias, hidden, padding);
+  return at::_nested_from_padded_and_nested_example(result, source);
+}
+
+TORCH_LIBRARY_IMPL(aten, NestedTensorPrivateUse1, m) { m.impl("_transformer_encoder_layer_fwd", nested_encoder_layer); }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_native_multi_head_attention", native_multi_head_attention);

@@ -1,4 +1,5 @@
 // Unary elementwise operators that need more than their row of the table (table_rows.cpp).
+#include "torch/aten/element_bits.h"
 #include "torch/aten/elementwise_macros.h"
 
 #include <ATen/ops/bitwise_not_meta.h>
@@ -173,6 +174,10 @@ at::Tensor& relu_(at::Tensor& self) {
 
 // ---- fills
 at::Tensor& fill_scalar(at::Tensor& self, const at::Scalar& value) {
+  if (only_moved(self.scalar_type())) {
+    as_bits(self).fill_(bits_of(value, self.scalar_type()));
+    return self;
+  }
   if (self.numel() == 0) return self;
   auto iterator = at::TensorIteratorConfig()
                       .set_check_mem_overlap(false)

@@ -16,10 +16,11 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 class Worker:
-    def __init__(self):
+    def __init__(self, module="tests.python.conformance.worker"):
+        self.module = module
         self.errors = tempfile.TemporaryFile()  # noqa: SIM115  open as long as the process
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.python.conformance.worker"], cwd=ROOT, stdin=subprocess.PIPE,
+            [sys.executable, "-m", module], cwd=ROOT, stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, stderr=self.errors, start_new_session=True,
         )  # fmt: skip
         self.pending = b""
@@ -75,7 +76,7 @@ def run_case(worker, name, only, limit):
             status = "hang" if isinstance(error, TimeoutError) else "crash"
             words = worker.last_words()
             code = worker.end()
-            worker = Worker()
+            worker = Worker(worker.module)
             if current is None:  # before the first check: the case itself cannot be prepared
                 record["checks"]["prepare"] = {"status": status, "failures": [f"exit {code}: {words[-300:]}"]}
                 return record, worker
@@ -85,15 +86,15 @@ def run_case(worker, name, only, limit):
             }
 
 
-def run_all(names, jobs, only, limit, finished):
-    """Runs the cases on `jobs` processes; calls finished(record) after each, one at a time."""
+def run_all(names, jobs, only, limit, finished, module="tests.python.conformance.worker"):
+    """Runs the cases on `jobs` processes of `module`; calls finished(record) after each, one at a time."""
     work = queue.SimpleQueue()
     for name in names:
         work.put(name)
     lock = threading.Lock()
 
     def serve():
-        worker = Worker()
+        worker = Worker(module)
         while True:
             try:
                 name = work.get_nowait()

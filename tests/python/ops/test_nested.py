@@ -56,6 +56,9 @@ STRIDED = {
     "softmax": lambda n: torch.softmax(n, -1),
     "padded": lambda n: torch.nested.to_padded_tensor(n, 0.5),
     "clone": lambda n: n.transpose(1, 2).contiguous(),
+    "layer_norm": lambda n: F.layer_norm(
+        n, (3,), torch.linspace(1, 2, 3, device=n.device), torch.ones(3, device=n.device)
+    ),
     "select": lambda n: n[1] * 3,
     "unbind": lambda n: sum(part.sum() for part in n.unbind()),
     "chunk": lambda n: torch.nested.to_padded_tensor(n, 0.0).chunk(2, 1)[0],
@@ -85,12 +88,31 @@ def test_strided_from_padded(device, no_fallback):
         assert torch.equal(expected, part.cpu())
 
 
-@pytest.mark.parametrize(
-    "program", [lambda n: n.sum(-1, keepdim=True), lambda n: F.layer_norm(n, (3,)), lambda n: n.exp()]
-)
-def test_strided_without_a_kernel(program, device):
-    with pytest.raises((NotImplementedError, RuntimeError)):
-        program(torch.nested.nested_tensor(parts(device, requires_grad=False)))
+def test_strided_that_the_cpu_refuses(device):
+    for program in (lambda n: n.exp(), lambda n: n.sum(), lambda n: F.layer_norm(n, (4,))):
+        with pytest.raises((NotImplementedError, RuntimeError)):
+            program(torch.nested.nested_tensor(parts(device, requires_grad=False)))
+
+
+def test_strided_without_a_kernel_runs_on_the_cpu(device):
+    before = torch.ocl.fallbacks()
+    check(lambda p: torch.nested.as_nested_tensor(p).sum(-1, keepdim=True), device)
+    new = {name for name, count in torch.ocl.fallbacks().items() if count != before.get(name, 0)}
+    assert new == {"aten::sum.dim_IntList"} | {name for name in new if name.endswith("_sum_backward")}
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_encoder_without_check_of_masks(norm_first, device, no_fallback):
+    torch.manual_seed(0)
+    layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, norm_first=norm_first)
+    model = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=not norm_first, mask_check=False).eval()
+    x = torch.randn(3, 5, 8)
+    hidden = torch.arange(5) >= torch.tensor([[3], [5], [1]])
+    with torch.no_grad():
+        expected = model(x, src_key_padding_mask=hidden)
+        actual = model.to(device)(x.to(device), src_key_padding_mask=hidden.to(device))
+    assert actual.device.type == "ocl"
+    torch.testing.assert_close(actual.cpu()[~hidden], expected[~hidden], rtol=1e-5, atol=1e-5)
 
 
 # ---- jagged layout
