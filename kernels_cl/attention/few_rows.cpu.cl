@@ -1,8 +1,8 @@
 // Attention of few queries over many keys, for CPU runtimes: a token that a language model writes. Contract:
 // attention/attention.clh; no dropout.
-//   attention_few_rows  task = (up to ROWS queries that share a head of keys, a part of the keys, batch and head): reads
-//                       its keys and values once, for all of its queries. Where keys have several parts, sums that are
-//                       not yet divided go to partial[part][batch, head of queries, query][F + 2]: the weighted sums of
+//   attention_few_rows  task = (up to ROWS queries that share a head of keys, a part of the keys): reads its keys and
+//                       values once, for all of its queries. Where keys have several parts, sums that are not yet
+//                       divided go to partial[part][batch, head of queries, query][F + 2]: the weighted sums of
 //                       values, the largest score, the sum of exponentials
 //   attention_merge     task = a query: the parts together
 // Row r of a key head's is query r / group of head r % group. Lanes run over E for scores and over F for values.
