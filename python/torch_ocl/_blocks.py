@@ -1,9 +1,12 @@
 """Parts of transformers that `torch_ocl.optimize` replaces, found by what they compute and not by their names."""
 
 import copy
+import inspect
 import math
 import threading
+import types
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 from torch import nn
@@ -127,7 +130,9 @@ def _joined(parts: list[nn.Linear]) -> nn.Linear:
     joined = nn.Linear(parts[0].in_features, rows, bias=False, device="meta")
     joined.weight = nn.Parameter(torch.cat(weights), requires_grad=False)
     if any(part.bias is not None for part in parts):
-        biases = [part.weight.new_zeros(part.out_features) if part.bias is None else part.bias for part in parts]
+        biases: list[torch.Tensor] = [
+            part.weight.new_zeros(part.out_features) if part.bias is None else part.bias for part in parts
+        ]
         joined.bias = nn.Parameter(torch.cat(biases), requires_grad=False)
     return joined
 
@@ -249,6 +254,82 @@ def _merge_siblings(module: nn.Module) -> bool:
     return False
 
 
+# ---- rotary position embedding: a function, which forward finds among the globals of its file
+
+
+def _turned(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+    first, second = x.chunk(2, -1)
+    return x * cos.unsqueeze(1) + torch.cat((-second, first), -1) * sin.unsqueeze(1)
+
+
+def _is_rotary(function: object) -> bool:
+    """Whether function(q, k, cos, sin) turns the halves of heads against each other."""
+    if not isinstance(function, types.FunctionType):
+        return False
+    if list(inspect.signature(function).parameters)[:4] != ["q", "k", "cos", "sin"]:
+        return False
+    q, k = torch.linspace(-1, 1, 48).view(1, 2, 3, 8), torch.linspace(2, -1, 24).view(1, 1, 3, 8)
+    cos, sin = torch.linspace(-1, 0.5, 24).view(1, 3, 8), torch.linspace(0.3, 1, 24).view(1, 3, 8)
+    try:
+        result = function(q, k, cos, sin)
+    except Exception:  # any code may be in it
+        return False
+    return (
+        isinstance(result, tuple)
+        and len(result) == 2
+        and _same(result[0], _turned(q, cos, sin))
+        and _same(result[1], _turned(k, cos, sin))
+    )
+
+
+def _fused_rotary(original: Callable[..., Any]) -> Callable[..., Any]:
+    def rotary(q: torch.Tensor, k: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, *rest: Any, **named: Any) -> Any:
+        if (
+            rest
+            or named
+            or q.device.type != "ocl"
+            or torch.is_grad_enabled()
+            or torch.compiler.is_compiling()
+            or not q.dim() == k.dim() == cos.dim() + 1 == sin.dim() + 1 == 4
+            or not q.dtype == k.dtype == cos.dtype == sin.dtype
+            or q.dtype not in (torch.float32, torch.float16, torch.bfloat16)
+            or not q.shape[-1] == k.shape[-1] == cos.shape[-1] == sin.shape[-1]
+        ):
+            return original(q, k, cos, sin, *rest, **named)
+        return torch.ops.ocl.rotary(q, k, cos, sin)
+
+    return rotary
+
+
+def _rebound(function: types.FunctionType, name: str, value: object) -> types.FunctionType:
+    """The function, with another global of that name; what wraps it wraps the new one."""
+    inner = function.__dict__.get("__wrapped__")
+    cells = function.__closure__
+    scope = function.__globals__
+    if isinstance(inner, types.FunctionType):
+        new = _rebound(inner, name, value)
+        cells = tuple(types.CellType(new) if cell.cell_contents is inner else cell for cell in cells or ())
+    else:
+        scope = {**scope, name: value}
+    copied = types.FunctionType(function.__code__, scope, function.__name__, function.__defaults__, cells)
+    copied.__kwdefaults__ = function.__kwdefaults__
+    copied.__dict__.update(function.__dict__)
+    return copied
+
+
+def _fuse_rotary(module: nn.Module) -> bool:
+    forward = type(module).forward
+    if "forward" in module.__dict__ or not isinstance(forward, types.FunctionType):
+        return False
+    innermost = inspect.unwrap(forward)
+    for name in innermost.__code__.co_names:
+        function = innermost.__globals__.get(name)
+        if "rot" in name and isinstance(function, types.FunctionType) and _is_rotary(function):
+            module.__dict__["forward"] = types.MethodType(_rebound(forward, name, _fused_rotary(function)), module)
+            return True
+    return False
+
+
 def _is_hooked(module: nn.Module) -> bool:
     return any(
         part._forward_hooks or part._forward_pre_hooks or hasattr(part, "parametrizations") for part in module.modules()
@@ -278,7 +359,6 @@ def _fuse(module: nn.Module, uses: dict[int, int]) -> int:
                 setattr(module, name, replacement.eval())
                 count += 1
                 continue
-            if _merge_siblings(child):
-                count += 1
+            count += _merge_siblings(child) + _fuse_rotary(child)
         count += _fuse(child, uses)
     return count

@@ -1,5 +1,7 @@
 """torch_ocl.optimize: the same outputs, fewer operators, the given model untouched."""
 
+import functools
+
 import pytest
 import torch
 from torch import nn
@@ -253,3 +255,56 @@ def test_arguments_that_may_be_left_out(device):
     torch.testing.assert_close(
         kept.to(device)(embedded=torch.ones(2, 8, device=device)).cpu(), model(None, torch.ones(2, 8))
     )
+
+
+def rotate_half(x):
+    first, second = x[..., : x.shape[-1] // 2], x[..., x.shape[-1] // 2 :]
+    return torch.cat((-second, first), -1)
+
+
+def apply_rotary(q, k, cos, sin, unsqueeze_dim=1):
+    cos, sin = cos.unsqueeze(unsqueeze_dim), sin.unsqueeze(unsqueeze_dim)
+    return q * cos + rotate_half(q) * sin, k * cos + rotate_half(k) * sin
+
+
+def announced(function):
+    @functools.wraps(function)
+    def wrapper(*arguments, **named):
+        return function(*arguments, **named)
+
+    return wrapper
+
+
+class Turning(nn.Module):
+    @announced
+    def forward(self, q, k, cos, sin, **ignored):
+        return apply_rotary(q, k, cos, sin)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize(("b", "h", "g", "rows", "width"), [(1, 9, 3, 1, 64), (2, 4, 4, 5, 20), (2, 2, 1, 33, 128)])
+def test_rotary_embedding(device, no_fallback, dtype, b, h, g, rows, width):
+    q = torch.randn(b, rows, h, width, dtype=dtype).transpose(1, 2)
+    k = torch.randn(b, rows, g, width, dtype=dtype).transpose(1, 2)
+    cos, sin = (torch.randn(n, rows, width, dtype=dtype) for n in (b, 1))
+    model = nn.ModuleList([Turning()])
+    faster = torch_ocl.optimize(model)
+    with torch.no_grad(), torch.profiler.profile() as profile:
+        actual = faster[0](q.to(device), k.to(device), cos.to(device), sin.to(device))
+    calls = [event.name for event in profile.events()]
+    assert "ocl::rotary" in calls and "forward" not in model[0].__dict__
+    expected = apply_rotary(*(t.double() for t in (q, k, cos, sin)))
+    steps = {torch.float32: 1e-6, torch.bfloat16: 8e-3, torch.float16: 1e-3}[dtype]
+    for a, e in zip(actual, expected, strict=True):
+        assert a.dtype == dtype and a.device.type == device
+        torch.testing.assert_close(a.cpu().double(), e, rtol=steps, atol=4 * steps)
+
+
+def test_rotary_embedding_with_gradients(device):
+    faster = torch_ocl.optimize(nn.ModuleList([Turning()]))
+    q, k = torch.randn(1, 2, 3, 8, requires_grad=True), torch.randn(1, 1, 3, 8)
+    cos, sin = torch.randn(1, 3, 8), torch.randn(1, 3, 8)
+    apply_rotary(q, k, cos, sin)[0].square().sum().backward()
+    moved = q.detach().to(device).requires_grad_()
+    faster[0](moved, k.to(device), cos.to(device), sin.to(device))[0].square().sum().backward()
+    torch.testing.assert_close(moved.grad.cpu(), q.grad, rtol=1e-4, atol=1e-5)
