@@ -29,6 +29,16 @@ _ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 }
 
 
+# Found once: a look-up by name takes as long as a launch.
+_elementwise, _rotary = torch.ops.ocl.elementwise.default, torch.ops.ocl.rotary.default
+_rms_norm = torch.ops.aten._fused_rms_norm.default
+
+
+def _fuses(x: torch.Tensor) -> bool:
+    """Whether an operator without a gradient may take x."""
+    return x.device.type == "ocl" and not torch.is_grad_enabled() and not torch.compiler.is_compiling()
+
+
 class RMSNorm(nn.Module):
     """x / sqrt(mean(x^2) + eps) * weight over the last dimension, in one kernel."""
 
@@ -38,6 +48,9 @@ class RMSNorm(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """x [..., n]: the same sizes."""
+        if x.dtype == self.weight.dtype and _fuses(x):
+            normed: torch.Tensor = _rms_norm(x, self.weight.shape, self.weight, self.eps)[0]
+            return normed
         return F.rms_norm(x, self.weight.shape, self.weight, self.eps)
 
 
@@ -52,8 +65,8 @@ class GatedMLP(nn.Module):
         """x [..., n]: the same sizes."""
         first, second = self.gate_up(x).chunk(2, -1)
         gate, up = (first, second) if self.gate_first else (second, first)
-        if x.device.type == "ocl" and not torch.is_grad_enabled():
-            product = torch.ops.ocl.elementwise(self.activation, [gate, up])
+        if _fuses(x):
+            product = _elementwise(self.activation, [gate, up])
         else:
             product = _ACTIVATIONS[self.activation](gate) * up
         result: torch.Tensor = self.down(product)
@@ -287,16 +300,14 @@ def _fused_rotary(original: Callable[..., Any]) -> Callable[..., Any]:
         if (
             rest
             or named
-            or q.device.type != "ocl"
-            or torch.is_grad_enabled()
-            or torch.compiler.is_compiling()
+            or not _fuses(q)
             or not q.dim() == k.dim() == cos.dim() + 1 == sin.dim() + 1 == 4
             or not q.dtype == k.dtype == cos.dtype == sin.dtype
             or q.dtype not in (torch.float32, torch.float16, torch.bfloat16)
             or not q.shape[-1] == k.shape[-1] == cos.shape[-1] == sin.shape[-1]
         ):
             return original(q, k, cos, sin, *rest, **named)
-        return torch.ops.ocl.rotary(q, k, cos, sin)
+        return _rotary(q, k, cos, sin)
 
     return rotary
 

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+_linear = torch.ops.ocl.quantized_linear.default  # found once: a look-up by name takes as long as a launch
 _BLOCK = 32  # codes, of which rows are multiples (kernels_cl/quantized/codes.clh)
 _NF4 = (
     -1.0,
@@ -210,9 +211,7 @@ class QuantizedLinear(nn.Module):
         self.bias = linear.bias
 
     def _product(self, x: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
-        result: torch.Tensor = torch.ops.ocl.quantized_linear(
-            x, self.codes, self.scales, self.offsets, bias, self.format, self.group_size
-        )
+        result: torch.Tensor = _linear(x, self.codes, self.scales, self.offsets, bias, self.format, self.group_size)
         return result
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
