@@ -9,21 +9,9 @@
 // All products are 8 x 32 register tiles: lanes run over keys (scores), over F (P v) or over E (gradients).
 // PACKED: E or F is not a multiple of 32; rows whose lanes run over them are copied to local memory, which has room
 // behind their ends.
-#include "attention/attention.clh"
+#include "attention/rows.clh"
 #include "common/register_tile.clh"
 #include "common/transpose16.clh"
-
-#define LOAD16(p, i) LOADV(X_DTYPE, float32, 16, p, i)
-// Elements i .. i + 15 of a row of `end`: behind it other tasks may be writing, so nothing is read there; those lanes
-// hold any number.
-inline float16 load_row(__global const DATA* p, int i, int end) {
-  if (i + 16 <= end) return LOAD16(p, i);
-  if (i + 8 == end) return (float16)(LOADV(X_DTYPE, float32, 8, p, i), (float8)0);
-  float part[16] = {0};
-  for (int k = i; k < end; ++k) part[k - i] = LOAD(X_DTYPE, float32, p, k);
-  return vload16(0, part);
-}
-#define STORE16(p, i, end, v) PUT_LANES(X_DTYPE, float32, p, i, end, v)
 
 #ifndef PACKED
 #define PACKED 0
@@ -95,28 +83,6 @@ inline void multiply_block(__local const float* rows_, __local const float* colu
       TILE(c, width, present - j > 16 ? 2 : 1, rows_ + r * WIDTH, 1, OF_TILE, columns + j, BLOCK, LOCAL_VECTOR)
       TILE_STORE(c, scores + r * BLOCK + j, BLOCK)
     }
-}
-
-inline float lane_max(float16 x) {
-  const float8 a = x.lo > x.hi ? x.lo : x.hi;
-  const float4 b = a.lo > a.hi ? a.lo : a.hi;
-  const float2 c = b.lo > b.hi ? b.lo : b.hi;
-  return c.x > c.y ? c.x : c.y;
-}
-inline float lane_sum(float16 x) {
-  const float8 a = x.lo + x.hi;
-  const float4 b = a.lo + a.hi;
-  return (b.x + b.z) + (b.y + b.w);
-}
-
-// 16 scores of a row with bias and masks: keys from `limit` on do not exist for the row.
-inline float16 masked_scores(float16 x, __global const DATA* bias_row, int key, int limit) {
-#if BIAS
-  x += load_row(bias_row, key, limit);
-#endif
-  if (key + 16 <= limit) return x;
-  const int16 index = (int16)key + (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-  return index < limit ? x : (float16)-INFINITY;
 }
 
 #ifdef FORWARD

@@ -13,7 +13,7 @@ from . import _core
 from ._torchvision import import_torchvision, watch_import
 from ._version import __version__
 
-__all__ = ["NAME", "__version__", "import_torchvision", "include_path", "library_path", "optimize"]
+__all__ = ["NAME", "__version__", "import_torchvision", "include_path", "library_path", "optimize", "quantize_"]
 
 NAME = "ocl"
 
@@ -63,3 +63,4 @@ def _load() -> None:
 _load()
 
 from .optimization import optimize  # noqa: E402  needs the device
+from .quantization import quantize_  # noqa: E402

@@ -1,12 +1,16 @@
 """Rewrites a network for faster evaluation, with the same meaning: `torch_ocl.optimize(model)`."""
 
 import copy
+import inspect
 import operator
+import warnings
 
 import torch
 from torch import fx, nn
 from torch.nn import functional as F
 from torch.nn.utils.fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
+
+from . import _blocks
 
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
@@ -30,30 +34,76 @@ class AddReLU(nn.Module):
 def optimize(model: nn.Module) -> nn.Module:
     """A copy of `model` in evaluation mode in which batch norms are folded into the convolutions and linear layers
     before them, activations work in place where nobody else reads their input, the ReLU of a residual sum is part of
-    the addition, and dropout is gone.
+    the addition, and dropout is gone. In transformers the norm by the root mean square is one kernel, the gate and the
+    other half of a gated layer (SwiGLU, GeGLU) are one product, and so are query, key and value of a single token.
 
     Outputs differ from the model's by rounding only. Modules that torch.fx cannot trace are kept and their parts are
-    rewritten one by one; modules with hooks are kept as they are. The copy is for inference: its parameters are those
-    of the folded layers and are not tied to the model's.
+    rewritten one by one; modules with hooks are kept as they are. Where nothing can be rewritten, a warning says why.
+    The copy is for inference: its parameters are those of the merged layers and are not tied to the model's. Weights
+    are quantised afterwards (`torch_ocl.quantize_`).
     """
     model = copy.deepcopy(model).eval()
+    reasons: list[str] = []
     with torch.no_grad():
-        return _rewrite(model)
+        blocks = _blocks.fuse(model)
+        before = [id(module) for module in model.modules()]
+        optimized = _rewrite(model, reasons)
+    if not blocks and reasons and [id(module) for module in optimized.modules()] == before:
+        warnings.warn(f"torch_ocl.optimize: nothing was rewritten: {reasons[0]}", stacklevel=2)
+    return optimized
+
+
+def _untraceable(module: nn.Module) -> str | None:
+    """Why a trace of the module would not be right for every call: fx takes an argument that is left out as given."""
+    if isinstance(module, fx.GraphModule):
+        return None
+    for name, parameter in inspect.signature(module.forward).parameters.items():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            return f"forward of {type(module).__name__} takes any arguments ({parameter})"
+        if parameter.default is None or isinstance(parameter.default, bool):
+            return f"the argument {name} of {type(module).__name__}'s forward may be left out"
+    return None
 
 
 def _has_hooks(module: nn.Module) -> bool:
     return any(part._forward_hooks or part._forward_pre_hooks for part in module.modules())
 
 
-def _rewrite(module: nn.Module) -> nn.Module:
-    if not any(True for _ in module.children()) or _has_hooks(module):
+class _Tracer(fx.Tracer):
+    """Keeps the parts of transformers that were fused as calls."""
+
+    def is_leaf_module(self, module: nn.Module, qualified_name: str) -> bool:
+        """Whether the module is not traced into."""
+        return isinstance(module, _blocks.FUSED) or super().is_leaf_module(module, qualified_name)
+
+
+def _trace(module: nn.Module, reasons: list[str]) -> fx.GraphModule | None:
+    """The module as a graph; None and a reason where it has none."""
+    if isinstance(module, fx.GraphModule):
+        return module  # some of its functions (torch_ocl.onnx) cannot be traced into
+    reason = _untraceable(module)
+    if reason is None:
+        try:
+            graph = _Tracer().trace(module)
+            return fx.GraphModule(module, graph, type(module).__name__)
+        except Exception as error:  # control flow that depends on data, ...
+            reason = (
+                f"{type(module).__name__} cannot be traced: {str(error).splitlines()[0] if str(error) else error!r}"
+            )
+    reasons.append(reason)
+    return None
+
+
+def _rewrite(module: nn.Module, reasons: list[str]) -> nn.Module:
+    if not any(True for _ in module.children()):
         return module
-    try:
-        # A graph is one already, and some of its functions (torch_ocl.onnx) cannot be traced into.
-        traced = module if isinstance(module, fx.GraphModule) else fx.symbolic_trace(module)
-    except Exception:  # control flow that depends on data, arguments with defaults that fx cannot follow, ...
+    if _has_hooks(module):
+        reasons.append(f"{type(module).__name__} has hooks")
+        return module
+    traced = _trace(module, reasons)
+    if traced is None:
         for name, child in list(module.named_children()):
-            setattr(module, name, _rewrite(child))
+            setattr(module, name, _rewrite(child, reasons))
         return module
     shared = _shared_modules(traced)
     _fold_batch_norms(traced, shared)

@@ -1,3 +1,4 @@
+#include "ops/attention/few_rows.h"
 #include "ops/attention/flash.h"
 #include "ops/attention/products.h"
 #include "ops/elementwise/elementwise.h"
@@ -108,6 +109,8 @@ void attention(Queue& queue, const TensorView& q, const TensorView& k, const Ten
     return attention_detail::forward_flash(queue, p, q, k, v, bias, out, lse, options);
   if (attention_detail::by_products(device, q, k))
     return attention_detail::forward_by_products(queue, q, k, v, bias, out, lse, options);
+  if (attention_detail::has_few_rows(device, p, options))
+    return attention_detail::forward_few_rows(queue, p, q, k, v, bias, out, lse, options);
   static KernelSite cpu("attention/attention.cpu.cl", "attention_forward"),
       gpu("attention/attention.gpu.cl", "attention_forward");
   Kernel& run = kernel(cpu, gpu, device, "FORWARD", q.dtype, p, bool(bias), options.dropout > 0);

@@ -7,6 +7,7 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from conformance.tolerances import assert_close
+from conftest import without_fallback
 
 
 def compare(device, q, k, v, rtol=1e-4, atol=2e-5, mask=None, **options):
@@ -119,3 +120,81 @@ def test_transformer_layer(device):
         m(x.to(place)).square().mean().backward()
     for p, q in zip(layer.parameters(), mirror.parameters(), strict=True):
         torch.testing.assert_close(q.grad.cpu(), p.grad, rtol=1e-3, atol=1e-5)
+
+
+def window(length, keys, width):
+    """True for the last `width` keys."""
+    seen = torch.zeros(length, keys, dtype=torch.bool)
+    seen[:, -width:] = True
+    return seen
+
+
+FEW_QUERIES = [  # batch, heads, key heads, queries, keys, width, value width
+    (1, 32, 4, 1, 1500, 64, 64),
+    (2, 9, 3, 1, 130, 64, 64),
+    (1, 4, 4, 1, 1, 64, 64),
+    (1, 32, 1, 1, 300, 128, 128),
+    (2, 8, 2, 3, 257, 80, 96),
+    (1, 71, 1, 1, 100, 64, 64),
+    (1, 4, 2, 8, 700, 256, 256),
+    (1, 2, 2, 2, 70, 17, 33),
+]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("mask", ["none", "boolean", "additive", "window", "causal"])
+@pytest.mark.parametrize(("b", "h", "g", "length", "keys", "width", "value_width"), FEW_QUERIES)
+def test_few_queries(device, dtype, mask, b, h, g, length, keys, width, value_width):
+    tensors = qkv(b, h, length, keys, width, value_width, g, dtype)
+    bias = {
+        "boolean": torch.rand(b, 1, length, keys) > 0.3,
+        "additive": torch.randn(length, keys).to(dtype),
+        "window": window(length, keys, 100),
+    }.get(mask)
+    exact_bias = bias.double() if mask == "additive" else bias
+    options = {"is_causal": mask == "causal", "enable_gqa": True}
+    exact = F.scaled_dot_product_attention(*(t.double() for t in tensors), exact_bias, **options)
+    with without_fallback():
+        out = F.scaled_dot_product_attention(
+            *(t.to(device) for t in tensors), bias if bias is None else bias.to(device), **options
+        )
+    assert out.dtype == dtype and out.device.type == "ocl"
+    assert_close(out, exact, steps=2, terms=keys)
+
+
+@pytest.mark.parametrize("keys", [64, 1000])
+def test_a_query_that_sees_nothing_gives_zeros(device, keys):
+    q, k, v = qkv(1, 4, 2, keys, 64, 64, 2)
+    mask = torch.ones(2, keys, dtype=torch.bool)
+    mask[1] = False
+    out = F.scaled_dot_product_attention(
+        q.to(device), k.to(device), v.to(device), mask.to(device), enable_gqa=True
+    ).cpu()
+    assert bool((out[:, :, 1] == 0).all()) and bool(out[:, :, 0].isfinite().all())
+
+
+def test_few_queries_give_gradients(device):
+    compare(device, *qkv(2, 6, 1, 600, 40, 40, 2), enable_gqa=True)
+
+
+def test_few_queries_of_a_cache_that_is_not_full(device):
+    """A static cache: a view of its first keys, and a mask over all of them."""
+    cache = torch.randn(2, 1, 3, 512, 64)
+    q = torch.randn(1, 9, 1, 64)
+    mask = torch.arange(512) < 77
+    exact = F.scaled_dot_product_attention(q, cache[0][:, :, :77], cache[1][:, :, :77], enable_gqa=True)
+    moved, query = cache.to(device), q.to(device)
+    part = F.scaled_dot_product_attention(query, moved[0][:, :, :77], moved[1][:, :, :77], enable_gqa=True)
+    whole = F.scaled_dot_product_attention(
+        query, moved[0], moved[1], mask.to(device).expand(1, 1, 1, 512), enable_gqa=True
+    )
+    torch.testing.assert_close(part.cpu(), exact, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(whole.cpu(), exact, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_nan_in_a_key_reaches_the_queries_of_its_head(device, dtype):
+    q, k, v = qkv(1, 4, 1, 600, 64, 64, 2, dtype)
+    k[0, 1, 500, 3] = float("nan")
+    out = F.scaled_dot_product_attention(q.to(device), k.to(device), v.to(device), enable_gqa=True).cpu()
+    assert bool(out[:, 2:].isnan().all()) and bool(out[:, :2].isfinite().all())

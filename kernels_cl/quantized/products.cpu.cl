@@ -1,0 +1,297 @@
+// y = x W^T + bias for few rows of x, W quantised (quantized/codes.clh), for CPU runtimes: codes are read once, in
+// order. Lanes run along k.
+//   quantized_products  task = `columns` columns of y, all rows of x (at most MAX_ROWS)
+// A part of k at a time, x is copied to local memory. There it becomes 16-bit integers where its type is 16 bits wide:
+// each segment of at most SEGMENT elements has a scale of its own, so its elements are off by at most 2^-16 (NF4:
+// 2^-15) of the largest of them, which is less than the type's own rounding of the result. Float32, float8 codes, and x
+// that is not finite are multiplied as float32.
+// A segment lies in one group, so it has one scale and one offset of a row of weights. The offsets' part of the result
+// is their product with the segments' sums of x.
+#include "quantized/words.clh"
+#include "common/horizontal_sum.clh"
+
+#define MAX_ROWS 16
+#define MAX_COLUMNS 64  // in a task
+#define ROWS 4          // of x, multiplied together
+#define COPIED 16384    // elements of x in local memory
+#define SEGMENTS (COPIED / BLOCK)
+#define AHEAD 2048  // bytes between what is multiplied and what is prefetched
+#define HAS_WORDS (!SINGLE && !FLOAT8)
+#define HAS_OFFSETS (OFFSET || INT4)
+
+// A part of k as local memory holds it: rows of x `pitch` apart in x, `segments` apart in factors and totals.
+typedef struct {
+  __local const float* x;        // or short
+  __local const float* factors;  // integers only: of each segment
+  int pitch, steps, segment, segments;
+} part_of_x;
+
+#define COUNT_OF(steps, size) (((steps) + (size) - 1) / (size))
+
+// Scales (or offsets) of the segments, from element k0 of a row on.
+inline void copy_scales(__global const scale_t* p, long stride, long k0, long group, int segment, int segments,
+                        __local float* to) {
+  p += k0 / group * stride;
+  if (segment == group && stride == 1) {
+    for (int s = 0; s < segments; s += 16) *(__local float16*)(to + s) = LOADV(SCALE_DTYPE, float32, 16, p, s);
+    return;
+  }
+  const long first = k0 / group * group - k0;
+  for (int s = 0; s < segments; s++) to[s] = LOAD_SCALE(p, (s * segment - first) / group * stride);
+}
+
+// sums[q] = the products of a row of codes and `rows` rows of x, as float32.
+inline __attribute__((always_inline)) void dot_floats(const int rows, __global const uchar* codes, const part_of_x x,
+                                                      __local const float* scales, float* sums) {
+  float16 sum[ROWS][2];
+#pragma unroll
+  for (int q = 0; q < rows; q++) sum[q][0] = sum[q][1] = (float16)0;
+  for (int k = 0, s = 0; k < x.steps; s++) {
+    const float16 scale = (float16)scales[s];
+    const int end = min(x.steps, k + x.segment);
+    for (; k < end; k += BLOCK) {
+      float16 a, b;
+      PREFETCH_FIRST(codes + AHEAD);
+      read_block(codes, &a, &b);
+      a *= scale;
+      b *= scale;
+#pragma unroll
+      for (int q = 0; q < rows; q++) {
+        __local const float16* y = (__local const float16*)(x.x + q * x.pitch + k);
+        sum[q][0] = fma(y[0], a, sum[q][0]);
+        sum[q][1] = fma(y[1], b, sum[q][1]);
+      }
+      codes += BLOCK_BYTES;
+    }
+  }
+#pragma unroll
+  for (int q = 0; q < rows; q++) sums[q] = horizontal_sum(sum[q][0] + sum[q][1]);
+}
+
+#if HAS_WORDS
+inline float sum_of(float8 v) {
+  const float4 w = v.lo + v.hi;
+  return (w.x + w.y) + (w.z + w.w);
+}
+
+#define ADD_BLOCK(i, j)                                  \
+  {                                                      \
+    short16 a_, b_;                                      \
+    read_words(codes + (i) * BLOCK_BYTES, &a_, &b_);     \
+    ADD_WORDS(sum[2 * (j)], words[2 * (i)], a_);         \
+    ADD_WORDS(sum[2 * (j) + 1], words[2 * (i) + 1], b_); \
+  }
+
+// One row of x as integers; factors: of the segments of x times the scales of the row of codes.
+inline float dot_row(__global const uchar* codes, __local const short16* words, int steps, int segment,
+                     __local const float* factors) {
+  float8 total = (float8)0;
+  if (segment == BLOCK) {
+    float8 other = (float8)0;
+    for (int k = 0; k < steps; k += 2 * BLOCK) {
+      int8 sum[4] = {(int8)0, (int8)0, (int8)0, (int8)0};
+      PREFETCH_FIRST(codes + AHEAD);
+      ADD_BLOCK(0, 0)
+      if (k + BLOCK < steps) ADD_BLOCK(1, 1)
+      total = fma(convert_float8(sum[0] + sum[1]), (float8)factors[0], total);
+      other = fma(convert_float8(sum[2] + sum[3]), (float8)factors[1], other);
+      factors += 2;
+      words += 4;
+      codes += 2 * BLOCK_BYTES;
+    }
+    return sum_of(total + other);
+  }
+  for (int k = 0; k < steps;) {
+    const int end = min(steps, k + segment);
+    int8 sum[4] = {(int8)0, (int8)0, (int8)0, (int8)0};
+    for (; k + 2 * BLOCK <= end; k += 2 * BLOCK) {
+      PREFETCH_FIRST(codes + AHEAD);
+      ADD_BLOCK(0, 0)
+      ADD_BLOCK(1, 1)
+      words += 4;
+      codes += 2 * BLOCK_BYTES;
+    }
+    if (k < end) {
+      ADD_BLOCK(0, 0)
+      words += 2;
+      codes += BLOCK_BYTES;
+      k += BLOCK;
+    }
+    total = fma(convert_float8((sum[0] + sum[1]) + (sum[2] + sum[3])), (float8)*factors++, total);
+  }
+  return sum_of(total);
+}
+
+// sums[q] = the products of a row of codes and ROWS rows of x as integers.
+inline void dot_words(__global const uchar* codes, const part_of_x x, __local const float* scales, float* sums) {
+  __local const short* words = (__local const short*)x.x;
+  float8 total[ROWS];
+#pragma unroll
+  for (int q = 0; q < ROWS; q++) total[q] = (float8)0;
+  for (int k = 0, s = 0; k < x.steps; s++) {
+    const int end = min(x.steps, k + x.segment);
+    int8 sum[ROWS];
+#pragma unroll
+    for (int q = 0; q < ROWS; q++) sum[q] = (int8)0;
+    for (; k < end; k += BLOCK) {
+      short16 a, b;
+      PREFETCH_FIRST(codes + AHEAD);
+      read_words(codes, &a, &b);
+#pragma unroll
+      for (int q = 0; q < ROWS; q++) {
+        __local const short16* y = (__local const short16*)(words + q * x.pitch + k);
+        ADD_WORDS(sum[q], y[0], a);
+        ADD_WORDS(sum[q], y[1], b);
+      }
+      codes += BLOCK_BYTES;
+    }
+#pragma unroll
+    for (int q = 0; q < ROWS; q++)
+      total[q] = fma(convert_float8(sum[q]), (float8)(scales[s] * x.factors[q * x.segments + s]), total[q]);
+  }
+#pragma unroll
+  for (int q = 0; q < ROWS; q++) sums[q] = sum_of(total[q]);
+}
+
+// A segment as integers: their factor, 0 for zeros and NaN where an element is not finite. *total: the sum of what the
+// integers stand for.
+inline float round_segment(__local const float* x, int count, __local short* to, __local float* total) {
+  float16 most = (float16)0, sum = (float16)0;
+  for (int k = 0; k < count; k += 16) {
+    const float16 v = fabs(*(__local const float16*)(x + k));
+    most = v > most ? v : most;
+    sum += v * 0.0f;  // NaN where an element is not finite
+  }
+  float lane[16] __attribute__((aligned(64)));
+  *(float16*)lane = most;
+  float largest = 0;
+  for (int i = 0; i < 16; i++) largest = max(largest, lane[i]);
+  const float scale = largest > 0x1p-100f ? LARGEST / largest : 0.0f;
+  float16 integers = (float16)0;
+  for (int k = 0; k < count; k += 16) {
+    // The sum with 1.5 * 2^23 rounds to an integer, which the lower bits hold.
+    const float16 v = fma(*(__local const float16*)(x + k), (float16)scale, (float16)12582912.0f);
+    *(__local short16*)(to + k) = convert_short16(as_int16(v) - 0x4b400000);
+    integers += v - 12582912.0f;
+  }
+  *total = horizontal_sum(integers) * (largest / LARGEST);
+  return horizontal_sum(sum) == 0 ? largest / (LARGEST * WORD_SCALE) : NAN;
+}
+#endif
+
+inline void sum_segments(__local const float* x, int steps, int segment, __local float* totals) {
+  for (int k = 0; k < steps; totals++) {
+    float16 sum = (float16)0;
+    const int end = min(steps, k + segment);
+    for (; k < end; k += 16) sum += *(__local const float16*)(x + k);
+    *totals = horizontal_sum(sum);
+  }
+}
+
+CPU_CALLABLE(quantized_products, (BUFFER(const storage_t, x), BUFFER(const uchar, codes), BUFFER(const scale_t, scales),
+                                  BUFFER(const scale_t, offsets), BUFFER(const storage_t, bias), BUFFER(storage_t, y),
+                                  PLAIN(quantized_arguments, p))) {
+  OPEN(const storage_t, x);
+  OPEN(const uchar, codes);
+  OPEN(const scale_t, scales);
+  OPEN(const scale_t, offsets);
+  OPEN(const storage_t, bias);
+  OPEN(storage_t, y);
+  LOCAL_ARRAY(float, copy, COPIED);
+  LOCAL_ARRAY(short, words, COPIED);
+  LOCAL_ARRAY(float, factors, SEGMENTS + 16);
+  LOCAL_ARRAY(float, row_factors, SEGMENTS + 16);
+  LOCAL_ARRAY(float, totals, SEGMENTS + 16);
+  LOCAL_ARRAY(float, row_scales, SEGMENTS + 16);
+  LOCAL_ARRAY(float, row_offsets, SEGMENTS + 16);
+  LOCAL_ARRAY(float, sums, MAX_ROWS* MAX_COLUMNS);
+  const int m = p.m;
+  const long n0 = (long)get_group_id(0) * p.columns;
+  const int columns = min((long)p.columns, p.n - n0);
+  const int segment = p.group >= p.k || p.group % SEGMENT == 0 ? SEGMENT : p.group < SEGMENT ? p.group : BLOCK;
+  const int padded = m == 1 ? 1 : (m + ROWS - 1) / ROWS * ROWS;
+  const int room = (m == 1 ? COPIED / 2 : COPIED / padded) / SEGMENT * SEGMENT;
+  const int depth = room / segment * segment;  // of a part of k
+  for (int i = 0; i < padded * columns; i++) sums[i] = 0;
+  for (long k0 = 0; k0 < p.k; k0 += depth) {
+    const int steps = min((long)depth, p.k - k0), whole = COUNT_OF(steps, BLOCK) * BLOCK;
+    part_of_x part = {copy, factors, whole, whole, segment, COUNT_OF(whole, segment)};
+    int finite = HAS_WORDS;
+    for (int q = 0; q < padded; q++) {
+      __local float* row = copy + q * whole;
+      for (int k = 0; k < whole; k += 16)
+        *(__local float16*)(row + k) =
+            k < steps ? load_first(x + min(q, m - 1) * p.x_row + k0 + k, steps - k) : (float16)0;
+      for (int s = 0; s < part.segments; s++) {
+        const int begin = s * segment, count = min(segment, whole - begin);
+#if HAS_WORDS
+        const float factor =
+            round_segment(row + begin, count, words + q * whole + begin, totals + q * part.segments + s);
+        factors[q * part.segments + s] = factor;
+        finite &= factor == factor;
+#endif
+      }
+    }
+#if HAS_OFFSETS
+    if (!finite)
+      for (int q = 0; q < padded; q++) sum_segments(copy + q * whole, whole, segment, totals + q * part.segments);
+#endif
+    for (int n = 0; n < columns; n++) {
+      __global const uchar* c = codes + (n0 + n) * p.pitch + k0 / BLOCK * BLOCK_BYTES;
+      copy_scales(scales + (n0 + n) * p.scale_row, p.scale_group, k0, p.group, segment, part.segments, row_scales);
+#if OFFSET
+      copy_scales(offsets + (n0 + n) * p.offset_row, p.offset_group, k0, p.group, segment, part.segments, row_offsets);
+#endif
+#if INT4
+      for (int s = 0; s < part.segments; s += 16) {
+        const float16 bias_of_codes = *(__local const float16*)(row_scales + s) * INT4_BIAS;
+        *(__local float16*)(row_offsets + s) =
+            (OFFSET ? *(__local const float16*)(row_offsets + s) : (float16)0) - bias_of_codes;
+      }
+#endif
+      for (int q = 0; q < padded; q += ROWS) {
+        float result[ROWS];
+        part_of_x rows = part;
+        rows.factors += q * part.segments;
+#if HAS_WORDS
+        if (finite) {
+          rows.x = (__local const float*)(words + q * whole);
+          if (m == 1) {
+            for (int s = 0; s < part.segments; s += 16)
+              *(__local float16*)(row_factors + s) =
+                  *(__local const float16*)(row_scales + s) * *(__local const float16*)(factors + s);
+            result[0] = dot_row(c, (__local const short16*)words, whole, segment, row_factors);
+          } else {
+            dot_words(c, rows, row_scales, result);
+          }
+        } else
+#endif
+        {
+          rows.x = copy + q * whole;
+          if (m == 1)
+            dot_floats(1, c, rows, row_scales, result);
+          else
+            dot_floats(ROWS, c, rows, row_scales, result);
+        }
+        for (int i = 0; i < min(ROWS, m - q); i++) {
+#if HAS_OFFSETS
+          float16 sum = (float16)0;
+          for (int s = 0; s < part.segments; s += 16) {
+            const int16 lane = (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15) + s;
+            const float16 v = vload16(0, totals + (q + i) * part.segments + s);
+            sum = lane < part.segments ? fma(v, *(__local const float16*)(row_offsets + s), sum) : sum;
+          }
+          result[i] += horizontal_sum(sum);
+#endif
+          sums[(q + i) * columns + n] += result[i];
+        }
+      }
+    }
+  }
+  for (int q = 0; q < m; q++)
+    for (int n = 0; n < columns; n++) {
+      float v = sums[q * columns + n];
+      if (p.bias) v += LOAD(DTYPE, float32, bias, n0 + n);
+      STORE(DTYPE, float32, y, q * p.n + n0 + n, v);
+    }
+}

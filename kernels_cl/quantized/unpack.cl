@@ -1,0 +1,41 @@
+// Rows of a quantised matrix (quantized/codes.clh) as numbers of DTYPE: w [rows, k] = rows row0 to row0 + rows - 1.
+// Work-item = (BLOCKS blocks of 32 of a row, row).
+#include "quantized/codes.clh"
+
+#define BLOCKS 64
+
+TASK_CALLABLE(quantized_unpack,
+              (BUFFER(const uchar, codes), BUFFER(const scale_t, scales), BUFFER(const scale_t, offsets),
+               BUFFER(storage_t, w), PLAIN(quantized_arguments, p), PLAIN(long, row0))) {
+  OPEN(const uchar, codes);
+  OPEN(const scale_t, scales);
+  OPEN(const scale_t, offsets);
+  OPEN(storage_t, w);
+  const long row = get_global_id(1), begin = (long)get_global_id(0) * BLOCKS * BLOCK;
+  const long end = min(p.k, begin + BLOCKS * BLOCK);
+  codes += (row0 + row) * p.pitch;
+  scales += (row0 + row) * p.scale_row;
+  offsets += (row0 + row) * p.offset_row;
+  w += row * p.k;
+  for (long k = begin; k < end;) {
+    const long g = k / p.group, stop = min(end, (g + 1) * p.group);
+    const float16 scale = (float16)LOAD_SCALE(scales, g * p.scale_group);
+    const float16 offset = (float16)(OFFSET ? LOAD_SCALE(offsets, g * p.offset_group) : 0.0f);
+    for (; k < stop; k += BLOCK) {
+      float16 values[2];
+      read_block(codes + k / BLOCK * BLOCK_BYTES, values, values + 1);
+      for (int i = 0; i < 2; i++) {
+        const float16 code = INT4 ? values[i] - INT4_BIAS : values[i];
+        const float16 v = OFFSET ? fma(code, scale, offset) : code * scale;
+        const long at = k + 16 * i;
+        if (at + 16 <= end) {
+          STOREV(DTYPE, float32, 16, w, at, v);
+        } else {
+          float lane[16];
+          vstore16(v, 0, lane);
+          for (int j = 0; j < end - at; j++) STORE(DTYPE, float32, w, at + j, lane[j]);
+        }
+      }
+    }
+  }
+}
