@@ -291,7 +291,7 @@ CPU_CALLABLE(quantized_products, (BUFFER(const storage_t, x), BUFFER(const uchar
   for (int q = 0; q < m; q++)
     for (int n = 0; n < columns; n++) {
       float v = sums[q * columns + n];
-      if (p.bias) v += LOAD(DTYPE, float32, bias, n0 + n);
+      if (p.has_bias) v += LOAD(DTYPE, float32, bias, n0 + n);
       STORE(DTYPE, float32, y, q * p.n + n0 + n, v);
     }
 }

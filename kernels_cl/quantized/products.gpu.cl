@@ -61,7 +61,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void quantized_produ
   }
   if (item < rows) {
     float v = partial[item][0];
-    if (p.bias) v += LOAD(DTYPE, float32, bias, n);
+    if (p.has_bias) v += LOAD(DTYPE, float32, bias, n);
     STORE(DTYPE, float32, y, (q0 + item) * p.n + n, v);
   }
 }

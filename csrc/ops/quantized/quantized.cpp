@@ -15,7 +15,7 @@ constexpr int64_t unpacked_bytes = 4 << 20;  // of weights that gemm multiplies 
 struct QuantizedArguments {
   int64_t m, n, k, x_row, pitch, group;
   int64_t scale_row, scale_group, offset_row, offset_group;
-  int32_t columns = 0, bias = 0;
+  int32_t columns = 0, has_bias = 0;
 
   explicit QuantizedArguments(const QuantizedMatrix& w)
       : m(0),
@@ -75,7 +75,7 @@ void multiply_codes(Queue& queue, const TensorView& x, const QuantizedMatrix& w,
   QuantizedArguments arguments(w);
   arguments.m = x.size(0);
   arguments.x_row = x.stride(0);
-  arguments.bias = bool(bias);
+  arguments.has_bias = bool(bias);
   const int64_t units = device.capabilities().compute_units;
   // About 8 tasks for each unit.
   arguments.columns = static_cast<int32_t>(std::clamp<int64_t>(round_up(ceil_div(w.n, 8 * units), 4), 4, max_columns));
