@@ -59,10 +59,14 @@ def same(actual, expected):
 def test_waits_for_the_queue(name, device):
     call, make = CALLS[name]
     expected = call(make())
-    for _ in range(3):
+    shown = 0
+    for _ in range(30):  # on a busy machine the host may be stopped until the queue is empty
         argument = behind_work(make(), device)
-        assert not torch.ocl.current_stream().query(), "the queue must be busy, or this test shows nothing"
+        shown += not torch.ocl.current_stream().query()
         same(call(argument), expected)
+        if shown == 3:
+            return
+    assert shown, "the queue must be busy, or this test shows nothing"
 
 
 @pytest.mark.parametrize("name", CALLS)
