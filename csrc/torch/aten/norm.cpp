@@ -141,8 +141,10 @@ Triple native_batch_norm_backward(const Tensor& grad_out, const Tensor& input, c
   check_channels(w, "weight", channels);
   check_channels(mean, "running_mean", channels);
   check_channels(var, "running_var", channels);
-  check_channels(saved_mean, "save_mean", channels);
-  check_channels(saved_invstd, "save_invstd", channels);
+  if (train) {  // otherwise the forward pass returned empty ones
+    check_channels(saved_mean, "save_mean", channels);
+    check_channels(saved_invstd, "save_invstd", channels);
+  }
   TORCH_CHECK(train ? saved_mean.defined() && saved_invstd.defined() : mean.defined() && var.defined(),
               "batch_norm_backward: expected saved statistics in training and running ones otherwise");
 

@@ -150,7 +150,7 @@ TEST(KernelFunction, ArgumentsBehindEachOther) {
   arguments.add(large[0]);
   arguments.add(int64_t{9});
   arguments.add(LocalMemory{100'000});
-  arguments.add(static_cast<const void*>(nullptr));  // no buffer, at offset 0
+  arguments.add(static_cast<const void*>(nullptr));  // no buffer, and the offset of absent tensors
   arguments.add(int32_t{5});
   kernel_function::PackedArguments packed;
   const char* at = static_cast<const char*>(packed.pack(arguments.data(), arguments.bytes()));
@@ -162,6 +162,6 @@ TEST(KernelFunction, ArgumentsBehindEachOther) {
   EXPECT_EQ(*reinterpret_cast<const int64_t*>(at), 9);
   EXPECT_EQ(*reinterpret_cast<const uint64_t*>(at + 16), uint64_t{100'000});
   EXPECT_EQ(*reinterpret_cast<const uint64_t*>(at + 32), uint64_t{0});
-  EXPECT_EQ(*reinterpret_cast<const uint64_t*>(at + 48), uint64_t{0});
+  EXPECT_EQ(*reinterpret_cast<const uint64_t*>(at + 48), Arguments::absent);
   EXPECT_EQ(*reinterpret_cast<const int32_t*>(at + 64), 5);
 }
