@@ -1,6 +1,7 @@
 """Parts of transformers that `torch_ocl.optimize` replaces, found by what they compute and not by their names."""
 
 import copy
+import functools
 import inspect
 import math
 import threading
@@ -29,9 +30,12 @@ _ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 }
 
 
-# Found once: a look-up by name takes as long as a launch.
-_elementwise, _rotary = torch.ops.ocl.elementwise.default, torch.ops.ocl.rotary.default
 _rms_norm = torch.ops.aten._fused_rms_norm.default
+
+
+@functools.cache  # a look-up by name takes as long as a launch; without an OpenCL loader there are none
+def _operator(name: str) -> Any:
+    return getattr(torch.ops.ocl, name).default
 
 
 def _fuses(x: torch.Tensor) -> bool:
@@ -66,7 +70,7 @@ class GatedMLP(nn.Module):
         first, second = self.gate_up(x).chunk(2, -1)
         gate, up = (first, second) if self.gate_first else (second, first)
         if _fuses(x):
-            product = _elementwise(self.activation, [gate, up])
+            product = _operator("elementwise")(self.activation, [gate, up])
         else:
             product = _ACTIVATIONS[self.activation](gate) * up
         result: torch.Tensor = self.down(product)
@@ -307,7 +311,7 @@ def _fused_rotary(original: Callable[..., Any]) -> Callable[..., Any]:
             or not q.shape[-1] == k.shape[-1] == cos.shape[-1] == sin.shape[-1]
         ):
             return original(q, k, cos, sin, *rest, **named)
-        return _rotary(q, k, cos, sin)
+        return _operator("rotary")(q, k, cos, sin)
 
     return rotary
 

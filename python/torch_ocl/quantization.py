@@ -1,13 +1,14 @@
 """Linear layers whose weights stay quantised: `torch_ocl.quantize_(model, "int4")`."""
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-_linear = torch.ops.ocl.quantized_linear.default  # found once: a look-up by name takes as long as a launch
 _BLOCK = 32  # codes, of which rows are multiples (kernels_cl/quantized/codes.clh)
 _NF4 = (
     -1.0,
@@ -28,6 +29,11 @@ _NF4 = (
     1.0,
 )
 _FP4 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, -0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0)
+
+
+@functools.cache  # a look-up by name takes as long as a launch; without an OpenCL loader there is none
+def _linear() -> Any:
+    return torch.ops.ocl.quantized_linear.default
 
 
 @dataclass(frozen=True)
@@ -211,7 +217,9 @@ class QuantizedLinear(nn.Module):
         self.bias = linear.bias
 
     def _product(self, x: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
-        result: torch.Tensor = _linear(x, self.codes, self.scales, self.offsets, bias, self.format, self.group_size)
+        result: torch.Tensor = _linear()(
+            x, self.codes, self.scales, self.offsets, bias, self.format, self.group_size
+        )
         return result
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
