@@ -217,9 +217,7 @@ class QuantizedLinear(nn.Module):
         self.bias = linear.bias
 
     def _product(self, x: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
-        result: torch.Tensor = _linear()(
-            x, self.codes, self.scales, self.offsets, bias, self.format, self.group_size
-        )
+        result: torch.Tensor = _linear()(x, self.codes, self.scales, self.offsets, bias, self.format, self.group_size)
         return result
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
