@@ -174,8 +174,8 @@ def test_graphs_are_a_clear_error(device):
 
 
 @feature("Quantized and sparse tensors")
-def test_layouts_without_kernels_are_not_implemented_errors(device):
-    with pytest.raises(NotImplementedError, match="Sparseocl"):
-        torch.eye(3).to_sparse().to(device)
+def test_sparse_tensors_move_and_quantized_ones_are_not_implemented(device):
+    sparse = torch.eye(3).to_sparse().to(device)
+    assert sparse.is_sparse and sparse.device.type == "ocl" and torch.equal(sparse.cpu().to_dense(), torch.eye(3))
     with pytest.raises(NotImplementedError, match="Quantizedocl"):
         torch.quantize_per_tensor(torch.ones(3, device=device), 0.1, 0, torch.qint8)
