@@ -53,7 +53,7 @@ ROWS = (
     Row("Structured operators", "`out=`, in-place and functional forms with PyTorch's checks",
         files=(f"{OPS}/test_elementwise.py",)),
     Row("Autograd", "`backward`, `torch.func`, forward mode, `torch.utils.checkpoint`, the transformer fast path",
-        "`nn.TransformerEncoder` computes padded tensors; with `mask_check=False` its nested ones are an error."),
+        "`nn.TransformerEncoder` computes padded tensors."),
     Row("Custom operators", "`torch.library.custom_op`, `autograd.Function`"),
     Row("Autocast", '`torch.autocast("ocl", torch.float16)`', "CUDA's operator lists."),
     Row("GradScaler", '`torch.amp.GradScaler("ocl")`'),
@@ -88,9 +88,9 @@ ROWS = (
     Row("Per-process memory cap", "`set_per_process_memory_fraction`, `TORCH_OCL_MEMORY_LIMIT`"),
     Row("Nested tensors", "`torch.nested`, jagged and strided layout",
         "Jagged: what PyTorch has for any device, attention also causal. Strided: what ATen computes on their "
-        "buffers; `sum` and `layer_norm` raise NotImplementedError."),
-    Row("Quantized and sparse tensors", "`to_sparse`, `torch.quantize_per_tensor`", "They raise NotImplementedError; "
-        "complex tensors work.", missing=True),
+        "buffers, and `layer_norm`; the rest on the CPU."),
+    Row("Sparse tensors", "`to_sparse`, `torch.sparse.mm`", "What has no kernel runs on the CPU."),
+    Row("Quantized tensors", "`torch.quantize_per_tensor`", "They raise NotImplementedError.", missing=True),
     Row("Hugging Face Accelerate and Trainer", "`Accelerator()`, `Trainer`",
         "They refuse float16 mixed precision, Trainer also bfloat16, on devices that they do not know by name, and do "
         "not save the state of this device's random numbers."),
