@@ -51,6 +51,8 @@ CALLS = {
     "masked_select": lambda x, i, m: x.permute(ORDER)[m],
     "masked_scatter": lambda x, i, m: x.masked_scatter(m, -x),
     "nonzero": lambda x, i, m: m.nonzero(),
+    "nonzero_static": lambda x, i, m: torch.nonzero_static(m, size=300_000, fill_value=-2),
+    "nonzero_static_short": lambda x, i, m: torch.nonzero_static(m, size=7),
     "index": lambda x, i, m: x[:, one_zero(x)],
     "index_two": lambda x, i, m: x.permute(ORDER)[one_zero(x), :, one_zero(x)],
     "index_select": lambda x, i, m: x.index_select(4, torch.tensor([1, 0, 1], device=x.device)),
