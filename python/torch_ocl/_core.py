@@ -64,9 +64,8 @@ def library_folder() -> Path:
         newest = f"pip install 'torch=={there[-1]}.*'" if there else "./run build"
         raise ImportError(
             f"This torch_ocl is for torch {', '.join(there) or 'of no version (it is not built)'}, and torch "
-            f"{torch.__version__} is installed: install one of those ({newest}), a newer torch-ocl "
-            "(pip install -U torch-ocl), or build torch-ocl for the torch you have "
-            "(pip install --no-build-isolation --no-binary torch-ocl torch-ocl)"
+            f"{torch.__version__} is installed: install one of those ({newest}), a newer torch-ocl, "
+            "or build it for the torch you have (pip install --no-build-isolation . in a clone of torch-ocl)"
         )
     return folder
 

@@ -66,7 +66,7 @@ def _codes(name: str, scaled: torch.Tensor) -> torch.Tensor:
     if name == "int8":
         return scaled.round().clamp(-127, 127).to(torch.int8).view(torch.uint8)
     if name == "float8":
-        return scaled.clamp(-448, 448).cpu().to(torch.float8_e4m3fn).view(torch.uint8).to(scaled.device)
+        return scaled.clamp(-448, 448).to(torch.float8_e4m3fn).view(torch.uint8)
     if name == "int4":
         return (scaled.round().clamp(-8, 7) + 8).to(torch.uint8)
     return _nearest(_NF4 if name == "nf4" else _FP4, scaled)
