@@ -104,10 +104,14 @@ Tensor& spread_out(const Tensor& self, at::OptionalIntArrayRef dim, const std::o
   TORCH_CHECK(self.is_floating_point() || self.is_complex(),
               "std and var only support floating point and complex dtypes");
   const DimMask dims = mask_of(self, dim);
-  TORCH_CHECK(out.is_floating_point(), "result type ", self.scalar_type(), " can't be cast to the desired output type ",
-              out.scalar_type());
+  const bool to_complex = self.is_complex() && out.is_complex();
+  TORCH_CHECK(out.is_floating_point() || to_complex, "result type ", self.scalar_type(),
+              " can't be cast to the desired output type ", out.scalar_type());
   at::native::resize_output(out, reduced_shape(self, dims, keepdim));
-  run_spread(square_root ? "std" : "var", self, dims, correction, square_root, out);
+  const at::ScalarType real = c10::toRealValueType(out.scalar_type());
+  const Tensor result = to_complex ? at::empty(out.sizes(), out.options().dtype(real)) : out;
+  run_spread(square_root ? "std" : "var", self, dims, correction, square_root, result);
+  if (to_complex) out.copy_(result);
   return out;
 }
 

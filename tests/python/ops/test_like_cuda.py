@@ -100,3 +100,13 @@ def test_operators_called_as_they_are_check_sizes(device):
     with pytest.raises(RuntimeError, match="gradient of its size"):
         aten.native_batch_norm_backward(x[..., :1], x, None, None, None, x[0, :, 0, 0], x[0, :, 0, 0], True, 1e-5,
                                         [True, False, False])  # fmt: skip
+
+
+@pytest.mark.parametrize("function", [torch.var, torch.std])
+def test_spread_of_complex_numbers_into_a_complex_tensor(function, device):
+    x = torch.tensor([[1 + 2j, 3 - 1j, 0.5j], [2, -4j, 1 + 1j]])
+    out = torch.empty(0, dtype=torch.complex64, device=device)
+    assert function(x.to(device), 1, out=out) is out
+    torch.testing.assert_close(out.cpu(), function(x, 1, out=torch.empty(0, dtype=torch.complex64)))
+    with pytest.raises(RuntimeError, match="can't be cast"):
+        function(x.to(device).real, 1, out=torch.empty(0, dtype=torch.int64, device=device))
