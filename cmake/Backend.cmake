@@ -16,6 +16,7 @@ add_library(torch_ocl SHARED ${BACKEND_SOURCES})
 target_include_directories(torch_ocl PRIVATE csrc)
 target_include_directories(torch_ocl SYSTEM PRIVATE ${TORCH_INCLUDE_DIRS})
 target_link_libraries(torch_ocl PRIVATE ocl torch_cpu c10)
+make_portable(torch_ocl)
 # Kineto's headers include each other without a folder.
 set_source_files_properties(
   csrc/torch/runtime/profiler.cpp
