@@ -1,6 +1,7 @@
 // Products of 8-bit floating matrices with scales: _scaled_mm and its grouped form. The factors are widened to float32,
 // which holds their products exactly.
 #include "torch/aten/common.h"
+#include "torch/aten/versions.h"
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
@@ -85,18 +86,18 @@ Tensor scaled_mm(const Tensor& self, const Tensor& mat2, const Tensor& scale_a, 
 // torch.nn.functional.ScalingType: the recipes that have one scale per tensor or per row.
 constexpr int64_t tensor_wise = 0, row_wise = 1;
 
-const Tensor& only_scale(const char* name, at::TensorList scales, at::IntArrayRef recipe, at::IntArrayRef swizzle) {
+const Tensor& only_scale(const char* name, ScaleList scales, at::IntArrayRef recipe, at::IntArrayRef swizzle) {
   TORCH_CHECK_NOT_IMPLEMENTED(scales.size() == 1 && recipe.size() == 1 &&
                                   (recipe[0] == tensor_wise || recipe[0] == row_wise) &&
                                   (swizzle.empty() || swizzle[0] == 0),
                               name, ": only TensorWise and RowWise scaling are implemented on ocl devices");
-  return scales[0];
+  return scales.front();
 }
 
-Tensor scaled_mm_v2(const Tensor& self, const Tensor& mat2, at::TensorList scale_a, at::IntArrayRef recipe_a,
-                    at::IntArrayRef swizzle_a, at::TensorList scale_b, at::IntArrayRef recipe_b,
-                    at::IntArrayRef swizzle_b, const std::optional<Tensor>& bias,
-                    std::optional<at::ScalarType> out_dtype, at::IntArrayRef, bool fast) {
+Tensor scaled_mm_v2(const Tensor& self, const Tensor& mat2, ScaleList scale_a, at::IntArrayRef recipe_a,
+                    at::IntArrayRef swizzle_a, ScaleList scale_b, at::IntArrayRef recipe_b, at::IntArrayRef swizzle_b,
+                    const std::optional<Tensor>& bias, std::optional<at::ScalarType> out_dtype, at::IntArrayRef,
+                    bool fast) {
   return scaled_mm(self, mat2, only_scale("_scaled_mm_v2", scale_a, recipe_a, swizzle_a),
                    only_scale("_scaled_mm_v2", scale_b, recipe_b, swizzle_b), bias, std::nullopt, out_dtype, fast);
 }
@@ -179,8 +180,8 @@ Tensor scaled_grouped_mm(const Tensor& self, const Tensor& mat2, const Tensor& s
   return out;
 }
 
-Tensor scaled_grouped_mm_v2(const Tensor& self, const Tensor& mat2, at::TensorList scale_a, at::IntArrayRef recipe_a,
-                            at::IntArrayRef swizzle_a, at::TensorList scale_b, at::IntArrayRef recipe_b,
+Tensor scaled_grouped_mm_v2(const Tensor& self, const Tensor& mat2, ScaleList scale_a, at::IntArrayRef recipe_a,
+                            at::IntArrayRef swizzle_a, ScaleList scale_b, at::IntArrayRef recipe_b,
                             at::IntArrayRef swizzle_b, const std::optional<Tensor>& offs,
                             const std::optional<Tensor>& bias, std::optional<at::ScalarType> out_dtype, at::IntArrayRef,
                             bool fast) {

@@ -3,6 +3,7 @@
 
 #include "torch/aten/elementwise.h"
 
+#include <ATen/core/IListRef.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/native/Padding.h>
 #include <torch/headeronly/version.h>
@@ -21,6 +22,13 @@ void check_padding(const at::Tensor& input, at::IntArrayRef padding) {
   at::native::padding::check_valid_input<spatial>(input, padding);
 #endif
 }
+
+// Lists of scales that _scaled_mm_v2 and _scaled_grouped_mm_v2 take.
+#if TORCH_VERSION_MINOR >= 14
+using ScaleList = const at::ITensorListRef&;
+#else
+using ScaleList = at::TensorList;
+#endif
 
 // The least and the largest integer of a type of at most 32 bits; of all others int64's, which every limit fits.
 inline std::pair<int64_t, int64_t> integers_of(at::ScalarType type) {
