@@ -41,6 +41,7 @@ WITHOUT_TORCH = {"base", "opencl", "cpu", "ops", "ocl"}
 CALLS_OPENCL = {"opencl", "cpu"}
 TORCH_HEADER = re.compile(r"^(ATen|c10|torch/(csrc|library|all|extension|headeronly)|pybind11|Python\.h)\b")
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
+INLINE_STATE = re.compile(r"^inline (?!const)[\w:<>, ]+ (\w+)(?: =|\{|;)", re.MULTILINE)
 OPENCL_CALL = re.compile(r"(?<![\w.>:])cl(?:[A-Z][a-z]+)+[A-Za-z]*\s*\(")
 VARIADIC = re.compile(r"^\s*#\s*define\s+\w+\([^)]*\.\.\.\s*\)", re.MULTILINE)
 HELPER = re.compile(
@@ -73,6 +74,9 @@ def violations():
                 yield f"{where}: {layer} must not include {header}"
             if layer in WITHOUT_TORCH and TORCH_HEADER.match(header):
                 yield f"{where}: {layer} must not know PyTorch, but includes {header}"
+        if file.suffix == ".h":
+            for variable in INLINE_STATE.findall(text):
+                yield f"{where}: every library would have a copy of {variable}: declare it extern"
         if layer not in CALLS_OPENCL:
             for call in OPENCL_CALL.findall(COMMENT.sub("", text)):
                 yield f"{where}: {layer} calls OpenCL itself: {call.strip('( ')}"

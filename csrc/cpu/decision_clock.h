@@ -11,7 +11,7 @@ namespace ocl::decision_clock {
 using Clock = std::chrono::steady_clock;
 using Source = Clock::time_point (*)();
 
-inline std::atomic<Source> source{&Clock::now};
+extern std::atomic<Source> source;
 
 inline Clock::time_point now() { return source.load(std::memory_order_relaxed)(); }
 

@@ -51,7 +51,7 @@ constexpr bool is_float8(DType dtype) {
 
 // Whether a number above the largest one of float8_e4m3fn becomes that one, or NaN. PyTorch's versions differ: the
 // library that sits on PyTorch says it before the first kernel is built.
-inline bool float8_saturates = true;
+extern bool float8_saturates;
 
 // Errors: InvalidArgument for a type that kernels do not have.
 const DTypeInfo& info(DType dtype);

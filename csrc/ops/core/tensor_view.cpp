@@ -6,6 +6,8 @@
 
 namespace ocl::ops {
 
+bool float8_saturates = true;
+
 const DTypeInfo& info(DType dtype) {
   static constexpr DTypeInfo table[] = {
       {DType::uint8, "uint8", "Byte", 1, false, false, false},
