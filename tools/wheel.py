@@ -93,8 +93,7 @@ def pack(python, stage):
     raw = BUILD / "raw"
     shutil.rmtree(raw, ignore_errors=True)
     # setuptools packs what an earlier run left in its folder
-    shutil.rmtree(ROOT / "build" / "lib", ignore_errors=True)
-    for folder in (ROOT / "build").glob("bdist.*"):
+    for folder in [*(ROOT / "build").glob("lib*"), *(ROOT / "build").glob("bdist.*")]:
         shutil.rmtree(folder)
     environment = dict(os.environ, TORCH_OCL_BUILT=str(stage))
     run(python, "setup.py", "-q", "bdist_wheel", "-d", raw, env=environment, cwd=ROOT)
