@@ -33,13 +33,6 @@ std::vector<bool> orders(const ConvAlgorithm& algorithm) {
   return algorithm.pass == ConvPass::backward_data ? std::vector<bool>{false} : std::vector<bool>{false, true};
 }
 
-// Whether rows of the case do not fit into the local memory that this device has.
-bool too_large(const ConvAlgorithm& algorithm, const ConvProblem& p) {
-  const char* reason = refusal(algorithm, p);
-  return device().capabilities().local_memory < (64 << 10) && reason &&
-         std::string_view(reason) == "rows too long for local memory";
-}
-
 }  // namespace
 
 TEST(ConvStem, MatchesDirectSums) {
