@@ -33,7 +33,7 @@ UNBROKEN = (
     "csrc/cpu/launch_grid.cpp",
     "kernels_cl/common/warpgroups.clh",
 )
-CPP, OPENCL, CMAKE, SHELL = (".cpp", ".h"), (".cl", ".clh"), (".cmake", "CMakeLists.txt"), ("run",)
+CPP, OPENCL, CMAKE, SHELL = (".cpp", ".h"), (".cl", ".clh"), (".cmake", "CMakeLists.txt"), ("run", ".sh")
 TEXT = (*CPP, *OPENCL, *CMAKE, *SHELL, ".py", ".md", ".toml", ".yml", ".cff", ".txt", ".in")
 
 
@@ -102,7 +102,7 @@ def layers(options: argparse.Namespace) -> None:
 
 
 def shellcheck(options: argparse.Namespace) -> None:
-    output_of(tool("shellcheck"), *files(*SHELL))
+    output_of(tool("shellcheck"), "--external-sources", *files(*SHELL))  # with what a script reads by `.`
 
 
 def too_long(name: str) -> Iterator[str]:

@@ -4,6 +4,7 @@ import contextlib
 import os
 import sys
 import time
+import zlib
 from pathlib import Path
 
 import pytest
@@ -26,10 +27,19 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))  # the networks in benchmarks/models serve as test cases
 
 
+def part(text: str) -> tuple[int, int]:
+    """K/N -> (K, N); ValueError, which pytest reports, for anything else."""
+    index, count = map(int, text.split("/"))
+    if not 0 <= index < count:
+        raise ValueError(f"--part {text}: K/N has K from 0 to N - 1")
+    return index, count
+
+
 def pytest_addoption(parser):
     parser.addoption("--quick", action="store_true", help="leave out tests marked slow")
     parser.addoption("--full", action="store_true", help="also tests marked full: real image sizes")
     parser.addoption("--build", action="store_true", help="also tests marked build: they build the project again")
+    parser.addoption("--part", type=part, default=(0, 1), metavar="K/N", help="the tests of part K (0 to N-1) of N")
     parser.addoption("--turn", type=int, help="part of the conformance suite to run, another one each day otherwise")
 
 
@@ -47,6 +57,13 @@ def pytest_configure_node(node):
 
 
 def pytest_collection_modifyitems(config, items):
+    index, count = config.getoption("--part")
+    if count > 1:  # by name, so that a test stays in its part whatever is added
+        parts = {True: [], False: []}
+        for item in items:
+            parts[zlib.crc32(item.nodeid.encode()) % count == index].append(item)
+        config.hook.pytest_deselected(items=parts[False])
+        items[:] = parts[True]
     left_out = {
         "full": not config.getoption("--full"),
         "slow": config.getoption("--quick"),
