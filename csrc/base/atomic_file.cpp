@@ -14,10 +14,11 @@ bool write_atomically(const fs::path& target, std::initializer_list<std::string_
   try {
     static std::atomic<unsigned> serial{0};
     std::error_code failure;
-    fs::create_directories(target.parent_path(), failure);
+    os::make_private_folder(target.parent_path().string());
     fs::path temporary = target;
     temporary += "." + std::to_string(os::process_id()) + "." + std::to_string(serial++) + ".tmp";
     std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
+    os::make_private_file(temporary.string());
     for (std::string_view part : parts) file.write(part.data(), static_cast<std::streamsize>(part.size()));
     file.close();
     failure.clear();

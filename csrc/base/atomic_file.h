@@ -8,7 +8,8 @@
 namespace ocl {
 
 // Writes `parts`, one behind the other, under a temporary name with the process id and renames the result to `target`:
-// readers see the old file, none or the whole new one. Missing folders are made. False when nothing was written; never
+// readers see the old file, none or the whole new one. The file and the folders that were missing are the user's alone
+// (os::make_private_folder). False when nothing was written; never
 // throws.
 bool write_atomically(const std::filesystem::path& target, std::initializer_list<std::string_view> parts) noexcept;
 

@@ -116,7 +116,15 @@ bool in_forked_child();
 // From now on around every fork, the second in the parent only.
 void around_forks(void (*before)(), void (*after)());
 
+// Where programs of this user keep what they can make again; a folder of the user's own also where HOME is not set.
 std::string user_cache_folder();
+// Whether nobody but this process's user and the system's administrator can have put there what lies at `path`: one of
+// them owns it, and neither its group nor others may write it. Also true where nothing can be found.
+bool others_keep_off(const std::string& path) noexcept;
+// Makes a folder, and what is missing above it, that only this process's user may enter.
+void make_private_folder(const std::string& path) noexcept;
+// Takes from everybody but this process's user the right to read and to write a file.
+void make_private_file(const std::string& path) noexcept;
 
 // An exclusive lock between processes, in an empty file at `path` that is made where needed and stays. The system frees
 // it when the process ends however it ends; a fork does not prolong it. Waits at most `seconds`, then, and wherever the

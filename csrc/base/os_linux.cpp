@@ -14,6 +14,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -395,12 +396,28 @@ void around_forks(void (*before)(), void (*after)()) { pthread_atfork(before, af
 std::string user_cache_folder() {
   if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg && *xdg) return xdg;
   if (const char* home = std::getenv("HOME"); home && *home) return std::string(home) + "/.cache";
-  return "/tmp";
+  return "/tmp/cache-" + std::to_string(geteuid());
 }
 
+bool others_keep_off(const std::string& path) noexcept {
+  struct stat facts;
+  if (stat(path.c_str(), &facts) != 0) return true;  // nothing that could be read
+  return (facts.st_uid == geteuid() || facts.st_uid == 0) && (facts.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+void make_private_folder(const std::string& path) noexcept {
+  try {
+    for (size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
+      mkdir(path.substr(0, end).c_str(), 0700);  // those that are there stay as they are
+      if (end == std::string::npos) break;
+    }
+  } catch (...) {}
+}
+
+void make_private_file(const std::string& path) noexcept { chmod(path.c_str(), S_IRUSR | S_IWUSR); }
+
 FileLock::FileLock(const std::string& path, double seconds) noexcept {
-  std::error_code ignored;
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
+  make_private_folder(std::filesystem::path(path).parent_path().string());
   const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (file < 0) return;
   file_ = file;

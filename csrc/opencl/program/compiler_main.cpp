@@ -39,7 +39,7 @@ struct Request : ProgramRequest {
 // Asking for the binary has a driver that compiles lazily compile all of the program.
 bool compile(const Request& request) {
   const os::FileLock turn = program_cache::build_turn(request.key);
-  if (program_cache::read(request.key)) return true;
+  if (program_cache::enabled() && program_cache::read(request.key)) return true;
   const std::vector<unsigned char> binary = program_cache::binary_of(compile_program(request));
   const bool kept = program_cache::enabled() && program_cache::write(request.key, binary);
   return request.what == "build" ? kept : true;

@@ -15,7 +15,9 @@ static std::filesystem::path path_of(const std::string& key) {
 
 std::optional<std::string> get(const std::string& key) {
   if (!program_cache::enabled()) return std::nullopt;
-  std::ifstream file(path_of(key), std::ios::binary);
+  const std::filesystem::path path = path_of(key);
+  if (!program_cache::trusted(path.string())) return std::nullopt;
+  std::ifstream file(path, std::ios::binary);
   if (!file) return std::nullopt;
   std::string answer{std::istreambuf_iterator<char>(file), {}};
   return answer.empty() ? std::nullopt : std::optional(std::move(answer));

@@ -39,8 +39,27 @@ fs::path path_of(const std::string& key) { return fs::path(folder()) / "programs
 
 }  // namespace
 
+bool trusted(const std::string& path) {
+  if (os::others_keep_off(path)) return true;
+  static const bool once = [&] {
+    warn(
+        "the cache's " + path +
+        " is not used: another user owns it, or its group or others may write it, and what is cached runs inside of "
+        "this process. Kernels are compiled again. TORCH_OCL_CACHE_DIR names another folder; `chmod -R go-w` mends one "
+        "of your own");
+    return true;
+  }();
+  (void)once;
+  return false;
+}
+
 bool enabled() {
-  static const bool on = environment::flag("TORCH_OCL_CACHE", true);
+  static const bool on = [] {
+    if (!environment::flag("TORCH_OCL_CACHE", true)) return false;
+    for (const char* part : {"", "/programs", "/answers"})
+      if (!trusted(folder() + part)) return false;
+    return true;
+  }();
   return on;
 }
 
@@ -81,7 +100,9 @@ std::string key(const Device& device, const std::string& options, const std::str
 }
 
 std::optional<std::vector<unsigned char>> read(const std::string& key) {
-  std::ifstream file(path_of(key), std::ios::binary);
+  const fs::path path = path_of(key);
+  if (!trusted(path.string())) return std::nullopt;
+  std::ifstream file(path, std::ios::binary);
   if (!file) return std::nullopt;
   Header header;
   if (!file.read(reinterpret_cast<char*>(&header), sizeof header)) return std::nullopt;
@@ -165,7 +186,8 @@ size_t write_postponed(double seconds) {
     const auto [program, key] = waiting.programs.back();
     waiting.programs.pop_back();
     std::error_code ignored;
-    if (!fs::exists(path_of(key), ignored)) write(key, binary_of(program));  // another process may have been here
+    const fs::path path = path_of(key);  // another process may have been here
+    if (!fs::exists(path, ignored) || !os::others_keep_off(path.string())) write(key, binary_of(program));
   }
   return waiting.programs.size();
 }
@@ -177,7 +199,7 @@ void remove(const std::string& key) noexcept {
 
 static bool writable(const fs::path& programs) {
   std::error_code error;
-  fs::create_directories(programs, error);
+  os::make_private_folder(programs.string());
   const fs::path probe = programs / (".probe." + std::to_string(os::process_id()));
   const bool written = static_cast<bool>(std::ofstream(probe) << 1 << std::flush);
   fs::remove(probe, error);

@@ -10,6 +10,8 @@
 // Concurrency: files are written under a temporary name with the process id and renamed; readers see all or nothing.
 // Two
 //   processes that build the same program take turns (build_turn) and otherwise both write the same file.
+// What lies here runs inside of the process. A folder or file that another user than this process's and the
+//   administrator owns, or that group or others may write, is neither read nor written: one warning.
 // A cache that cannot be read or written only costs time. Bump `format` when the file layout or the meaning of the key
 // changes.
 #pragma once
@@ -27,6 +29,8 @@ inline constexpr uint32_t format = 1;
 
 bool enabled();
 std::string folder();  // may not exist
+// Whether a file of the cache may be read: others keep off it (os::others_keep_off). Otherwise warns once.
+bool trusted(const std::string& path);
 std::string key(const Device& device, const std::string& options, const std::string& source);
 std::optional<std::vector<unsigned char>> read(const std::string& key);
 bool write(const std::string& key, const std::vector<unsigned char>& binary) noexcept;  // whether it is there now

@@ -106,6 +106,43 @@ def test_a_cache_folder_that_cannot_be_written_is_told_once(tmp_path):
     assert output.endswith("done") and len(lines) == 1 and "TORCH_OCL_CACHE_DIR" in lines[0], errors
 
 
+def give_away(path: Path, how: str) -> None:
+    """Lets somebody else write the file or folder."""
+    if how == "owner":
+        if os.geteuid() != 0:
+            pytest.skip("only root gives files away")
+        os.chown(path, 12345, -1)
+    else:
+        path.chmod(path.stat().st_mode | {"group": 0o020, "others": 0o002}[how])
+
+
+@pytest.mark.parametrize("how", ["owner", "group", "others"])
+def test_a_cache_that_others_may_write_is_not_used(tmp_path, how):
+    """What is cached runs inside of the process: such a folder is neither read nor written."""
+    folder = tmp_path / "cache"
+    folder.mkdir(mode=0o700)
+    give_away(folder, how)
+    output, errors = python(ONE_OF_EACH + "print('done')", TORCH_OCL_CACHE_DIR=str(folder))
+    lines = [line for line in errors.splitlines() if str(folder) in line and "is not used" in line]
+    assert output.endswith("done") and len(lines) == 1 and "TORCH_OCL_CACHE_DIR" in lines[0], errors
+    assert not list(folder.iterdir())
+
+
+@pytest.mark.parametrize("how", ["owner", "group", "others"])
+def test_a_cached_program_that_others_may_write_is_not_loaded(tmp_path, how):
+    folder = tmp_path / "cache"
+    python(ONE_OF_EACH, TORCH_OCL_CACHE_DIR=str(folder))
+    assert folder.stat().st_mode & 0o077 == 0
+    programs = list((folder / "programs").glob("*.bin"))
+    assert programs and all(program.stat().st_mode & 0o077 == 0 for program in programs)
+    for program in programs:
+        give_away(program, how)
+    output, errors = python(ONE_OF_EACH + "print('done')", TORCH_OCL_CACHE_DIR=str(folder))
+    assert output.endswith("done") and errors.count("is not used: another user owns it") == 1, errors
+    facts = [program.stat() for program in programs]  # the programs of the probes are not needed again
+    assert any(each.st_uid == os.geteuid() and each.st_mode & 0o077 == 0 for each in facts), "compiled and written anew"
+
+
 def test_a_folder_for_sources_that_cannot_be_written_is_told_once(tmp_path):
     (tmp_path / "file").write_text("not a folder")
     folder = str(tmp_path / "file" / "sources")
