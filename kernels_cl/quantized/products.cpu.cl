@@ -6,7 +6,7 @@
 // 2^-15) of the largest of them, which is less than the type's own rounding of the result. Float32, float8 codes, and x
 // that is not finite are multiplied as float32.
 // A segment lies in one group, so it has one scale and one offset of a row of weights. The offsets' part of the result
-// is their product with the segments' sums of x.
+// is their product with the segments' sums of x. Units of 256 weights are segments whose blocks of 32 have offsets.
 #include "quantized/words.clh"
 #include "common/horizontal_sum.clh"
 
@@ -17,7 +17,7 @@
 #define SEGMENTS (COPIED / BLOCK)
 #define AHEAD 2048  // bytes between what is multiplied and what is prefetched
 #define HAS_WORDS (!SINGLE && !FLOAT8)
-#define HAS_OFFSETS (OFFSET || INT4)
+#define HAS_OFFSETS (OFFSET || BIASED || Q4_K)
 
 // A part of k as local memory holds it: rows of x `pitch` apart in x, `segments` apart in factors and totals.
 typedef struct {
@@ -40,6 +40,18 @@ inline void copy_scales(__global const scale_t* p, long stride, long k0, long gr
   for (int s = 0; s < segments; s++) to[s] = LOAD_SCALE(p, (s * segment - first) / group * stride);
 }
 
+#if HAS_BLOCKS
+// The scales of `count` units.
+inline void copy_unit_scales(__global const uchar* codes, int count, __local float* to) {
+  for (int s = 0; s < count; s += 16) {
+    ushort bits[16] = {0};
+    for (int i = 0; i < min(16, count - s); i++)
+      bits[i] = *(__global const ushort*)(codes + (s + i) * UNIT_BYTES + SCALE_AT);
+    *(__local float16*)(to + s) = half_to_float16(vload16(0, bits));
+  }
+}
+#endif
+
 // sums[q] = the products of a row of codes and `rows` rows of x, as float32.
 inline __attribute__((always_inline)) void dot_floats(const int rows, __global const uchar* codes, const part_of_x x,
                                                       __local const float* scales, float* sums) {
@@ -49,19 +61,32 @@ inline __attribute__((always_inline)) void dot_floats(const int rows, __global c
   for (int k = 0, s = 0; k < x.steps; s++) {
     const float16 scale = (float16)scales[s];
     const int end = min(x.steps, k + x.segment);
-    for (; k < end; k += BLOCK) {
-      float16 a, b;
-      PREFETCH_FIRST(codes + AHEAD);
-      read_block(codes, &a, &b);
-      a *= scale;
-      b *= scale;
+    for (; k < end; k += UNIT) {
+#if UNIT != BLOCK
+      const unit_factors factors = read_factors(codes);
+#endif
 #pragma unroll
-      for (int q = 0; q < rows; q++) {
-        __local const float16* y = (__local const float16*)(x.x + q * x.pitch + k);
-        sum[q][0] = fma(y[0], a, sum[q][0]);
-        sum[q][1] = fma(y[1], b, sum[q][1]);
+      for (int i = 0; i < UNIT / BLOCK; i++) {
+        float16 a, b;
+        if (i % 2 == 0) PREFETCH_FIRST(codes + AHEAD + 32 * i);
+#if UNIT == BLOCK
+        read_block(codes, &a, &b);
+#else
+        short16 first, second;
+        read_scaled(codes, i, factors, &first, &second);
+        a = convert_float16(convert_int16(first));
+        b = convert_float16(convert_int16(second));
+#endif
+        a *= scale;
+        b *= scale;
+#pragma unroll
+        for (int q = 0; q < rows; q++) {
+          __local const float16* y = (__local const float16*)(x.x + q * x.pitch + k + i * BLOCK);
+          sum[q][0] = fma(y[0], a, sum[q][0]);
+          sum[q][1] = fma(y[1], b, sum[q][1]);
+        }
       }
-      codes += BLOCK_BYTES;
+      codes += UNIT_BYTES;
     }
   }
 #pragma unroll
@@ -74,10 +99,33 @@ inline float sum_of(float8 v) {
   return (w.x + w.y) + (w.z + w.w);
 }
 
+#if UNIT != BLOCK
+// As below.
+inline float dot_row(__global const uchar* codes, __local const short16* words, int steps, int segment,
+                     __local const float* factors) {
+  float8 total = (float8)0;
+  for (int k = 0; k < steps; k += UNIT) {
+    int8 sum[4] = {(int8)0, (int8)0, (int8)0, (int8)0};
+    const unit_factors of_blocks = read_factors(codes);
+#pragma unroll
+    for (int i = 0; i < UNIT / BLOCK; i++) {
+      short16 a, b;
+      if (i % 2 == 0) PREFETCH_FIRST(codes + AHEAD + 32 * i);
+      read_scaled(codes, i, of_blocks, &a, &b);
+      ADD_WORDS(sum[i % 2 * 2], words[2 * i], a);
+      ADD_WORDS(sum[i % 2 * 2 + 1], words[2 * i + 1], b);
+    }
+    words += UNIT / 16;
+    codes += UNIT_BYTES;
+    total = fma(convert_float8((sum[0] + sum[1]) + (sum[2] + sum[3])), (float8)*factors++, total);
+  }
+  return sum_of(total);
+}
+#else
 #define ADD_BLOCK(i, j)                                  \
   {                                                      \
     short16 a_, b_;                                      \
-    read_words(codes + (i) * BLOCK_BYTES, &a_, &b_);     \
+    read_words(codes + (i) * UNIT_BYTES, &a_, &b_);      \
     ADD_WORDS(sum[2 * (j)], words[2 * (i)], a_);         \
     ADD_WORDS(sum[2 * (j) + 1], words[2 * (i) + 1], b_); \
   }
@@ -97,7 +145,7 @@ inline float dot_row(__global const uchar* codes, __local const short16* words, 
       other = fma(convert_float8(sum[2] + sum[3]), (float8)factors[1], other);
       factors += 2;
       words += 4;
-      codes += 2 * BLOCK_BYTES;
+      codes += 2 * UNIT_BYTES;
     }
     return sum_of(total + other);
   }
@@ -109,18 +157,19 @@ inline float dot_row(__global const uchar* codes, __local const short16* words, 
       ADD_BLOCK(0, 0)
       ADD_BLOCK(1, 1)
       words += 4;
-      codes += 2 * BLOCK_BYTES;
+      codes += 2 * UNIT_BYTES;
     }
     if (k < end) {
       ADD_BLOCK(0, 0)
       words += 2;
-      codes += BLOCK_BYTES;
+      codes += UNIT_BYTES;
       k += BLOCK;
     }
     total = fma(convert_float8((sum[0] + sum[1]) + (sum[2] + sum[3])), (float8)*factors++, total);
   }
   return sum_of(total);
 }
+#endif
 
 // sums[q] = the products of a row of codes and ROWS rows of x as integers.
 inline void dot_words(__global const uchar* codes, const part_of_x x, __local const float* scales, float* sums) {
@@ -133,17 +182,27 @@ inline void dot_words(__global const uchar* codes, const part_of_x x, __local co
     int8 sum[ROWS];
 #pragma unroll
     for (int q = 0; q < ROWS; q++) sum[q] = (int8)0;
-    for (; k < end; k += BLOCK) {
-      short16 a, b;
-      PREFETCH_FIRST(codes + AHEAD);
-      read_words(codes, &a, &b);
+    for (; k < end; k += UNIT) {
+#if UNIT != BLOCK
+      const unit_factors factors = read_factors(codes);
+#endif
 #pragma unroll
-      for (int q = 0; q < ROWS; q++) {
-        __local const short16* y = (__local const short16*)(words + q * x.pitch + k);
-        ADD_WORDS(sum[q], y[0], a);
-        ADD_WORDS(sum[q], y[1], b);
+      for (int i = 0; i < UNIT / BLOCK; i++) {
+        short16 a, b;
+        if (i % 2 == 0) PREFETCH_FIRST(codes + AHEAD + 32 * i);
+#if UNIT == BLOCK
+        read_words(codes, &a, &b);
+#else
+        read_scaled(codes, i, factors, &a, &b);
+#endif
+#pragma unroll
+        for (int q = 0; q < ROWS; q++) {
+          __local const short16* y = (__local const short16*)(words + q * x.pitch + k + i * BLOCK);
+          ADD_WORDS(sum[q], y[0], a);
+          ADD_WORDS(sum[q], y[1], b);
+        }
       }
-      codes += BLOCK_BYTES;
+      codes += UNIT_BYTES;
     }
 #pragma unroll
     for (int q = 0; q < ROWS; q++)
@@ -179,6 +238,16 @@ inline float round_segment(__local const float* x, int count, __local short* to,
 }
 #endif
 
+#if Q4_K && HAS_WORDS
+// The sums of the blocks of a segment that was rounded.
+inline void sum_words(__local const short* words, int count, float factor, __local float* totals) {
+  for (int k = 0; k < count; k += BLOCK) {
+    const int16 sum = convert_int16(vload16(0, words + k)) + convert_int16(vload16(0, words + k + 16));
+    *totals++ = horizontal_sum(convert_float16(sum)) * factor;
+  }
+}
+#endif
+
 inline void sum_segments(__local const float* x, int steps, int segment, __local float* totals) {
   for (int k = 0; k < steps; totals++) {
     float16 sum = (float16)0;
@@ -209,6 +278,7 @@ CPU_CALLABLE(quantized_products, (BUFFER(const storage_t, x), BUFFER(const uchar
   const long n0 = (long)get_group_id(0) * p.columns;
   const int columns = min((long)p.columns, p.n - n0);
   const int segment = p.group >= p.k || p.group % SEGMENT == 0 ? SEGMENT : p.group < SEGMENT ? p.group : BLOCK;
+  const int summed = Q4_K ? BLOCK : segment;  // elements of x whose sum is multiplied by an offset
   const int padded = m == 1 ? 1 : (m + ROWS - 1) / ROWS * ROWS;
   const int room = (m == 1 ? COPIED / 2 : COPIED / padded) / SEGMENT * SEGMENT;
   const int depth = room / segment * segment;  // of a part of k
@@ -216,6 +286,7 @@ CPU_CALLABLE(quantized_products, (BUFFER(const storage_t, x), BUFFER(const uchar
   for (long k0 = 0; k0 < p.k; k0 += depth) {
     const int steps = min((long)depth, p.k - k0), whole = COUNT_OF(steps, BLOCK) * BLOCK;
     part_of_x part = {copy, factors, whole, whole, segment, COUNT_OF(whole, segment)};
+    const int offset_count = COUNT_OF(whole, summed);
     int finite = HAS_WORDS;
     for (int q = 0; q < padded; q++) {
       __local float* row = copy + q * whole;
@@ -225,8 +296,11 @@ CPU_CALLABLE(quantized_products, (BUFFER(const storage_t, x), BUFFER(const uchar
       for (int s = 0; s < part.segments; s++) {
         const int begin = s * segment, count = min(segment, whole - begin);
 #if HAS_WORDS
-        const float factor =
-            round_segment(row + begin, count, words + q * whole + begin, totals + q * part.segments + s);
+        __local float* total = totals + q * offset_count + begin / summed;
+        const float factor = round_segment(row + begin, count, words + q * whole + begin, total);
+#if Q4_K
+        sum_words(words + q * whole + begin, count, factor, total);
+#endif
         factors[q * part.segments + s] = factor;
         finite &= factor == factor;
 #endif
@@ -234,17 +308,24 @@ CPU_CALLABLE(quantized_products, (BUFFER(const storage_t, x), BUFFER(const uchar
     }
 #if HAS_OFFSETS
     if (!finite)
-      for (int q = 0; q < padded; q++) sum_segments(copy + q * whole, whole, segment, totals + q * part.segments);
+      for (int q = 0; q < padded; q++) sum_segments(copy + q * whole, whole, summed, totals + q * offset_count);
 #endif
     for (int n = 0; n < columns; n++) {
-      __global const uchar* c = codes + (n0 + n) * p.pitch + k0 / BLOCK * BLOCK_BYTES;
+      __global const uchar* c = codes + (n0 + n) * p.pitch + k0 / UNIT * UNIT_BYTES;
+#if HAS_BLOCKS
+      copy_unit_scales(c, part.segments, row_scales);
+#else
       copy_scales(scales + (n0 + n) * p.scale_row, p.scale_group, k0, p.group, segment, part.segments, row_scales);
+#endif
 #if OFFSET
       copy_scales(offsets + (n0 + n) * p.offset_row, p.offset_group, k0, p.group, segment, part.segments, row_offsets);
 #endif
-#if INT4
+#if Q4_K
+      for (int s = 0; s < part.segments; s++)
+        *(__local float8*)(row_offsets + 8 * s) = unit_offsets(c + s * UNIT_BYTES);
+#elif BIASED
       for (int s = 0; s < part.segments; s += 16) {
-        const float16 bias_of_codes = *(__local const float16*)(row_scales + s) * INT4_BIAS;
+        const float16 bias_of_codes = *(__local const float16*)(row_scales + s) * BIAS;
         *(__local float16*)(row_offsets + s) =
             (OFFSET ? *(__local const float16*)(row_offsets + s) : (float16)0) - bias_of_codes;
       }
@@ -276,10 +357,10 @@ CPU_CALLABLE(quantized_products, (BUFFER(const storage_t, x), BUFFER(const uchar
         for (int i = 0; i < min(ROWS, m - q); i++) {
 #if HAS_OFFSETS
           float16 sum = (float16)0;
-          for (int s = 0; s < part.segments; s += 16) {
+          for (int s = 0; s < offset_count; s += 16) {
             const int16 lane = (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15) + s;
-            const float16 v = vload16(0, totals + (q + i) * part.segments + s);
-            sum = lane < part.segments ? fma(v, *(__local const float16*)(row_offsets + s), sum) : sum;
+            const float16 v = vload16(0, totals + (q + i) * offset_count + s);
+            sum = lane < offset_count ? fma(v, *(__local const float16*)(row_offsets + s), sum) : sum;
           }
           result[i] += horizontal_sum(sum);
 #endif

@@ -6,6 +6,7 @@
 #define ITEMS 64
 #define ROWS 4
 
+#if !HAS_BLOCKS
 // The value of one code.
 inline float value_of(uint code, __constant const float* table) {
 #if INT8
@@ -18,6 +19,7 @@ inline float value_of(uint code, __constant const float* table) {
 }
 
 __constant float code_values[16] = {TABLE};
+#endif
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void quantized_products(
     TENSOR(const storage_t, x), TENSOR(const uchar, codes), TENSOR(const scale_t, scales),
@@ -37,15 +39,23 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void quantized_produ
   x += q0 * p.x_row;
   float sum[ROWS];
   for (int q = 0; q < ROWS; q++) sum[q] = 0;
+#if HAS_BLOCKS
+  for (long k = 4 * item; k < p.k; k += 4 * ITEMS) {
+    const float4 four = read_four(codes, k);
+    const float w[4] = {four.x, four.y, four.z, four.w};
+    for (int i = 0; i < 4; i++)
+      for (int q = 0; q < rows; q++) sum[q] = fma(LOAD(DTYPE, float32, x, q * p.x_row + k + i), w[i], sum[q]);
+  }
+#else
   for (long byte = 4 * item; byte < p.pitch; byte += 4 * ITEMS) {
     const uchar4 four = vload4(0, codes + byte);
     const uchar bytes[4] = {four.x, four.y, four.z, four.w};
-    const long block = byte / BLOCK_BYTES * BLOCK, at = block + byte % BLOCK_BYTES;
+    const long block = byte / UNIT_BYTES * BLOCK, at = block + byte % UNIT_BYTES;
     if (block >= p.k) break;
     const long g = block / p.group;
     const float scale = LOAD_SCALE(scales, g * p.scale_group);
     const float offset = OFFSET ? LOAD_SCALE(offsets, g * p.offset_group) : 0.0f;
-    for (int part = 0; part < BLOCK / BLOCK_BYTES; part++)
+    for (int part = 0; part < BLOCK / UNIT_BYTES; part++)
       for (int i = 0; i < 4; i++) {
         const long k = at + 16 * part + i;
         if (k >= p.k) break;
@@ -53,6 +63,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void quantized_produ
         for (int q = 0; q < rows; q++) sum[q] = fma(LOAD(DTYPE, float32, x, q * p.x_row + k), w, sum[q]);
       }
   }
+#endif
   for (int q = 0; q < ROWS; q++) partial[q][item] = sum[q];
   for (int step = ITEMS / 2; step > 0; step /= 2) {
     barrier(CLK_LOCAL_MEM_FENCE);

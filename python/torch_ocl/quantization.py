@@ -9,6 +9,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from .gguf import _blocks
+
 _BLOCK = 32  # codes, of which rows are multiples (kernels_cl/quantized/codes.clh)
 _NF4 = (
     -1.0,
@@ -96,7 +98,7 @@ def _pack(codes: torch.Tensor, bits: int) -> torch.Tensor:
 
 def _unpack(
     codes: torch.Tensor,
-    scales: torch.Tensor,
+    scales: torch.Tensor | None,
     offsets: torch.Tensor | None,
     name: str,
     columns: int,
@@ -104,6 +106,8 @@ def _unpack(
     dtype: torch.dtype,
 ) -> torch.Tensor:
     """The weights [n, columns] by PyTorch's operators: for devices without kernels."""
+    if scales is None:
+        return _blocks.dequantize(codes, name, dtype)
     form = _FORMATS[name]
     if form.values is None:
         values = codes.view(torch.int8 if name == "int8" else torch.float8_e4m3fn).float()
@@ -120,7 +124,7 @@ def _unpack(
 @torch.library.impl("ocl::dequantize_weight", "CPU")
 def _dequantize_on_cpu(
     codes: torch.Tensor,
-    scales: torch.Tensor,
+    scales: torch.Tensor | None,
     offsets: torch.Tensor | None,
     format: str,
     columns: int,
@@ -134,7 +138,7 @@ def _dequantize_on_cpu(
 def _linear_on_cpu(
     x: torch.Tensor,
     codes: torch.Tensor,
-    scales: torch.Tensor,
+    scales: torch.Tensor | None,
     offsets: torch.Tensor | None,
     bias: torch.Tensor | None,
     format: str,
@@ -147,7 +151,7 @@ def _linear_on_cpu(
 def _linear_shape(
     x: torch.Tensor,
     codes: torch.Tensor,
-    scales: torch.Tensor,
+    scales: torch.Tensor | None,
     offsets: torch.Tensor | None,
     bias: torch.Tensor | None,
     format: str,
@@ -159,7 +163,7 @@ def _linear_shape(
 @torch.library.impl("ocl::dequantize_weight", "Meta")
 def _weight_shape(
     codes: torch.Tensor,
-    scales: torch.Tensor,
+    scales: torch.Tensor | None,
     offsets: torch.Tensor | None,
     format: str,
     columns: int,
@@ -190,10 +194,11 @@ class QuantizedLinear(nn.Module):
     """y = x W^T + bias with the codes of W, their scales and, where not symmetric, offsets as buffers.
 
     Made by `torch_ocl.quantize_`. x: [..., in_features] of float32, float16 or bfloat16; y: [..., out_features] of x's
-    dtype. `format`: int8, float8, int4, nf4 or fp4; `group_size`: weights of a row that share a scale. The weight has
-    no gradient; input and bias have.
+    dtype. `format`: int8, float8, int4, nf4 or fp4, or a GGUF file's q8_0, q4_0, q4_k or q6_k, whose codes hold the
+    scales; `group_size`: weights of a row that share a scale. The weight has no gradient; input and bias have.
     """
 
+    scales: torch.Tensor | None
     offsets: torch.Tensor | None
 
     def __init__(self, linear: nn.Linear, format: str, group_size: int | None = None, symmetric: bool = True) -> None:
@@ -215,6 +220,28 @@ class QuantizedLinear(nn.Module):
         self.register_buffer("scales", scales)
         self.register_buffer("offsets", None if symmetric else offsets)
         self.bias = linear.bias
+
+    @classmethod
+    def from_blocks(cls, codes: torch.Tensor, format: str, bias: nn.Parameter | None = None) -> "QuantizedLinear":
+        """A layer of a GGUF file's blocks: uint8 [out_features, bytes of a row], of the format q8_0, q4_0, q4_k or
+        q6_k. The layer shares the memory of `codes`."""
+        type_ = _blocks.BY_NAME.get(format)
+        if type_ is None or not type_.kernels:
+            raise ValueError(f"QuantizedLinear: expected blocks of q8_0, q4_0, q4_k or q6_k, but got {format!r}")
+        if codes.dim() != 2 or codes.dtype != torch.uint8 or codes.shape[1] % type_.bytes:
+            raise ValueError(
+                f"QuantizedLinear: expected uint8 rows of a multiple of {type_.bytes} bytes, but got "
+                f"{list(codes.shape)} of {codes.dtype}"
+            )
+        layer = cls.__new__(cls)
+        nn.Module.__init__(layer)
+        layer.out_features, layer.in_features = codes.shape[0], codes.shape[1] // type_.bytes * type_.weights
+        layer.format, layer.group_size = format, type_.weights
+        layer.register_buffer("codes", codes)
+        layer.register_buffer("scales", None)
+        layer.register_buffer("offsets", None)
+        layer.bias = bias
+        return layer
 
     def _product(self, x: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
         result: torch.Tensor = _linear()(x, self.codes, self.scales, self.offsets, bias, self.format, self.group_size)

@@ -11,6 +11,22 @@ constexpr int64_t max_rows = 16, max_columns = 64, block = 32;  // as in kernels
 constexpr int64_t unpacked_blocks = 64, gpu_items = 64, gpu_rows = 4;
 constexpr int64_t unpacked_bytes = 4 << 20;  // of weights that gemm multiplies at a time: they stay in the caches
 
+int64_t unit_codes(WeightFormat format) {
+  return format == WeightFormat::q4_k || format == WeightFormat::q6_k ? 256 : block;
+}
+
+int64_t unit_bytes(WeightFormat format) {
+  switch (format) {
+    case WeightFormat::int8:
+    case WeightFormat::float8: return 32;
+    case WeightFormat::q8_0: return 34;
+    case WeightFormat::q4_0: return 18;
+    case WeightFormat::q4_k: return 144;
+    case WeightFormat::q6_k: return 210;
+    default: return 16;
+  }
+}
+
 // Mirrors quantized_arguments in kernels_cl/quantized/codes.clh.
 struct QuantizedArguments {
   int64_t m, n, k, x_row, pitch, group;
@@ -23,9 +39,9 @@ struct QuantizedArguments {
         k(w.k),
         x_row(0),
         pitch(w.pitch),
-        group(w.group),
-        scale_row(w.scales.stride(0)),
-        scale_group(w.scales.stride(1)),
+        group(has_blocks(w.format) ? unit_codes(w.format) : w.group),
+        scale_row(w.scales ? w.scales.stride(0) : 0),
+        scale_group(w.scales ? w.scales.stride(1) : 0),
         offset_row(w.offsets ? w.offsets.stride(0) : 0),
         offset_group(w.offsets ? w.offsets.stride(1) : 0) {}
 };
@@ -33,7 +49,13 @@ struct QuantizedArguments {
 void check(const Device& device, const QuantizedMatrix& w, DType type) {
   require_floating(device, type, "quantized_product");
   require(type != DType::float64 && !is_complex(type), "quantized_product: float32, float16 or bfloat16 only");
-  require(w.n >= 0 && w.k >= 0 && w.group > 0, "quantized_product: negative size");
+  require(w.n >= 0 && w.k >= 0, "quantized_product: negative size");
+  if (has_blocks(w.format)) {
+    require(w.k % unit_codes(w.format) == 0, "quantized_product: rows must be whole blocks");
+    require(w.pitch >= code_bytes(w.format, w.k) && w.pitch % 2 == 0, "quantized_product: rows of blocks overlap");
+    return require(!w.scales && !w.offsets, "quantized_product: blocks hold their scales");
+  }
+  require(w.group > 0, "quantized_product: negative size");
   require(w.group % block == 0 || w.group >= w.k, "quantized_product: groups must be multiples of 32");
   const bool halves = code_bytes(w.format, block) < block;
   require(w.pitch >= (halves ? code_bytes(w.format, w.k) : w.k), "quantized_product: rows of codes overlap");
@@ -47,9 +69,9 @@ void check(const Device& device, const QuantizedMatrix& w, DType type) {
 }
 
 Kernel& kernel(KernelSite& site, Device& device, const QuantizedMatrix& w, DType type) {
-  const DType scale = w.scales.dtype;
+  const DType scale = w.scales ? w.scales.dtype : DType::float32;
   const bool offset = bool(w.offsets);
-  return site.get(device, Variant().add(type).add(scale).add(static_cast<uint64_t>(w.format), 3).add(offset, 1), [&] {
+  return site.get(device, Variant().add(type).add(scale).add(static_cast<uint64_t>(w.format), 4).add(offset, 1), [&] {
     Defines defines;
     dtype(defines, "DTYPE", type);
     dtype(defines, "SCALE_DTYPE", scale);
@@ -61,7 +83,11 @@ Kernel& kernel(KernelSite& site, Device& device, const QuantizedMatrix& w, DType
         .add("FLOAT8", w.format == WeightFormat::float8)
         .add("INT4", w.format == WeightFormat::int4)
         .add("NF4", w.format == WeightFormat::nf4)
-        .add("FP4", w.format == WeightFormat::fp4);
+        .add("FP4", w.format == WeightFormat::fp4)
+        .add("Q8_0", w.format == WeightFormat::q8_0)
+        .add("Q4_0", w.format == WeightFormat::q4_0)
+        .add("Q4_K", w.format == WeightFormat::q4_k)
+        .add("Q6_K", w.format == WeightFormat::q6_k);
   });
 }
 
@@ -83,7 +109,7 @@ void multiply_codes(Queue& queue, const TensorView& x, const QuantizedMatrix& w,
   const Range global =
       tasks ? Range(ceil_div(w.n, arguments.columns)) : Range(w.n * gpu_items, ceil_div(arguments.m, gpu_rows));
   launch(queue, kernel(tasks ? cpu : gpu, device, w, x.dtype), global, tasks ? Range(1) : Range(gpu_items, 1), x.data,
-         w.codes, w.scales.data, or_other(w.offsets, w.scales.data), or_other(bias, x.data), y.data, arguments);
+         w.codes, or_other(w.scales, w.codes), or_other(w.offsets, w.codes), or_other(bias, x.data), y.data, arguments);
 }
 
 // Rows row0 to row0 + rows - 1 to `out` [rows, k].
@@ -92,7 +118,7 @@ void unpack_rows(Queue& queue, const QuantizedMatrix& w, int64_t row0, int64_t r
   Device& device = queue.device();
   const Range global(ceil_div(w.k, unpacked_blocks * block), rows);
   launch(queue, kernel(site, device, w, type), global, device.cpu_style() ? Range(1, 1) : Range(), w.codes,
-         w.scales.data, or_other(w.offsets, w.scales.data), out, QuantizedArguments(w), row0);
+         or_other(w.scales, w.codes), or_other(w.offsets, w.codes), out, QuantizedArguments(w), row0);
 }
 
 void multiply_unpacked(Queue& queue, const TensorView& x, const QuantizedMatrix& w, const TensorView& bias,
@@ -116,10 +142,7 @@ void multiply_unpacked(Queue& queue, const TensorView& x, const QuantizedMatrix&
 
 }  // namespace
 
-int64_t code_bytes(WeightFormat format, int64_t k) {
-  const bool bytes = format == WeightFormat::int8 || format == WeightFormat::float8;
-  return round_up(k, block) / (bytes ? 1 : 2);
-}
+int64_t code_bytes(WeightFormat format, int64_t k) { return ceil_div(k, unit_codes(format)) * unit_bytes(format); }
 
 void quantized_product(Queue& queue, const TensorView& x, const QuantizedMatrix& w, const TensorView& bias,
                        const TensorView& y) {

@@ -6,9 +6,12 @@
 
 namespace ocl::ops {
 
-enum class WeightFormat : int32_t { int8, float8, int4, nf4, fp4 };
+// Those from q8_0 on are blocks of GGUF files, which hold their scales (kernels_cl/quantized/blocks.clh).
+enum class WeightFormat : int32_t { int8, float8, int4, nf4, fp4, q8_0, q4_0, q4_k, q6_k };
 
-// Bytes of a row of k codes: whole blocks of 32.
+inline bool has_blocks(WeightFormat format) { return format >= WeightFormat::q8_0; }
+
+// Bytes of a row of k codes: whole units of 32 (Q4_K and Q6_K: 256).
 int64_t code_bytes(WeightFormat format, int64_t k);
 
 // W [n, k]: weight = value(code) * scale + offset. Owns nothing.
@@ -18,6 +21,7 @@ struct QuantizedMatrix {
   int64_t n = 0, k = 0, pitch = 0;
   int64_t group = 0;           // neighbours of a row that share a scale: a multiple of 32, or at least k
   TensorView scales, offsets;  // [n, groups] of any strides, one dtype: float32, float16 or bfloat16; no offsets: null
+                               // Blocks have neither; their rows are whole blocks, and group is not read.
 };
 
 // y [m, n] (contiguous) = x [m, k] W^T + bias [n] (null data: none). One dtype, float32, float16 or bfloat16; the last

@@ -233,17 +233,17 @@ Tensor dyn_quant_matmul_4bit(const Tensor& x, const Tensor& packed, int64_t bloc
 // ---- torch_ocl.quantize_
 
 WeightFormat format_of(c10::string_view name) {
-  static constexpr std::pair<const char*, WeightFormat> names[] = {{"int8", WeightFormat::int8},
-                                                                   {"float8", WeightFormat::float8},
-                                                                   {"int4", WeightFormat::int4},
-                                                                   {"nf4", WeightFormat::nf4},
-                                                                   {"fp4", WeightFormat::fp4}};
+  static constexpr std::pair<const char*, WeightFormat> names[] = {
+      {"int8", WeightFormat::int8}, {"float8", WeightFormat::float8}, {"int4", WeightFormat::int4},
+      {"nf4", WeightFormat::nf4},   {"fp4", WeightFormat::fp4},       {"q8_0", WeightFormat::q8_0},
+      {"q4_0", WeightFormat::q4_0}, {"q4_k", WeightFormat::q4_k},     {"q6_k", WeightFormat::q6_k}};
   for (const auto& [known, format] : names)
     if (name == known) return format;
-  TORCH_CHECK_VALUE(false, "unknown format of weights ", name, ": expected int8, float8, int4, nf4 or fp4");
+  TORCH_CHECK_VALUE(false, "unknown format of weights ", name, ": expected int8, float8, int4, nf4, fp4, q8_0, ",
+                    "q4_0, q4_k or q6_k");
 }
 
-ops::QuantizedMatrix matrix_of(const Tensor& codes, const Tensor& scales, const OptionalTensor& offsets,
+ops::QuantizedMatrix matrix_of(const Tensor& codes, const OptionalTensor& scales, const OptionalTensor& offsets,
                                c10::string_view format, int64_t k, int64_t group) {
   ops::QuantizedMatrix w;
   w.format = format_of(format);
@@ -253,14 +253,18 @@ ops::QuantizedMatrix matrix_of(const Tensor& codes, const Tensor& scales, const 
                     codes.sizes(), " of ", codes.dtype());
   w.codes = address(codes);
   w.n = codes.size(0), w.k = k, w.pitch = codes.size(1), w.group = group;
-  w.scales = view(scales);
+  TORCH_CHECK_VALUE(ops::has_blocks(w.format) != (scales && scales->defined()), "weights of ", format,
+                    ops::has_blocks(w.format) ? " hold their scales" : " need scales");
+  if (scales && scales->defined()) w.scales = view(*scales);
   if (offsets && offsets->defined()) w.offsets = view(*offsets);
   return w;
 }
 
-// x [..., k], codes uint8 [n, bytes of a row], scales and offsets [n, groups], bias [n]: [..., n].
-Tensor quantized_linear(const Tensor& x, const Tensor& codes, const Tensor& scales, const OptionalTensor& offsets,
-                        const OptionalTensor& bias, c10::string_view format, int64_t group) {
+// x [..., k], codes uint8 [n, bytes of a row], scales and offsets [n, groups] (GGUF's blocks: none), bias [n]: [...,
+// n].
+Tensor quantized_linear(const Tensor& x, const Tensor& codes, const OptionalTensor& scales,
+                        const OptionalTensor& offsets, const OptionalTensor& bias, c10::string_view format,
+                        int64_t group) {
   TORCH_CHECK(x.dim() >= 1, "quantized_linear: the input needs at least one dimension");
   const int64_t k = x.size(-1);
   const ops::QuantizedMatrix w = matrix_of(codes, scales, offsets, format, k, group);
@@ -269,7 +273,7 @@ Tensor quantized_linear(const Tensor& x, const Tensor& codes, const Tensor& scal
   return product(x.reshape({c10::multiply_integers(x.sizes().slice(0, shape.size() - 1)), k}), w, bias).view(shape);
 }
 
-Tensor dequantize_weight(const Tensor& codes, const Tensor& scales, const OptionalTensor& offsets,
+Tensor dequantize_weight(const Tensor& codes, const OptionalTensor& scales, const OptionalTensor& offsets,
                          c10::string_view format, int64_t k, int64_t group, at::ScalarType type) {
   const c10::DeviceGuard guard(codes.device());
   const ops::QuantizedMatrix w = matrix_of(codes, scales, offsets, format, k, group);
@@ -294,10 +298,10 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 
 TORCH_LIBRARY_FRAGMENT(ocl, m) {
   m.def(
-      "quantized_linear(Tensor x, Tensor codes, Tensor scales, Tensor? offsets, Tensor? bias, str format, int group) "
+      "quantized_linear(Tensor x, Tensor codes, Tensor? scales, Tensor? offsets, Tensor? bias, str format, int group) "
       "-> Tensor");
   m.def(
-      "dequantize_weight(Tensor codes, Tensor scales, Tensor? offsets, str format, int columns, int group, "
+      "dequantize_weight(Tensor codes, Tensor? scales, Tensor? offsets, str format, int columns, int group, "
       "ScalarType dtype) -> Tensor");
 }
 TORCH_LIBRARY_IMPL(ocl, PrivateUse1, m) {
