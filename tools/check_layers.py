@@ -1,4 +1,5 @@
-"""Checks the include rule of the layers: base <- opencl <- {cpu, ops} <- {ocl, torch} (csrc/README.md).
+"""Checks the include rule of the layers: base <- opencl <- {cpu, ops} <- {ocl, onnxruntime, torch}
+(csrc/README.md).
 
 Inside torch: runtime <- {aten, autograd, distributed} <- python. Also checked: only opencl/ and cpu/ make OpenCL
 calls; kernels have no macros of any number of arguments, which are no OpenCL C (NVIDIA's compiler refuses them, others
@@ -22,6 +23,7 @@ MAY_INCLUDE = {
     "cpu": {"base", "opencl", "cpu"},
     "ops": {"base", "opencl", "ops"},
     "ocl": {"base", "opencl", "ops", "ocl"},
+    "onnxruntime": {"base", "opencl", "ops", "onnxruntime"},
     "torch/runtime": {"base", "opencl", "ops", "torch/runtime"},
     "torch/aten": {"base", "opencl", "ops", "torch/runtime", "torch/aten"},
     "torch/autograd": {"base", "opencl", "ops", "torch/runtime", "torch/autograd"},
@@ -37,7 +39,7 @@ MAY_INCLUDE = {
         "torch/python",
     },
 }
-WITHOUT_TORCH = {"base", "opencl", "cpu", "ops", "ocl"}
+WITHOUT_TORCH = {"base", "opencl", "cpu", "ops", "ocl", "onnxruntime"}
 CALLS_OPENCL = {"opencl", "cpu"}
 TORCH_HEADER = re.compile(r"^(ATen|c10|torch/(csrc|library|all|extension|headeronly)|pybind11|Python\.h)\b")
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)

@@ -263,6 +263,10 @@ static constexpr ElementwiseRow rows[] = {
     // s0 = beta, s1 = threshold
     {"softplus", 1, "(a * s0 > s1) ? a : log1p_of(exp_fast(a * s0)) / s0", "-"},
     {"softplus_backward", 2, "(b * s0 > s1) ? a : a * exp_fast(b * s0) / (exp_fast(b * s0) + (S)1)", "-"},
+    {"softsign", 1, "a / ((S)1 + fabs(a))", "-"},
+    {"scale", 1, "a * s0", "-"},
+    // clamp(a * s0 + s1, 0, 1)
+    {"scale_clamp", 1, "(a * s0 + s1 < ZERO) ? (T)0 : (a * s0 + s1 > (S)1) ? (T)1 : a * s0 + s1", "-"},
     {"log_sigmoid", 1, "((a < ZERO) ? a : (T)0) - log1p_of(exp_fast(-fabs(a)))", "-"},
     {"log_sigmoid_backward", 2,
      "a * ((b < ZERO) ? (S)1 - exp_fast(b) / ((S)1 + exp_fast(b)) : exp_fast(-b) / ((S)1 + exp_fast(-b)))", "-"},
