@@ -116,8 +116,10 @@ bool in_forked_child();
 // From now on around every fork, the second in the parent only.
 void around_forks(void (*before)(), void (*after)());
 
-// Where programs of this user keep what they can make again; a folder of the user's own also where HOME is not set.
+// Where programs of this user keep what they can make again: $XDG_CACHE_HOME or ~/.cache, and where neither can be
+// written temporary_cache_folder(), a folder of the user's own among the temporary files.
 std::string user_cache_folder();
+std::string temporary_cache_folder();
 // Whether nobody but this process's user and the system's administrator can have put there what lies at `path`: one of
 // them owns it, and neither its group nor others may write it. Also true where nothing can be found.
 bool others_keep_off(const std::string& path) noexcept;

@@ -393,10 +393,20 @@ void watch_forks() {
 
 void around_forks(void (*before)(), void (*after)()) { pthread_atfork(before, after, nullptr); }
 
+std::string temporary_cache_folder() {
+  const char* temporary = std::getenv("TMPDIR");
+  return std::string(temporary && *temporary ? temporary : "/tmp") + "/cache-" + std::to_string(geteuid());
+}
+
 std::string user_cache_folder() {
-  if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg && *xdg) return xdg;
-  if (const char* home = std::getenv("HOME"); home && *home) return std::string(home) + "/.cache";
-  return "/tmp/cache-" + std::to_string(geteuid());
+  std::string folder;
+  if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg && *xdg)
+    folder = xdg;
+  else if (const char* home = std::getenv("HOME"); home && *home)
+    folder = std::string(home) + "/.cache";
+  if (folder.empty()) return temporary_cache_folder();
+  make_private_folder(folder);
+  return faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) == 0 ? folder : temporary_cache_folder();
 }
 
 bool others_keep_off(const std::string& path) noexcept {

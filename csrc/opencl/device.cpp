@@ -122,6 +122,11 @@ struct DriverVariables {
   DriverVariable intel_threads{"CL_CONFIG_CPU_TBB_NUM_WORKERS", threads_text.c_str(), threads > 0};
   DriverVariable pocl_drivers{"POCL_DEVICES", "pthread basic", host_threads_wanted()};
   DriverVariable pocl_loader{"POCL_CPU_JIT", "0", host_threads_wanted()};
+  // PoCL has no device where it cannot make its cache: a home that is read-only, or a plain user of a container without
+  // one. Without HOME it takes a folder that all users of the machine share.
+  const std::string cache = os::temporary_cache_folder();
+  const bool homeless = os::user_cache_folder() == cache && os::others_keep_off(cache);
+  DriverVariable pocl_cache{"POCL_CACHE_DIR", (cache + "/pocl").c_str(), homeless};
   DriverVariable intel_local_memory{"CL_CONFIG_CPU_FORCE_LOCAL_MEM_SIZE", "1MB", true};
 
   // Whether the device is of PoCL's driver without threads; not, for example, when somebody has used PoCL before us.
