@@ -72,10 +72,16 @@ def _after_fake_impls(module: ModuleType) -> None:
     fake.install(module)
 
 
+def _after_flex_attention(module: ModuleType) -> None:
+    from .. import _flex_attention
+
+    _flex_attention.accept(module)
+
+
 def _after_trace_rules(module: ModuleType) -> None:
-    """Dynamo looks into no function of this package but those of imported ONNX models, which are parts of networks."""
+    """Dynamo looks into no function of this package but those that are parts of networks or of PyTorch's functions."""
     for part in pkgutil.iter_modules([str(Path(__file__).parents[1])]):
-        if part.name != "onnx":
+        if part.name not in ("onnx", "_flex_attention"):
             module.add(f"torch_ocl.{part.name}")
 
 
@@ -85,6 +91,7 @@ _WATCHED: dict[str, Callable[[ModuleType], None]] = {
     "torch._inductor.utils": _after_utils,
     "torch._subclasses.fake_impls": _after_fake_impls,
     "torch._inductor.compile_fx": _after_compile_fx,
+    "torch.nn.attention.flex_attention": _after_flex_attention,
 }
 
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import torch
 
+from . import flex
+
 # Set by tests, which want to see what went wrong.
 strict = False
 
@@ -46,6 +48,7 @@ def install(compile_fx: Any) -> None:
     @functools.wraps(original)
     def compile_or_run(gm: torch.fx.GraphModule, *arguments: Any, **options: Any) -> Any:
         try:
+            flex.replace(gm, torch._dynamo.utils.detect_fake_mode(arguments))
             return original(gm, *arguments, **options)
         except Exception as error:
             if strict or options.get("aot_mode") or not _uses_ocl(gm) or not _is_ours(error):
