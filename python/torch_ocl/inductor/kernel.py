@@ -17,6 +17,7 @@ from torch.utils._ordered_set import OrderedSet
 from torch.utils._sympy.symbol import SymT, free_symbol_is_type, symbol_is_type
 
 from . import dtypes, lanes, reductions
+from .columns import ColumnLoop
 from .memory import MemoryKernel
 from .ops import OclOverrides
 from .printer import printer
@@ -72,6 +73,8 @@ class OclKernel(MemoryKernel):
         self.atomics: dict[str, None] = {}  # "float32" of each type that is added to atomically
         self.outside_loops: list[CSEVariable] = []
         self.pending: list[reductions.Reduction] = []
+        self.has_loop = False  # over r
+        self.columns: ColumnLoop | None = None  # the only loop over r so far, when there is nothing before it
         self.row_code, self.lane_code = IndentedBuffer(), IndentedBuffer()  # of the tree in the lanes
         self.loop_code, self.post_loop = IndentedBuffer(), IndentedBuffer()  # entries of r; stores of results
 
@@ -237,9 +240,27 @@ class OclKernel(MemoryKernel):
             part.clear()
 
     def _write_loop(self, parts: Sequence[Any]) -> None:
+        tree = next(tree for tree in self.range_trees if tree.is_reduction)
+        if self.columns is not None:  # several loops: no strips
+            self.body = self.columns.in_front_of(self.body)
+            self.columns = None
+        elif self.width > 1 and not self.plan.reduces_lanes and not self.body and not self.has_loop:
+            self.columns = ColumnLoop(self.index_dtype, tree.name, (self.loop_code, *parts), self.pending)
+        self.has_loop = True
+        if self.columns is None:
+            self._write_loop_here(tree, parts)
+        for made in self.pending:
+            self.body.writelines(made.end())
+        self.body.splice(self.post_loop)
+        self.pending = []
+        self.cse.invalidate(OrderedSet(self.outside_loops))
+        tree.cache_clear()
+        for buffer in (self.loop_code, *((self.row_code, self.lane_code) if self.plan.reduces_lanes else ())):
+            buffer.clear()
+
+    def _write_loop_here(self, tree: Any, parts: Sequence[Any]) -> None:
         for made in self.pending:
             self.body.writelines(made.begin())
-        tree = next(tree for tree in self.range_trees if tree.is_reduction)
         group = self.width == 1 and self.plan.reduces_lanes
         if group:
             self.body.writeline("barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);")
@@ -253,14 +274,6 @@ class OclKernel(MemoryKernel):
                 for part in (self.loop_code, *parts):
                     self.body.splice(part)
             self.body.writeline("}")
-        for made in self.pending:
-            self.body.writelines(made.end())
-        self.body.splice(self.post_loop)
-        self.pending = []
-        self.cse.invalidate(OrderedSet(self.outside_loops))
-        tree.cache_clear()
-        for buffer in (self.loop_code, *((self.row_code, self.lane_code) if self.plan.reduces_lanes else ())):
-            buffer.clear()
 
     def write_lanes(self, out: Any, tree: Any, first: str, last: str, parts: Sequence[Any]) -> None:
         """Loops over [first, last) of the tree in the lanes: rows, and vectors of each row."""
@@ -274,14 +287,20 @@ class OclKernel(MemoryKernel):
             out.writeline(f"  const {kind} left = MIN_OF(row_left, {last} - {index});")
         with out.indent():
             out.splice(self.row_code)
-            out.writeline(f"for ({kind} at = 0; at < left; at += {self.width}) {{")
-            with out.indent():
-                out.writeline(f"const int n = MIN_OF({self.width}, left - at);")
-                for part in (self.lane_code, *parts):
-                    out.splice(part)
-            out.writeline("}")
+            if self.columns is not None:
+                self.columns.write_strips(out, self.lane_code, parts)
+            else:
+                self._write_vectors(out, parts)
             if self.plan.row is not None:
                 out.writeline(f"{index} += left;")
+        out.writeline("}")
+
+    def _write_vectors(self, out: Any, parts: Sequence[Any]) -> None:
+        out.writeline(f"for ({self.index_dtype} at = 0; at < left; at += {self.width}) {{")
+        with out.indent():
+            out.writeline(f"const int n = MIN_OF({self.width}, left - at);")
+            for part in (self.lane_code, *parts):
+                out.splice(part)
         out.writeline("}")
 
     # ---- text and call

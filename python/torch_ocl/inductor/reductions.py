@@ -48,8 +48,11 @@ class Reduction:
 
     def begin(self) -> list[str]:
         """Before the loop."""
-        width = self.kernel.width
-        return [f"{dtypes.c_type(s.dtype, width)} {s.name} = {s.start};" for s in self.states]
+        return [f"{kind} {name} = {start};" for kind, name, start in self.variables()]
+
+    def variables(self) -> list[tuple[str, str, str]]:
+        """(type, name, first value) of what is kept from step to step."""
+        return [(dtypes.c_type(s.dtype, self.kernel.width), s.name, s.start) for s in self.states]
 
     def merge(self, own: list[str], other: list[str]) -> str:
         """Joins the states of two lanes or work-items, element types, in place."""
@@ -186,8 +189,9 @@ class Welford(Reduction):
     def _second(kernel: Any, value: str, mean: str, dtype: torch.dtype) -> str:
         return f"delta_ * {kernel.kept(f'{value} - {mean}', kernel.literal(0, dtype), dtype)}"
 
-    def begin(self) -> list[str]:
-        return [*super().begin(), *([f"int {self.count} = 0;"] if getattr(self, "count", None) else [])]
+    def variables(self) -> list[tuple[str, str, str]]:
+        count = getattr(self, "count", None)
+        return [*super().variables(), *([("int", count, "0")] if count else [])]
 
     def end(self) -> list[str]:
         count = getattr(self, "count", None)

@@ -10,6 +10,7 @@ from torch._inductor.utils import get_kernel_metadata
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
+from .columns import STRIP
 from .kernel import OclKernel
 from .source import grid_of
 
@@ -51,7 +52,7 @@ class OclScheduling(SIMDScheduling):
         kinds = "".join(letter for letter, _, _ in kernel.parameters())
         options = {
             "grid": grid_of(kernel),
-            "alignment": 1 if kernel.plan.reduces_lanes else kernel.width,
+            "alignment": 1 if kernel.plan.reduces_lanes else kernel.width * (STRIP if kernel.columns else 1),
             "errors": kernel.errors,
             "functions": str(functions),
             "includes": list(kernel.includes),

@@ -12,9 +12,10 @@ from typing import Any
 import torch
 
 from .. import ocl
+from .columns import STRIP, WIDTH
 
 # Raised when the text of generated kernels changes its meaning; kernels_cl is part of the programs' own key.
-GENERATOR = 1
+GENERATOR = 2
 
 
 def join_gpu_types(utils: Any) -> None:
@@ -107,7 +108,7 @@ def split_reductions_by_units(choices: Any) -> None:
 def split_of(device: torch.device, columns: int, rows: int, inner: bool) -> int:
     """1 where the results are enough tasks, or a part would be small."""
     properties = ocl.get_device_properties(device)
-    lanes = 1 if inner or properties.style == "gpu" else 16
+    lanes = 1 if inner or properties.style == "gpu" else STRIP * WIDTH
     units = max(int(properties.compute_units), 1) * (1 if properties.style == "cpu" else 64)
     tasks, wanted = -(-rows // lanes), 4 * units
     if tasks >= wanted // 2 or columns * rows < 65536:

@@ -89,3 +89,12 @@ def test_what_has_no_generated_kernel_calls_the_library(device):
     x = torch.randn(12, 40)
     check(lambda x: ((x * 2).cumsum(1) + 1, (x * 2).sort(1), x.topk(3), (x + 1).cumprod(1)), [x])
     check(lambda x: (torch.bucketize(x, torch.arange(5.0, device=x.device)), x.median(1), x.logcumsumexp(1)), [x])
+
+
+def test_along_columns_in_strips(device):
+    """Several strips, a part of one, a row that is no whole number of vectors; what follows the loop, and two loops."""
+    x, w = torch.randn(203, 613), torch.randn(613)
+    check(lambda x, w: ((x * w).sum(0) + w, (x - w).amax(0)), [x, w], 1)
+    check(lambda x: (x.argmax(0), x.var(0), (x > 3).any(0)), [x])
+    check(lambda x: x.softmax(0), [x])
+    check(lambda x: x.sum((0, 2, 3)), [torch.randn(3, 70, 5, 9).to(memory_format=torch.channels_last)])
