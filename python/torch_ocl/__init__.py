@@ -13,7 +13,16 @@ from . import _core
 from ._torchvision import import_torchvision, watch_import
 from ._version import __version__
 
-__all__ = ["NAME", "__version__", "import_torchvision", "include_path", "library_path", "optimize", "quantize_"]
+__all__ = [
+    "NAME",
+    "__version__",
+    "gguf",
+    "import_torchvision",
+    "include_path",
+    "library_path",
+    "optimize",
+    "quantize_",
+]
 
 NAME = "ocl"
 
@@ -62,5 +71,6 @@ def _load() -> None:
 
 _load()
 
-from .optimization import optimize  # noqa: E402  needs the device
+from . import gguf  # noqa: E402  needs the device
+from .optimization import optimize  # noqa: E402
 from .quantization import quantize_  # noqa: E402

@@ -240,7 +240,7 @@ class QuantizedLinear(nn.Module):
         layer.register_buffer("codes", codes)
         layer.register_buffer("scales", None)
         layer.register_buffer("offsets", None)
-        layer.bias = bias
+        layer.register_parameter("bias", bias)
         return layer
 
     def _product(self, x: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:

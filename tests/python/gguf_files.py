@@ -33,9 +33,8 @@ def _k_scale(table, i):
     return (table[i + 4] & 15) + (table[i - 4] // 64) * 16, table[i + 4] // 16 + (table[i] // 64) * 16
 
 
-def _value(form, block, i):
-    """Weight i of a block, in float64."""
-    b = [int(byte) for byte in block]
+def _value(form, block, b, i):
+    """Weight i of a block, in float64. b: its bytes as numbers of Python."""
     if form == "q8_0":
         return _half(block, 0) * float(block[2:].view(np.int8)[i])
     if form in ("q4_0", "q4_1", "q5_0", "q5_1"):
@@ -65,7 +64,9 @@ def decode(rows, form):
     """The weights of rows of blocks, float64 [rows, k]."""
     weights, size = BLOCKS[form]
     blocks = rows.reshape(-1, size)
-    values = [[_value(form, block, i) for i in range(weights)] for block in blocks]
+    values = [
+        [_value(form, block, b, i) for i in range(weights)] for block, b in zip(blocks, blocks.tolist(), strict=True)
+    ]
     return np.array(values).reshape(rows.shape[0], -1)
 
 

@@ -58,9 +58,10 @@ def _six_bits(blocks: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 def _five_bits(blocks: torch.Tensor) -> torch.Tensor:
     """The 256 weights of a block of Q5_K, 0 to 31, [..., 8, 32]."""
-    low = _halves(blocks[..., 48:176].unflatten(-1, (4, 32))).unflatten(-1, (2, 32)).flatten(-3, -2)
+    low: torch.Tensor = _halves(blocks[..., 48:176].unflatten(-1, (4, 32))).unflatten(-1, (2, 32)).flatten(-3, -2)
     shifts = torch.arange(8, dtype=torch.uint8, device=blocks.device).unsqueeze(-1)
-    return low | (blocks[..., 16:48].unsqueeze(-2) >> shifts & 1) << 4
+    high: torch.Tensor = blocks[..., 16:48].unsqueeze(-2) >> shifts & 1
+    return low | high << 4
 
 
 def _q6_k(blocks: torch.Tensor) -> torch.Tensor:
@@ -69,7 +70,8 @@ def _q6_k(blocks: torch.Tensor) -> torch.Tensor:
     high = blocks[..., 128:192].unflatten(-1, (2, 1, 32)) >> shifts & 3
     weights = (low | high << 4).flatten(-3).float() - 32
     scales = blocks[..., 192:208].contiguous().view(torch.int8).float()
-    return _half(blocks, 208) * (scales.unsqueeze(-1) * weights.unflatten(-1, (16, 16))).flatten(-2)
+    scaled: torch.Tensor = (scales.unsqueeze(-1) * weights.unflatten(-1, (16, 16))).flatten(-2)
+    return _half(blocks, 208) * scaled
 
 
 def _values(blocks: torch.Tensor, name: str) -> torch.Tensor:
@@ -93,7 +95,8 @@ def _values(blocks: torch.Tensor, name: str) -> torch.Tensor:
     else:
         codes = _five_bits(blocks)
     offsets = (_half(blocks, 2) * minima).unsqueeze(-1)
-    return ((d * scales).unsqueeze(-1) * codes.float() - offsets).flatten(-2)
+    weights: torch.Tensor = (d * scales).unsqueeze(-1) * codes.float() - offsets
+    return weights.flatten(-2)
 
 
 def dequantize(data: torch.Tensor, name: str, dtype: torch.dtype = torch.float32) -> torch.Tensor:
