@@ -8,16 +8,19 @@ find_path(
   PATH_SUFFIXES onnxruntime onnxruntime/core/session
 )
 mark_as_advanced(ONNXRUNTIME_INCLUDE)
-if(ONNXRUNTIME_INCLUDE)
-  set(PROVIDER_DEFAULT ON)
-else()
-  set(PROVIDER_DEFAULT OFF)
-endif()
-option(TORCH_OCL_ONNXRUNTIME "Build the execution provider for ONNX Runtime" ${PROVIDER_DEFAULT})
-if(NOT TORCH_OCL_ONNXRUNTIME)
+set(
+  TORCH_OCL_ONNXRUNTIME
+  AUTO
+  CACHE STRING
+  "Build the execution provider for ONNX Runtime: ON, OFF, or AUTO (where its headers are found)"
+)
+if(TORCH_OCL_ONNXRUNTIME STREQUAL "AUTO")
+  if(NOT ONNXRUNTIME_INCLUDE)
+    return()
+  endif()
+elseif(NOT TORCH_OCL_ONNXRUNTIME)
   return()
-endif()
-if(NOT ONNXRUNTIME_INCLUDE)
+elseif(NOT ONNXRUNTIME_INCLUDE)
   message(FATAL_ERROR "onnxruntime_ep_c_api.h (ONNX Runtime 1.23 or later) was not found: set ONNXRUNTIME_INCLUDE")
 endif()
 file(GLOB_RECURSE PROVIDER_SOURCES CONFIGURE_DEPENDS csrc/onnxruntime/*.cpp)
