@@ -20,9 +20,9 @@ OrtStatus* status_of_exception() noexcept {
   } catch (const InvalidArgument& error) {
     return api->CreateStatus(ORT_INVALID_ARGUMENT, error.what());
   } catch (const std::exception& error) {
-    return api->CreateStatus(ORT_EP_FAIL, error.what());
+    return api->CreateStatus(ORT_RUNTIME_EXCEPTION, error.what());
   } catch (...) {
-    return api->CreateStatus(ORT_EP_FAIL, "an unknown error of the OpenCL execution provider");
+    return api->CreateStatus(ORT_RUNTIME_EXCEPTION, "an unknown error of the OpenCL execution provider");
   }
 }
 

@@ -45,6 +45,15 @@ void resize_run(Run& run, const Target& target, ops::UpsampleMode mode, bool cor
   if (y.numel()) ops::upsample_forward(run.queue(), p, x.data, y.data);
 }
 
+// Whether all scales are known and whole numbers.
+bool whole_scales(const Node& node) {
+  const HostTensor* scales = node.constant(2);
+  if (!scales || scales->count() == 0) return false;
+  for (size_t d = 0; d < static_cast<size_t>(scales->count()); ++d)
+    if (scales->real(d) < 1 || scales->real(d) != std::floor(scales->real(d))) return false;
+  return true;
+}
+
 // The modes in which the library and ONNX place the source alike.
 ops::UpsampleMode mode_of(const Node& node, bool& corners) {
   using ops::UpsampleMode;
@@ -53,12 +62,16 @@ ops::UpsampleMode mode_of(const Node& node, bool& corners) {
   const std::string rounding = node.text("nearest_mode", "round_prefer_floor");
   corners = place == "align_corners";
   if (mode == "nearest") {
+    // where each point becomes a whole number of points all placements and roundings agree
+    const bool rounds = rounding == "round_prefer_floor" || rounding == "round_prefer_ceil";
+    if (place == "half_pixel" && rounds && whole_scales(node)) return UpsampleMode::nearest;
     need(place == "asymmetric" && rounding == "floor", "nearest points other than asymmetric, floor");
     return UpsampleMode::nearest;
   }
   need(mode == "linear" || mode == "cubic", "this mode");
   need(place == "half_pixel" || place == "pytorch_half_pixel" || corners, "this placement of pixels");
   need(place != "pytorch_half_pixel", "pixels of outputs of size 1");
+  need(!corners || node.has(3), "corners of a size that is only known as a scale");
   need(mode == "linear" || node.number("cubic_coeff_a", -0.75f) == -0.75f, "this cubic coefficient");
   return mode == "linear" ? UpsampleMode::linear : UpsampleMode::cubic;
 }

@@ -220,11 +220,13 @@ Kernel depth_to_space(const Node& node) {
 
 Kernel space_to_depth(const Node& node) {
   const int64_t b = node.integer("blocksize", 0);
+  const bool columns_first = node.text("mode", "DCR") == "CRD";
   need(b > 0, "no blocksize");
   return [=](Run& run) {
     const Sizes s = run.sizes(0);
     need(s.size() == 4 && s[2] % b == 0 && s[3] % b == 0, "the sizes do not fall into blocks");
-    rearrange(run, {s[0], s[1], s[2] / b, b, s[3] / b, b}, std::array{0, 3, 5, 1, 2, 4},
+    rearrange(run, {s[0], s[1], s[2] / b, b, s[3] / b, b},
+              columns_first ? std::array{0, 1, 3, 5, 2, 4} : std::array{0, 3, 5, 1, 2, 4},
               {s[0], s[1] * b * b, s[2] / b, s[3] / b});
   };
 }
