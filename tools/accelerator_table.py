@@ -60,9 +60,7 @@ ROWS = (
     Row("Foreach optimizers", "the default of `torch.optim`", files=(f"{OPS}/test_optimizer.py",)),
     Row("Fused optimizers", "`Adam(..., fused=True)`", files=(f"{OPS}/test_optimizer.py",)),
     Row("Scaled dot-product attention", "`F.scaled_dot_product_attention`", files=(f"{OPS}/test_attention.py",)),
-    Row("Serialization", "`torch.save`, `torch.load(map_location=)`, `pickle`, `deepcopy`, safetensors",
-        "`safetensors.torch.load_file(device=)` knows only its own list of devices: load to the CPU and move, or use "
-        "`load_model`."),
+    Row("Serialization", "`torch.save`, `torch.load(map_location=)`, `pickle`, `deepcopy`, safetensors"),
     Row("DLPack", "`torch.from_dlpack`, `numpy.from_dlpack(x, device='cpu')`",
         "DLPack has no number for OpenCL memory: it travels as kDLExtDev. With `copy=False` the host reads shared "
         "memory in place; the import of host memory copies."),

@@ -56,7 +56,7 @@ def _load() -> None:
     _core.load()
     backend_registration.rename_privateuse1_backend(NAME)
 
-    from . import _accelerate, _patches, backends, inductor, ocl
+    from . import _accelerate, _patches, _safetensors, backends, inductor, ocl
 
     ocl._register()
     backend_registration.generate_methods_for_privateuse1_backend(
@@ -65,6 +65,7 @@ def _load() -> None:
     backends._register()
     _patches.apply()
     _accelerate.announce()
+    _safetensors.apply()
     watch_import()
     inductor.watch()
 

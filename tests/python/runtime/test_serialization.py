@@ -99,6 +99,24 @@ def test_safetensors(device, tmp_path):
     assert torch.equal(safetensors.load_file(file)["weight"].to(device), model.weight)
 
 
+@feature("Serialization")
+@pytest.mark.parametrize("spelling", ["ocl", "ocl:0", torch.device("ocl"), torch.device("ocl", 0), 0])
+def test_safetensors_straight_to_the_device(spelling, tmp_path):
+    safetensors, safe_open = pytest.importorskip("safetensors.torch"), pytest.importorskip("safetensors").safe_open
+    file = str(tmp_path / "x.safetensors")
+    tensors = {"a": torch.arange(12.0).view(3, 4), "b": torch.ones(5, dtype=torch.bfloat16)}
+    safetensors.save_file(tensors, file)
+    for name, tensor in safetensors.load_file(file, device=spelling).items():
+        assert tensor.device == torch.device("ocl:0") and torch.equal(tensor.cpu(), tensors[name])
+    with safe_open(file, "pt", spelling) as opened:
+        assert isinstance(opened, safe_open)
+        part = opened.get_slice("a")[1:, :2]
+    assert part.device.type == "ocl" and torch.equal(part.cpu(), tensors["a"][1:, :2])
+    assert safetensors.load_file(file)["a"].device.type == "cpu"
+    with pytest.raises(Exception, match="invalid"):
+        safetensors.load_file(file, device="oclx")
+
+
 @feature("DLPack")
 def test_dlpack_shares_device_memory(device):
     x = torch.arange(8.0, device=device)
