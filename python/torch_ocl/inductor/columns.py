@@ -1,8 +1,8 @@
 """Reductions over an outer dimension: sums of columns, statistics of channels-last images.
 
 A vector of 16 columns that runs down all rows reads 64 bytes of each, which neither caches nor prefetching like. So a
-task takes strips of STRIP vectors, and of each strip ROWS rows at a time. What is kept of each vector lies in an array
-meanwhile.
+task takes strips of up to STRIP vectors, and of each strip ROWS rows at a time. What is kept of each vector lies in an
+array meanwhile.
 """
 
 from collections.abc import Sequence
@@ -11,8 +11,10 @@ from typing import Any
 from torch._inductor.codegen.common import IndentedBuffer
 
 WIDTH = 16
-STRIP = 16  # vectors
+STRIP = 64  # vectors
 ROWS = 8
+# More variables than this for each vector get shorter strips: their arrays lie on the stack of a work-item.
+MOST_KEPT = 4
 
 
 class ColumnLoop:
@@ -25,6 +27,7 @@ class ColumnLoop:
         for part in parts:
             self.body.splice(part)
         self.kept = [variable for made in reductions for variable in made.variables()]
+        self.strip = STRIP if len(self.kept) <= MOST_KEPT else STRIP // 4
 
     def in_front_of(self, rest: Any) -> Any:
         """As a plain loop, in front of what comes after it."""
@@ -42,10 +45,10 @@ class ColumnLoop:
 
     def write_strips(self, out: Any, lane_code: Any, after: Sequence[Any]) -> None:
         """The strips of `left` columns; `after`: what follows the loop, for one vector."""
-        out.writeline(f"for ({self.kind} strip = 0; strip < left; strip += {STRIP * WIDTH}) {{")
+        out.writeline(f"for ({self.kind} strip = 0; strip < left; strip += {self.strip * WIDTH}) {{")
         with out.indent():
-            out.writeline(f"const int vectors = MIN_OF({STRIP}, (left - strip + {WIDTH - 1}) / {WIDTH});")
-            out.writelines(f"{kind} {name}_kept[{STRIP}];" for kind, name, _ in self.kept)
+            out.writeline(f"const int vectors = MIN_OF({self.strip}, (left - strip + {WIDTH - 1}) / {WIDTH});")
+            out.writelines(f"{kind} {name}_kept[{self.strip}];" for kind, name, _ in self.kept)
             starts = " ".join(f"{name}_kept[v] = {start};" for _, name, start in self.kept)
             out.writeline(f"for (int v = 0; v < vectors; ++v) {{ {starts} }}")
             out.writeline(f"for ({self.kind} top = 0; top < columns; top += {ROWS}) {{")

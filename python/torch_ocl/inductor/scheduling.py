@@ -10,7 +10,6 @@ from torch._inductor.utils import get_kernel_metadata
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
-from .columns import STRIP
 from .kernel import OclKernel
 from .source import grid_of
 
@@ -52,7 +51,9 @@ class OclScheduling(SIMDScheduling):
         kinds = "".join(letter for letter, _, _ in kernel.parameters())
         options = {
             "grid": grid_of(kernel),
-            "alignment": 1 if kernel.plan.reduces_lanes else kernel.width * (STRIP if kernel.columns else 1),
+            "alignment": 1
+            if kernel.plan.reduces_lanes
+            else kernel.width * (kernel.columns.strip if kernel.columns else 1),
             "errors": kernel.errors,
             "functions": str(functions),
             "includes": list(kernel.includes),

@@ -12,7 +12,6 @@ from typing import Any
 import torch
 
 from .. import ocl
-from .columns import STRIP, WIDTH
 
 # Raised when the text of generated kernels changes its meaning; kernels_cl is part of the programs' own key.
 GENERATOR = 2
@@ -107,6 +106,8 @@ def split_reductions_by_units(choices: Any) -> None:
 
 def split_of(device: torch.device, columns: int, rows: int, inner: bool) -> int:
     """1 where the results are enough tasks, or a part would be small."""
+    from .columns import STRIP, WIDTH  # not at import: this module is one of the first, Inductor's are not there yet
+
     properties = ocl.get_device_properties(device)
     lanes = 1 if inner or properties.style == "gpu" else STRIP * WIDTH
     units = max(int(properties.compute_units), 1) * (1 if properties.style == "cpu" else 64)

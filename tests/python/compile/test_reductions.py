@@ -93,7 +93,7 @@ def test_what_has_no_generated_kernel_calls_the_library(device):
 
 def test_along_columns_in_strips(device):
     """Several strips, a part of one, a row that is no whole number of vectors; what follows the loop, and two loops."""
-    x, w = torch.randn(203, 613), torch.randn(613)
+    x, w = torch.randn(203, 1213), torch.randn(1213)
     check(lambda x, w: ((x * w).sum(0) + w, (x - w).amax(0)), [x, w], 1)
     check(lambda x: (x.argmax(0), x.var(0), (x > 3).any(0)), [x])
     check(lambda x: x.softmax(0), [x])
