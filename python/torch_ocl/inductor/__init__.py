@@ -47,6 +47,7 @@ def register() -> None:
     upstream.keep_layouts(part("config"))
     upstream.take_unaligned_inputs(part("compile_fx"))
     fallback.install(part("compile_fx"))
+    fallback.refuse_packages(part("compile_fx"))
     common.register_backend_for_device("ocl", OclScheduling, OclWrapper)
     common.register_device_op_overrides("ocl", OclDeviceOpOverrides())
 

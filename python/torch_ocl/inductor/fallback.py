@@ -61,3 +61,21 @@ def install(compile_fx: Any) -> None:
             return make_boxed_func(gm.forward)
 
     compile_fx._compile_fx_inner = compile_or_run
+
+
+def refuse_packages(compile_fx: Any) -> None:
+    """AOTInductor writes C++ for the whole graph, which the generator does not do. Its own error says nothing."""
+    original = compile_fx.compile_fx_aot
+
+    @functools.wraps(original)
+    def compile_fx_aot(model_: Any, example_inputs_: Any, *arguments: Any, **options: Any) -> Any:
+        values = [*example_inputs_, *model_.parameters(), *model_.buffers()]
+        if _uses_ocl(model_) or any(isinstance(v, torch.Tensor) and v.device.type == "ocl" for v in values):
+            raise RuntimeError(
+                "AOTInductor packages cannot be made for ocl: only torch.compile writes kernels for it. Save the "
+                "exported program with torch.export.save(program, path), and compile it where it runs: "
+                "torch.compile(torch.export.load(path).module())."
+            )
+        return original(model_, example_inputs_, *arguments, **options)
+
+    compile_fx.compile_fx_aot = compile_fx_aot
