@@ -56,7 +56,7 @@ def _load() -> None:
     _core.load()
     backend_registration.rename_privateuse1_backend(NAME)
 
-    from . import _accelerate, _patches, _safetensors, backends, inductor, ocl
+    from . import _accelerate, _patches, _safetensors, _transformers, backends, inductor, ocl
 
     ocl._register()
     backend_registration.generate_methods_for_privateuse1_backend(
@@ -66,6 +66,7 @@ def _load() -> None:
     _patches.apply()
     _accelerate.announce()
     _safetensors.apply()
+    _transformers.watch()
     watch_import()
     inductor.watch()
 

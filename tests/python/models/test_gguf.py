@@ -208,6 +208,22 @@ def test_memory(device, tmp_path):
     assert torch.ocl.max_memory_allocated() - before <= 1.1 * path.stat().st_size
 
 
+def test_tokenizer(tmp_path):
+    pytest.importorskip("tokenizers")
+    path = tmp_path / "model.gguf"
+    tokens = [chr(c) for c in range(33, 127)] + ["<end>", "he", "\u0120", "hel"]
+    kinds = [3 if token == "<end>" else 1 for token in tokens]
+    words = {"model": "gpt2", "tokens": tokens, "token_type": kinds, "merges": ["h e", "he l"], "eos_token_id": 94}
+    metadata = {"general.architecture": "gpt2", **{f"tokenizer.ggml.{key}": value for key, value in words.items()}}
+    gguf_files.write(path, metadata, {"some.weight": ((1, 256), "q4_k", gguf_files.random_rows(1, 256, "q4_k"))})
+    try:
+        tokenizer = gguf.tokenizer(path)
+    except ImportError as error:  # older versions of transformers read files by the package gguf
+        pytest.skip(str(error))
+    ids = tokenizer("hello", add_special_tokens=False).input_ids
+    assert [tokens[i] for i in ids] == ["hel", "l", "o"] and tokenizer.decode(ids) == "hello"
+
+
 def test_metadata(tmp_path):
     path = tmp_path / "model.gguf"
     words = {"text": "süß", "list": ["a", "bc"], "numbers": [1, 2, 3], "floats": [0.5], "yes": True, "one": 0.25}
