@@ -47,7 +47,7 @@ def ids_of(*sizes, seed=1):
 
 
 def assert_same(model, moved, ids, *, fallback_allowed=False, **options):
-    options = {"max_new_tokens": 24, "do_sample": False, "pad_token_id": 0, **options}
+    options = {"max_new_tokens": 16, "do_sample": False, "pad_token_id": 0, **options}
     mask = options.pop("attention_mask", torch.ones_like(ids))
     there = {key: value[1] if isinstance(value, tuple) else value for key, value in options.items()}
     here = {key: value[0] if isinstance(value, tuple) else value for key, value in options.items()}
@@ -60,7 +60,7 @@ def assert_same(model, moved, ids, *, fallback_allowed=False, **options):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_greedy(device, family):
-    assert_same(*pair_of(family), ids_of(1, 7), max_new_tokens=60 if family == "llama" else 24)
+    assert_same(*pair_of(family), ids_of(1, 7), max_new_tokens=40 if family == "llama" else 16)
 
 
 def test_static_cache(device):
