@@ -58,7 +58,8 @@ def main():
         facts = torch.ocl.get_device_properties(0)
         made = (
             f"\n{datetime.date.today()}, torch_ocl {torch_ocl.__version__}, torch {torch.__version__}, "
-            f"{facts.platform_name} ({facts.style} kernels)\n\n| program | library | what is run | result |\n|---|---|---|---|\n"
+            f"{facts.platform_name} ({facts.style} kernels)\n\n"
+            "| program | library | what is run | result |\n|---|---|---|---|\n"
         )
         PAGE.write_text(HEAD + made + "\n".join(rows) + "\n")
     if missing:
