@@ -23,6 +23,7 @@ class MemoryKernel(SIMDKernel):
 
     # of SIMDKernel
     _load_mask: Any
+    body: Any
     inside_reduction: bool
 
     # ---- masks and bounds
