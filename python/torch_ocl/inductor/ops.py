@@ -320,6 +320,12 @@ class OclOverrides(OpOverrides):
         exponent = emit(f"frexp_exponent_of({value})", dtype)
         return emit(f"frexp_mantissa_of({value})", dtype), emit(as_type(exponent, torch.int32), torch.int32)
 
+    @staticmethod
+    def ldexp(x: Argument, n: Argument) -> CSEVariable:
+        """x * 2^n, in two steps as eager operators compute it: 2^n may overflow where the result would not."""
+        power = call("exp2", emit(as_type(n, dtype := floating_type(x)), dtype))
+        return OclOverrides.mul(x, power)
+
     # ---- random numbers
     @staticmethod
     def load_seed(name: str, offset: int) -> Any:

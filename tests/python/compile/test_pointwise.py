@@ -1,5 +1,7 @@
 """Elementwise chains: types, views, masks, indices, in-place work, random numbers."""
 
+import math
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -221,3 +223,9 @@ def test_two_calls_write_no_kernel_again(device):
     built = torch.ocl.build_counts()
     f(x)
     assert torch.ocl.build_counts() == built
+
+
+def test_ldexp(device):
+    x, n = torch.tensor([1.0, -1.5, math.inf, 3.0, 0.0]), torch.tensor([3, -2, 4, -100, 7])
+    check(torch.ldexp, [x, n], 1)
+    check(torch.ldexp, [x.double(), n.int()], 1)
