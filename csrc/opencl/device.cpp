@@ -372,7 +372,7 @@ void Device::synchronize() {
     if (i >= queues_.size()) return;
     Queue& queue = *queues_[i];  // never destroyed
     lock.unlock();
-    queue.finish();
+    if (!queue.capture()) queue.finish();  // a queue that captures has nothing to do
   }
 }
 

@@ -1,6 +1,7 @@
 #include "opencl/launch.h"
 
 #include "base/environment.h"
+#include "opencl/command_list.h"
 
 #include <algorithm>
 #include <cstring>
@@ -22,6 +23,7 @@ struct Arguments::Records {
     if (taken == all.size()) all.emplace_back();
     Record& record = all[taken++];
     record.used = record.local_bytes = 0;
+    record.random = no_random;
     return record;
   }
 };
@@ -44,6 +46,29 @@ Location locate_for(const Kernel& kernel, unsigned index, const void* address) {
 }  // namespace
 
 Arguments::Arguments(Kernel& kernel) : kernel_(kernel), record_(Records::here().take()) {}
+
+Arguments::Arguments(Kernel& kernel, const void* data, size_t bytes) : Arguments(kernel) {
+  if (record_.memory.size() < bytes) record_.memory.resize(2 * bytes);
+  std::memcpy(record_.memory.data(), data, bytes);
+  record_.used = bytes;
+}
+
+uint64_t Arguments::random_seed() const {
+  uint64_t seed;
+  std::memcpy(&seed, record_.memory.data() + record_.random + sizeof(Head), sizeof seed);
+  return seed;
+}
+
+// The counter in the record is relative to the first one.
+void Arguments::replace_random(size_t at, uint64_t seed, uint64_t first) {
+  char* record = record_.memory.data() + at + sizeof(Head);
+  std::memcpy(record, &seed, sizeof seed);
+  record += sizeof seed + sizeof(Head);
+  uint64_t counter;
+  std::memcpy(&counter, record, sizeof counter);
+  counter += first;
+  std::memcpy(record, &counter, sizeof counter);
+}
 
 Arguments::~Arguments() { --Records::here().taken; }
 
@@ -155,6 +180,8 @@ std::string argument_text(const Kernel& kernel, unsigned index) {
 void enqueue(Queue& queue, const Arguments& arguments, const Range& global, const Range& local, const Fusion& fusion) {
   static const bool synchronous = environment::flag("TORCH_OCL_SYNC");
   queue.flush_deferred();
+  if (CommandList* list = queue.capture()) [[unlikely]]
+    return list->add_launch(queue, arguments, global, local, fusion);
   Kernel& kernel = arguments.kernel();
   if (Executor* executor = queue.device().executor()) {
     executor->issue(queue, arguments, global, local, fusion);

@@ -25,10 +25,21 @@ struct LocalMemory {
   size_t bytes;
 };
 
+// The seed of Philox's random numbers as an argument. The next argument must be the first counter, an uint64_t. Marks
+// both for the replays of a graph, which have numbers of their own (command_list.h).
+struct RandomSeed {
+  uint64_t value = 0;
+  RandomSeed() = default;
+  RandomSeed(uint64_t value) : value(value) {}
+  operator uint64_t() const { return value; }
+};
+
 // The arguments of one launch, recorded in order. Must be destroyed in LIFO order per thread.
 class Arguments {
  public:
   explicit Arguments(Kernel& kernel);
+  // A copy of what data() and bytes() of another launch of the kernel were.
+  Arguments(Kernel& kernel, const void* data, size_t bytes);
   ~Arguments();
   Arguments(const Arguments&) = delete;
   Kernel& kernel() const { return kernel_; }
@@ -44,6 +55,9 @@ class Arguments {
       add_memory(argument);
     } else if constexpr (std::is_same_v<T, LocalMemory>) {
       add_local(argument.bytes);
+    } else if constexpr (std::is_same_v<T, RandomSeed>) {
+      record_.random = record_.used;
+      add_value(&argument.value, sizeof argument.value);
     } else {
       static_assert(std::is_trivially_copyable_v<T> && !std::is_same_v<T, bool>,
                     "pass int, long, float, double or a plain struct");
@@ -56,6 +70,12 @@ class Arguments {
 
   const void* data() const { return record_.memory.data(); }
   size_t bytes() const { return record_.used; }
+  // Where in data() a RandomSeed lies, or no_random.
+  static constexpr size_t no_random = ~size_t{0};
+  size_t random() const { return record_.random; }
+  uint64_t random_seed() const;
+  // Other random numbers, `at` being random() of the launch that this is a copy of.
+  void replace_random(size_t at, uint64_t seed, uint64_t first);
   // Sets what data() and bytes() were on the kernel, as far as the last launch had other values; returns the first
   // error code and the argument's index. The caller has the kernel for itself.
   static cl_int set(Kernel& kernel, const void* data, size_t bytes, unsigned& index);
@@ -94,7 +114,7 @@ class Arguments {
   // Heads, each followed by the value.
   struct Record {
     std::vector<char> memory;  // keeps its size
-    size_t used = 0, local_bytes = 0;
+    size_t used = 0, local_bytes = 0, random = no_random;
   };
   struct Records;
 

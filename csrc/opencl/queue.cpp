@@ -1,5 +1,6 @@
 #include "opencl/queue.h"
 
+#include "opencl/command_list.h"
 #include "opencl/memory/segment.h"
 #include "opencl/memory/out_of_memory.h"
 
@@ -14,7 +15,12 @@ Event::~Event() {
   if (times_) times_->release();
 }
 
+static void refuse_host(const CommandList* capture) {
+  if (capture) throw Error("an event that was recorded while a graph was captured says nothing about the device");
+}
+
 bool Event::complete() const {
+  refuse_host(capture_.get());
   if (times_) return executor_->complete(ticket_);
   cl_int status = CL_QUEUED;
   check(clGetEventInfo(event_, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status, nullptr), "clGetEventInfo");
@@ -23,11 +29,13 @@ bool Event::complete() const {
 }
 
 void Event::wait() const {
+  refuse_host(capture_.get());
   if (times_) return executor_->wait(ticket_);
   check(clWaitForEvents(1, &event_), "clWaitForEvents");
 }
 
 Event::Times Event::times() const {
+  refuse_host(capture_.get());
   if (times_) {
     wait();
     return times_->get();
@@ -42,6 +50,7 @@ Event::Times Event::times() const {
 
 std::atomic<CommandObserver> Queue::observer_{nullptr};
 thread_local int Queue::NoFlush::depth_ = 0;
+thread_local int Queue::Uncaptured::depth_ = 0;
 
 void set_command_observer(CommandObserver observer) { Queue::observer_.store(observer); }
 
@@ -63,7 +72,13 @@ static void raise_to(std::atomic<uint64_t>& counter, uint64_t value) {
   while (now < value && !counter.compare_exchange_weak(now, value, std::memory_order_relaxed)) {}
 }
 
+void Queue::refuse_capture(const char* what) const {
+  if (CommandList* list = capture()) [[unlikely]]
+    list->refuse(what);
+}
+
 void Queue::finish() {
+  refuse_capture("waiting for the device");
   flush_deferred();
   const uint64_t issued = issued_.load(std::memory_order_relaxed);
   const uint64_t finished = finished_.load(std::memory_order_relaxed);
@@ -98,6 +113,7 @@ void Queue::fail_later(cl_int code, const std::string& what) {
 }
 
 cl_command_queue Queue::share_handle() {
+  refuse_capture("sharing the stream's queue");
   flush_deferred();
   if (!shared_.exchange(true) && device_.executor()) device_.executor()->wait(ticket_.load());
   return handle_;
@@ -130,6 +146,8 @@ void Queue::failed(cl_int code, const std::string& what) {
 
 Event Queue::record() {
   flush_deferred();
+  if (CommandList* list = capture()) [[unlikely]]
+    return Event(list->shared_from_this());
   if (Executor* executor = device_.executor()) {
     auto* times = new HostTimes;
     const Executor::Ticket ticket = executor->submit(1, [times](const void*) {
@@ -147,6 +165,7 @@ Event Queue::record() {
 }
 
 bool Queue::idle() {
+  refuse_capture("asking whether the device is idle");
   flush_deferred();
   const uint64_t issued = issued_.load(std::memory_order_relaxed);
   if (finished_.load(std::memory_order_relaxed) >= issued) return true;
@@ -164,6 +183,11 @@ bool Queue::idle() {
 void Queue::wait(const Event& event) {
   flush_deferred();
   if (!event) return;
+  if (CommandList* list = event.capture()) [[unlikely]] {
+    if (!list->capturing()) throw Error("the event was recorded by the capture of a graph that has ended");
+    return list->join(*this);
+  }
+  if (capture()) return event.wait();  // once for all replays
   cl_event handle = event.handle();
   if (!device_.executor() && handle) {
     check(clEnqueueBarrierWithWaitList(handle_, 1, &handle, nullptr), "clEnqueueBarrierWithWaitList");
@@ -195,6 +219,9 @@ void Queue::transfer(const Command& what, const char* call, const Direct& direct
 void Queue::copy(void* destination, const void* source, size_t bytes) {
   if (bytes == 0) return;
   const Location to = locate(destination), from = locate(source);
+  flush_deferred();
+  if (CommandList* list = capture()) [[unlikely]]
+    return list->add_copy(*this, destination, source, bytes);
   transfer(
       {Command::Kind::copy, "Memcpy DtoD", bytes}, "clEnqueueCopyBuffer",
       [=](Executor& executor, const void*) { executor.copy(destination, source, bytes); },
@@ -213,6 +240,10 @@ static bool copied_by_pool(const Device& device, size_t bytes) {
 void Queue::read(void* host, const void* source, size_t bytes, bool blocking) {
   if (bytes == 0) return;
   const Location from = locate(source);
+  if (blocking) refuse_capture("a copy to the host");
+  flush_deferred();
+  if (CommandList* list = capture()) [[unlikely]]
+    return list->add_read(*this, host, source, bytes);
   if (device_.capabilities().unified_memory && blocking && !copied_by_pool(device_, bytes)) {
     finish();
     std::memcpy(host, source, bytes);
@@ -234,6 +265,12 @@ void Queue::read(void* host, const void* source, size_t bytes, bool blocking) {
 void Queue::write(void* destination, const void* host, size_t bytes, bool blocking) {
   if (bytes == 0) return;
   const Location to = locate(destination);
+  flush_deferred();
+  if (CommandList* list = capture()) [[unlikely]] {
+    if (!blocking) return list->add_write(*this, destination, host, bytes);
+    if (bytes > 4096) list->refuse("a copy of more than 4096 bytes from memory of the host that is not pinned");
+    return list->add_copy(*this, destination, list->constant(*this, host, bytes), bytes);
+  }
   // Little enough to be kept until its turn comes.
   const bool keep = bytes <= 4096 && device_.executor() && device_.takes_addresses();
   if (device_.capabilities().unified_memory && blocking && !keep && !copied_by_pool(device_, bytes)) {
@@ -258,6 +295,9 @@ void Queue::write(void* destination, const void* host, size_t bytes, bool blocki
 void Queue::fill(void* destination, const void* pattern, size_t pattern_bytes, size_t bytes) {
   if (bytes == 0) return;
   const Location to = locate(destination);
+  flush_deferred();
+  if (CommandList* list = capture()) [[unlikely]]
+    return list->add_fill(*this, destination, pattern, pattern_bytes, bytes);
   std::array<char, 128> kept;  // OpenCL's longest
   std::memcpy(kept.data(), pattern, pattern_bytes);
   transfer(
@@ -269,6 +309,8 @@ void Queue::fill(void* destination, const void* pattern, size_t pattern_bytes, s
 }
 
 void* Queue::counters() {
+  if (CommandList* list = capture()) [[unlikely]]
+    return list->counters(*this);
   if (void* memory = counters_.load(std::memory_order_acquire)) [[likely]]
     return memory;
   std::lock_guard lock(counters_mutex_);

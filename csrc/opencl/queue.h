@@ -6,12 +6,15 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 
 namespace ocl {
+
+class CommandList;
 
 // Nanoseconds of a steady clock, the device's clock of devices with executor().
 uint64_t host_time();
@@ -33,7 +36,8 @@ class HostTimes {
   std::atomic<int> owners_{2};
 };
 
-// Reference-counted cl_event, or a command of an executor (Device::executor).
+// Reference-counted cl_event, or a command of an executor (Device::executor), or a place in what is being captured
+// (command_list.h), which only queues can wait for.
 class Event {
  public:
   using Times = std::pair<uint64_t, uint64_t>;
@@ -42,24 +46,28 @@ class Event {
   explicit Event(cl_event event) : event_(event) {}
   Event(Executor& executor, Executor::Ticket ticket, HostTimes* times)
       : executor_(&executor), ticket_(ticket), times_(times) {}
+  explicit Event(std::shared_ptr<CommandList> capture) : capture_(std::move(capture)) {}
   Event(Event&& other) noexcept
       : event_(std::exchange(other.event_, nullptr)),
         executor_(other.executor_),
         ticket_(other.ticket_),
-        times_(std::exchange(other.times_, nullptr)) {}
+        times_(std::exchange(other.times_, nullptr)),
+        capture_(std::move(other.capture_)) {}
   Event& operator=(Event&& other) noexcept {
     std::swap(event_, other.event_);
     std::swap(executor_, other.executor_);
     std::swap(ticket_, other.ticket_);
     std::swap(times_, other.times_);
+    std::swap(capture_, other.capture_);
     return *this;
   }
   Event(const Event&) = delete;
   ~Event();
 
-  explicit operator bool() const { return event_ || times_; }
+  explicit operator bool() const { return event_ || times_ || capture_; }
   cl_event handle() const { return event_; }  // null for a command of an executor
   Executor::Ticket ticket() const { return ticket_; }
+  CommandList* capture() const { return capture_.get(); }  // null unless recorded on a queue that captured
   bool complete() const;
   void wait() const;
   // Time at which the command ended, in nanoseconds of the device's clock.
@@ -72,6 +80,7 @@ class Event {
   Executor* executor_ = nullptr;
   Executor::Ticket ticket_ = 0;
   HostTimes* times_ = nullptr;
+  std::shared_ptr<CommandList> capture_;
 };
 
 // One command as a profiler sees it.
@@ -96,8 +105,25 @@ class Queue {
   int id() const { return id_; }                                                 // 0 is the default queue
   uint64_t commands() const { return issued_.load(std::memory_order_relaxed); }  // issued so far
 
+  // The list that takes what is issued to this queue (command_list.h). Null: it runs.
+  CommandList* capture() const {
+    CommandList* list = capture_.load(std::memory_order_acquire);
+    return list && !Uncaptured::here() ? list : nullptr;
+  }
+  // While one exists, commands of this thread run also on queues that capture.
+  class Uncaptured {
+   public:
+    Uncaptured() { ++depth_; }
+    ~Uncaptured() { --depth_; }
+    Uncaptured(const Uncaptured&) = delete;
+    static bool here() { return depth_ > 0; }
+
+   private:
+    static thread_local int depth_;
+  };
+
   // Blocks until all work issued so far has ended. Errors: ocl::Error, also for failures of earlier asynchronous
-  // commands.
+  // commands, and while the queue captures.
   void finish();
   // Gives issued work to the driver without waiting.
   void flush();
@@ -187,6 +213,8 @@ class Queue {
 
  private:
   friend void set_command_observer(CommandObserver observer);
+  friend class CommandList;
+  void refuse_capture(const char* what) const;
   [[noreturn]] static void failed(cl_int code, const std::string& what);
   static std::string command_text(const char* call, const Command& command);
   template <class Direct, class Enqueue>
@@ -208,6 +236,7 @@ class Queue {
   std::atomic<Executor::Ticket> ticket_{0};  // the last command of the executor
   std::atomic<bool> shared_{false}, failed_{false};
   std::atomic<void (*)(Queue&)> deferred_{nullptr};
+  std::atomic<CommandList*> capture_{nullptr};
   std::mutex counters_mutex_;
   std::atomic<void*> counters_{nullptr};
   std::mutex failure_mutex_;

@@ -1,6 +1,7 @@
 #include "opencl/memory/caching_allocator.h"
 
 #include "base/environment.h"
+#include "opencl/command_list.h"
 #include "opencl/memory/segment.h"
 #include "opencl/memory/out_of_memory.h"
 #include "opencl/memory/host_memory.h"
@@ -27,16 +28,6 @@ size_t segment_bytes(size_t bytes) {
   return (bytes + large_rounding - 1) / large_rounding * large_rounding;
 }
 
-std::string human(uint64_t bytes) {
-  char text[32];
-  const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  double value = static_cast<double>(bytes);
-  int unit = 0;
-  while (value >= 1024 && unit < 4) value /= 1024, ++unit;
-  std::snprintf(text, sizeof text, unit ? "%.2f %s" : "%.0f %s", value, units[unit]);
-  return text;
-}
-
 }  // namespace
 
 static void (*out_of_memory_handler)(const std::string&) = nullptr;
@@ -48,23 +39,13 @@ void raise_out_of_memory(const std::string& report) {
   throw OutOfMemory(CL_MEM_OBJECT_ALLOCATION_FAILURE, report);
 }
 
-void MemoryStat::increase(int64_t n) {
-  current += n;
-  allocated += n;
-  peak = std::max(peak, current);
-}
-
-void MemoryStat::decrease(int64_t n) {
-  current -= n;
-  freed += n;
-}
-
 struct CachingAllocator::Block {
   char* address;
   size_t bytes;
   size_t requested = 0;
   Queue* queue;
   bool large;
+  Pool* pool;
   bool allocated = false;
   Block* previous = nullptr;  // neighbours within the segment
   Block* next = nullptr;
@@ -107,13 +88,56 @@ void CachingAllocator::count(const Block* block, int64_t sign) {
   change(statistics_.requested_bytes, large, sign * static_cast<int64_t>(block->requested));
 }
 
-CachingAllocator::Block* CachingAllocator::find_free(size_t bytes, Queue& queue, bool large) {
-  Pool& pool = large ? large_ : small_;
-  Block key{nullptr, bytes, 0, &queue, large};
-  auto it = pool.lower_bound(&key);
-  if (it == pool.end() || (*it)->queue != &queue) return nullptr;
+// By device; missing: pool 0.
+static thread_local std::vector<uint64_t> thread_pools;
+
+uint64_t CachingAllocator::new_pool() {
+  static std::atomic<uint64_t> last{0};
+  return ++last;
+}
+
+uint64_t CachingAllocator::pool_for(const Queue& queue) const {
+  if (const CommandList* list = queue.capture()) [[unlikely]]
+    return list->pool();
+  const auto index = static_cast<size_t>(device_.index());
+  return index < thread_pools.size() ? thread_pools[index] : 0;
+}
+
+uint64_t CachingAllocator::use_pool(uint64_t pool) {
+  const auto index = static_cast<size_t>(device_.index());
+  if (thread_pools.size() <= index) thread_pools.resize(index + 1, 0);
+  return std::exchange(thread_pools[index], pool);
+}
+
+CachingAllocator::Pool& CachingAllocator::pool(uint64_t id) {
+  Pool& pool = pools_[id];
+  pool.id = id;
+  return pool;
+}
+
+void CachingAllocator::retain_pool(uint64_t id) {
+  std::lock_guard lock(mutex_);
+  ++pool(id).users;
+}
+
+void CachingAllocator::release_pool(uint64_t id) {
+  std::lock_guard lock(mutex_);
+  --pool(id).users;
+}
+
+int CachingAllocator::users(uint64_t id) const {
+  std::lock_guard lock(mutex_);
+  const auto found = pools_.find(id);
+  return found == pools_.end() ? 0 : found->second.users;
+}
+
+CachingAllocator::Block* CachingAllocator::find_free(size_t bytes, Queue& queue, Pool& pool, bool large) {
+  FreeBlocks& blocks = pool.blocks(large);
+  Block key{nullptr, bytes, 0, &queue, large, &pool};
+  auto it = blocks.lower_bound(&key);
+  if (it == blocks.end() || (*it)->queue != &queue) return nullptr;
   Block* block = *it;
-  pool.erase(it);
+  blocks.erase(it);
   if (block->split()) {
     change(statistics_.inactive_split, large, -1);
     change(statistics_.inactive_split_bytes, large, -static_cast<int64_t>(block->bytes));
@@ -121,7 +145,7 @@ CachingAllocator::Block* CachingAllocator::find_free(size_t bytes, Queue& queue,
   return block;
 }
 
-CachingAllocator::Block* CachingAllocator::new_segment(size_t bytes, Queue& queue, bool large) {
+CachingAllocator::Block* CachingAllocator::new_segment(size_t bytes, Queue& queue, Pool& pool, bool large) {
   const size_t size = segment_bytes(bytes);
   const uint64_t reserved = static_cast<uint64_t>(statistics_.reserved_bytes[0].current);
   if (limit_ && reserved + size > limit_) return nullptr;
@@ -135,42 +159,45 @@ CachingAllocator::Block* CachingAllocator::new_segment(size_t bytes, Queue& queu
   }
   change(statistics_.segment, large, 1);
   change(statistics_.reserved_bytes, large, static_cast<int64_t>(size));
-  Block* block = new Block{static_cast<char*>(base), size, 0, &queue, large};
+  Block* block = new Block{static_cast<char*>(base), size, 0, &queue, large, &pool};
   segments_[block->address] = block;
   return block;
 }
 
-void* CachingAllocator::allocate(size_t requested, Queue& queue) {
+// Null where there is no room.
+CachingAllocator::Block* CachingAllocator::find_or_make(size_t bytes, Queue& queue, Pool& pool, bool large) {
+  Block* block = find_free(bytes, queue, pool, large);
+  if (!block) block = new_segment(bytes, queue, pool, large);
+  if (block) return block;
+  ++statistics_.retries;
+  process_deferred(true);
+  block = find_free(bytes, queue, pool, large);
+  if (block) return block;
+  device_.synchronize();
+  release_free_segments();
+  return new_segment(bytes, queue, pool, large);
+}
+
+void* CachingAllocator::allocate(size_t requested, Queue& queue, uint64_t pool_id) {
   if (requested == 0) return nullptr;
   std::lock_guard lock(mutex_);
   process_deferred(false);
   const size_t bytes = round_block(requested);
   const bool large = bytes > small_limit;
-  Block* block = find_free(bytes, queue, large);
-  if (!block) block = new_segment(bytes, queue, large);
-  if (!block) {
-    ++statistics_.retries;
-    process_deferred(true);
-    block = find_free(bytes, queue, large);
-    if (!block) {
-      device_.synchronize();
-      release_free_segments();
-      block = new_segment(bytes, queue, large);
-    }
-  }
+  Block* block = find_or_make(bytes, queue, pool(pool_id), large);
   if (!block) {
     ++statistics_.out_of_memory;
     raise_out_of_memory(report(requested));
   }
   const size_t rest = block->bytes - bytes;
   if (rest >= (large ? small_limit : block_alignment)) {
-    Block* tail = new Block{block->address + bytes, rest, 0, block->queue, large};
+    Block* tail = new Block{block->address + bytes, rest, 0, block->queue, large, block->pool};
     tail->previous = block;
     tail->next = block->next;
     if (tail->next) tail->next->previous = tail;
     block->next = tail;
     block->bytes = bytes;
-    (large ? large_ : small_).insert(tail);
+    block->pool->blocks(large).insert(tail);
     change(statistics_.inactive_split, large, 1);
     change(statistics_.inactive_split_bytes, large, static_cast<int64_t>(rest));
   }
@@ -202,9 +229,14 @@ size_t CachingAllocator::free(void* address) noexcept {
   }
   try {
     Deferred deferred{block, {}};
-    for (Queue* queue : block->other_queues) deferred.events.push_back(queue->record());
+    // A queue that captures has nothing to do, and its commands stay in order.
+    for (Queue* queue : block->other_queues)
+      if (!queue->capture()) deferred.events.push_back(queue->record());
     block->other_queues.clear();
-    deferred_.push_back(std::move(deferred));
+    if (deferred.events.empty())
+      return_block(block);
+    else
+      deferred_.push_back(std::move(deferred));
   } catch (const std::exception& error) {
     std::fprintf(stderr, "torch_ocl: %s; a block of memory is lost\n", error.what());
   }
@@ -213,7 +245,7 @@ size_t CachingAllocator::free(void* address) noexcept {
 
 void CachingAllocator::return_block(Block* block) {
   const bool large = block->large;
-  Pool& pool = large ? large_ : small_;
+  FreeBlocks& pool = block->pool->blocks(large);
   change(statistics_.active, large, -1);
   change(statistics_.active_bytes, large, -static_cast<int64_t>(block->bytes));
   auto merge = [&](Block* first, Block* second) {  // both free neighbours; second disappears
@@ -269,8 +301,8 @@ void CachingAllocator::process_deferred(bool wait) {
 void CachingAllocator::release_free_segments() {
   for (auto it = segments_.begin(); it != segments_.end();) {
     Block* block = it->second;
-    Pool& pool = block->large ? large_ : small_;
-    if (block->allocated || block->split() || !pool.count(block)) {
+    FreeBlocks& pool = block->pool->blocks(block->large);
+    if (block->allocated || block->split() || !pool.count(block) || block->pool->users > 0) {
       ++it;
       continue;
     }
@@ -288,6 +320,10 @@ void CachingAllocator::empty_cache() {
   device_.synchronize();
   process_deferred(true);
   release_free_segments();
+  const auto in_use = [&](const Pool& pool) {
+    return std::any_of(segments_.begin(), segments_.end(), [&](const auto& s) { return s.second->pool == &pool; });
+  };
+  std::erase_if(pools_, [&](const auto& row) { return row.second.users == 0 && !in_use(row.second); });
 }
 
 void CachingAllocator::set_limit(uint64_t bytes) {
@@ -295,42 +331,12 @@ void CachingAllocator::set_limit(uint64_t bytes) {
   limit_ = bytes;
 }
 
-AllocatorStatistics CachingAllocator::statistics() const {
-  std::lock_guard lock(mutex_);
-  return statistics_;
-}
-
-static void for_all(AllocatorStatistics& s, void (MemoryStat::*method)()) {
-  for (MemoryStats* stats : {&s.allocation, &s.segment, &s.active, &s.inactive_split, &s.allocated_bytes,
-                             &s.reserved_bytes, &s.active_bytes, &s.inactive_split_bytes, &s.requested_bytes})
-    for (MemoryStat& stat : *stats) (stat.*method)();
-}
-
-void CachingAllocator::reset_peak() {
-  std::lock_guard lock(mutex_);
-  for_all(statistics_, &MemoryStat::reset_peak);
-}
-
-void CachingAllocator::reset_accumulated() {
-  std::lock_guard lock(mutex_);
-  for_all(statistics_, &MemoryStat::reset_accumulated);
-  statistics_.retries = statistics_.out_of_memory = 0;
-}
-
-std::pair<size_t, size_t> CachingAllocator::memory_info() const {
-  std::lock_guard lock(mutex_);
-  const uint64_t total = device_.capabilities().global_memory,
-                 reserved = static_cast<uint64_t>(statistics_.reserved_bytes[0].current);
-  uint64_t free = total > reserved ? total - reserved : 0;
-  if (const auto available = host_available(device_)) free = std::min(free, *available);
-  return {free, total};
-}
-
 std::vector<SegmentSnapshot> CachingAllocator::snapshot() const {
   std::lock_guard lock(mutex_);
   std::vector<SegmentSnapshot> result;
   for (const auto& [address, first] : segments_) {
-    SegmentSnapshot segment{reinterpret_cast<uintptr_t>(address), 0, first->large, first->queue->id(), {}};
+    SegmentSnapshot segment{
+        reinterpret_cast<uintptr_t>(address), 0, first->large, first->queue->id(), first->pool->id, {}};
     for (const Block* block = first; block; block = block->next) {
       segment.bytes += block->bytes;
       segment.blocks.push_back(
@@ -339,23 +345,6 @@ std::vector<SegmentSnapshot> CachingAllocator::snapshot() const {
     result.push_back(std::move(segment));
   }
   return result;
-}
-
-std::string CachingAllocator::report(size_t bytes) const {
-  const auto& s = statistics_;
-  const uint64_t allocated = static_cast<uint64_t>(s.allocated_bytes[0].current),
-                 reserved = static_cast<uint64_t>(s.reserved_bytes[0].current);
-  std::string text = "OpenCL out of memory. Tried to allocate " + human(bytes) + ". Device " +
-                     std::to_string(device_.index()) + " (" + device_.capabilities().name +
-                     ") has a total capacity of " + human(device_.capabilities().global_memory);
-  if (limit_) text += ", of which this process may reserve " + human(limit_);
-  if (const auto available = host_available(device_))
-    text += ". The host, or the control group of this process, has " + human(*available) + " left";
-  const ErrorWords& words = error_words();
-  text += ". Of the reserved " + human(reserved) + ", " + human(allocated) + " " + words.allocated + " and " +
-          human(reserved - allocated) + " is cached. If the cached part is large, " + words.empty_cache +
-          " or smaller batches may help.";
-  return text;
 }
 
 }  // namespace ocl

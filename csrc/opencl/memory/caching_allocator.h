@@ -1,5 +1,8 @@
 // A caching allocator in the manner of CUDA's: size classes, split and merge, free lists per queue, use on other queues
 // deferred by events, statistics, and a retry after freeing the cache. One per device, thread-safe.
+//
+// Pools divide the memory: blocks of one are never given to those who allocate from another. Allocations on a queue
+// that captures come from the pool of its command list, others from the pool of the thread, which is mostly pool 0.
 #pragma once
 
 #include "opencl/queue.h"
@@ -41,6 +44,7 @@ struct SegmentSnapshot {
   size_t bytes;
   bool large;
   int queue;
+  uint64_t pool;
   std::vector<BlockSnapshot> blocks;
 };
 
@@ -54,13 +58,25 @@ class CachingAllocator {
 
   // `bytes` of device memory for use on `queue`, aligned to 512 bytes; nullptr for 0 bytes.
   // Errors: OutOfMemory after the cache was freed and tried again; what() is the report.
-  void* allocate(size_t bytes, Queue& queue);
+  void* allocate(size_t bytes, Queue& queue) { return allocate(bytes, queue, pool_for(queue)); }
+  void* allocate(size_t bytes, Queue& queue, uint64_t pool);
   // Returns the bytes that were asked for.
   size_t free(void* address) noexcept;
   // The block is also used on `queue`: its memory is reused only after the work issued there by the time of free().
   void record_queue(void* address, Queue& queue);
   // Gives unused segments back to the driver.
   void empty_cache();
+
+  // The number of a pool for all devices; nobody else has it.
+  static uint64_t new_pool();
+  // Keeps the pool's memory, also what is free, until as many calls of release_pool(). Later it is given back to the
+  // driver with the rest of the cache.
+  void retain_pool(uint64_t pool);
+  void release_pool(uint64_t pool);
+  int users(uint64_t pool) const;
+  // The calling thread's pool on this device from now on; returns the one before.
+  uint64_t use_pool(uint64_t pool);
+
   // At most this many bytes may be reserved (0: no limit).
   void set_limit(uint64_t bytes);
 
@@ -78,10 +94,19 @@ class CachingAllocator {
   struct BySize {
     bool operator()(const Block* a, const Block* b) const;
   };
-  using Pool = std::set<Block*, BySize>;
+  using FreeBlocks = std::set<Block*, BySize>;
+  struct Pool {
+    uint64_t id = 0;
+    int users = 0;
+    FreeBlocks small = {}, large = {};
+    FreeBlocks& blocks(bool is_large) { return is_large ? large : small; }
+  };
 
-  Block* find_free(size_t bytes, Queue& queue, bool large);
-  Block* new_segment(size_t bytes, Queue& queue, bool large);
+  uint64_t pool_for(const Queue& queue) const;
+  Pool& pool(uint64_t id);
+  Block* find_free(size_t bytes, Queue& queue, Pool& pool, bool large);
+  Block* new_segment(size_t bytes, Queue& queue, Pool& pool, bool large);
+  Block* find_or_make(size_t bytes, Queue& queue, Pool& pool, bool large);
   void release_free_segments();
   void process_deferred(bool wait);
   void return_block(Block* block);
@@ -90,7 +115,7 @@ class CachingAllocator {
 
   Device& device_;
   mutable std::recursive_mutex mutex_;
-  Pool small_, large_;
+  std::map<uint64_t, Pool> pools_;  // by number; they stay where they are
   std::unordered_map<void*, Block*> live_;
   std::map<char*, Block*> segments_;  // first block of every segment
   struct Deferred;

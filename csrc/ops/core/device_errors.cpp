@@ -1,5 +1,6 @@
 #include "ops/core/device_errors.h"
 
+#include "opencl/command_list.h"
 #include "opencl/memory/segment.h"
 
 #include <cstring>
@@ -60,11 +61,19 @@ ErrorFlag::ErrorFlag(Device& device)
     : data_(static_cast<int32_t*>(allocate_segment(device, 4096))),
       host_visible_(device.capabilities().unified_memory) {
   const Record none{};
+  const Queue::Uncaptured now;
   device.default_queue().write(data_, &none, sizeof none);
 }
 
+int32_t* ErrorFlag::data() {
+  armed_.store(true, std::memory_order_relaxed);
+  if (CommandList::captures() > 0) in_graphs_.store(true, std::memory_order_relaxed);
+  return data_;
+}
+
 void ErrorFlag::check(Queue& queue) {
-  if (!armed_.exchange(false, std::memory_order_relaxed)) return;
+  const bool armed = armed_.exchange(false, std::memory_order_relaxed);
+  if (!armed && !in_graphs_.load(std::memory_order_relaxed)) return;
   Record record{};
   if (host_visible_) {
     if (*static_cast<volatile int32_t*>(data_) == 0) return;

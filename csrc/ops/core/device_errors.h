@@ -27,10 +27,7 @@ class ErrorFlag {
  public:
   explicit ErrorFlag(Device& device);
   // Argument TENSOR(int, error) of a kernel; marks the buffer as to be looked at.
-  int32_t* data() {
-    armed_.store(true, std::memory_order_relaxed);
-    return data_;
-  }
+  int32_t* data();
   // Throws when a kernel reported something, and clears it. The queue must have finished.
   void check(Queue& queue);
 
@@ -38,6 +35,7 @@ class ErrorFlag {
   int32_t* data_;
   bool host_visible_;
   std::atomic<bool> armed_{false};
+  std::atomic<bool> in_graphs_{false};  // kernels of graphs have it, which do not ask before every replay
 };
 
 ErrorFlag& device_errors(Device& device);

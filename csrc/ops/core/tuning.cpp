@@ -259,6 +259,10 @@ std::string_view choice(const Device& device, const Problem& problem) {
 std::string_view measure(Queue& queue, const Problem& problem, std::span<const Candidate> candidates,
                          const Result& result) {
   if (candidates.size() == 1) return intern(candidates[0].name);
+  if (queue.capture()) {  // nothing runs, and what is chosen now holds for this capture only
+    count_change();
+    return intern(candidates[0].name);
+  }
   const auto deadline = Clock::now() + std::chrono::milliseconds(environment::number("TORCH_OCL_TUNE_BUDGET", 1000));
   queue.finish();
   std::vector<Entry> entries = accepted(queue, problem, candidates, result, deadline);

@@ -1,5 +1,6 @@
 #include "ops/foreach/table_ring.h"
 
+#include "opencl/command_list.h"
 #include "opencl/memory/segment.h"
 
 #include <bit>
@@ -50,6 +51,8 @@ void TableRing::reserve(size_t bytes) {
 void TableRing::with(const std::vector<uint64_t>& table, const std::function<void(const void*)>& use) {
   queue_.flush_deferred();
   const Queue::NoFlush no_flush;
+  if (CommandList* list = queue_.capture()) [[unlikely]]
+    return use(list->constant(queue_, table.data(), table.size() * sizeof(uint64_t)));
   std::lock_guard lock(mutex_);
   const size_t bytes = table.size() * sizeof(uint64_t);
   Slot& slot = take(bytes);

@@ -1,4 +1,5 @@
 // CLBlast (github.com/CNugteren/CLBlast), where the library was built with it: tuned for many GPUs, no epilogues.
+#include "opencl/command_list.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/gemm/algorithms.h"
 
@@ -69,6 +70,7 @@ void bring_addend(Queue& queue, const GemmProblem& p, const GemmOperands& o) {
 }
 
 void run(Queue& queue, const GemmProblem& p, const GemmOperands& o, void*) {
+  if (CommandList* list = queue.capture()) list->refuse("a product by CLBlast");
   bring_addend(queue, p, o);
   if (p.dtype == DType::float64) return run_as<double>(queue, p, o);
   run_as<float>(queue, p, o);

@@ -11,7 +11,8 @@
 namespace ocl::ops {
 
 struct Philox {
-  uint64_t seed = 0, offset = 0;
+  RandomSeed seed;
+  uint64_t offset = 0;
 };
 
 // The generator itself (Salmon et al. 2011), 10 rounds; the same on host and device.
