@@ -48,6 +48,8 @@ struct CommandList::RandomStream {
 namespace {
 enum Kind : int { kLaunch, kCopy, kFill, kRead, kWrite };
 std::atomic<int> captures_in_progress{0};
+// What is written once must not lie in the list's pool: replays write there what was freed before, in the capture.
+constexpr uint64_t everybodys = 0;
 }  // namespace
 
 struct CommandList::Step {
@@ -141,13 +143,13 @@ void CommandList::refuse(const std::string& what) {
   std::lock_guard lock(mutex_);
   const std::string text = what + " is not permitted when stream is capturing";
   if (failure_.empty()) failure_ = text;
-  throw Error("OCL error: operation not permitted when stream is capturing: " + text);
+  throw Error("OCL error: operation not permitted when stream is capturing: " + what);
 }
 
 void* CommandList::constant(Queue& queue, const void* data, size_t bytes) {
   queue.flush_deferred();
   const Queue::Uncaptured now;
-  void* memory = device_.allocator().allocate(bytes, queue, pool_);
+  void* memory = device_.allocator().allocate(bytes, queue, everybodys);
   std::lock_guard lock(mutex_);
   constants_.push_back(memory);
   queue.write(memory, data, bytes);
@@ -161,7 +163,7 @@ void* CommandList::counters(Queue& queue) {
   if (!counters_) {
     const Queue::Uncaptured now;
     constexpr size_t bytes = Queue::counter_count * sizeof(int32_t);
-    counters_ = device_.allocator().allocate(bytes, queue, pool_);
+    counters_ = device_.allocator().allocate(bytes, queue, everybodys);
     const int32_t zero = 0;
     queue.fill(counters_, &zero, sizeof zero, bytes);
     queue.finish();

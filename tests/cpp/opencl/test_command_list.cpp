@@ -41,10 +41,14 @@ TEST(CommandList, ReplaysWithNewContents) {
   triple(q, x, y, 5);
   q.copy(z.data(), y.data(), numel * 4);
   triple(q, z, y, 1);
+  // The value that is kept must not take the place of what was freed: replays write there.
+  void* scratch = device().allocator().allocate(512, q);
+  q.fill(scratch, "\2\2\2", 4, 512);
+  device().allocator().free(scratch);
   const std::vector<int32_t> seven{7};
   q.write(z.data(), seven.data(), 4);  // kept
   list->end();
-  EXPECT_EQ(list->size(), 4u);
+  EXPECT_EQ(list->size(), 5u);
   expect_all(y, -1);  // nothing has run
   for (int32_t value : {2, -9}) {
     write(queue(), x, value);
