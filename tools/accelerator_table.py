@@ -42,8 +42,8 @@ ROWS = (
     Row("Long runs", "thousands of training steps", "The ordinary test runs 200 steps, `--full` 2,000."),
     Row("Memory snapshot", "`torch.ocl.memory_snapshot()`, `memory._dump_snapshot(file)`", "Segments and blocks, "
         "without a history of stack traces."),
-    Row("Memory pools", "`torch.ocl.MemPool`", "There is one allocator, and no graph capture to need pools.",
-        missing=True),
+    Row("Memory pools", "`torch.ocl.MemPool`, `use_mem_pool`, `graph_pool_handle`", "There is one allocator: pools "
+        "take none of the user's."),
     Row("Out-of-memory error", "`except torch.OutOfMemoryError`"),
     Row("Pinned memory", "`t.pin_memory()`, `non_blocking=True`"),
     Row("record_stream", "`t.record_stream(stream)`"),
@@ -66,8 +66,8 @@ ROWS = (
         "memory in place; the import of host memory copies."),
     Row("NumPy and printing", "`print(t)`, `t.cpu().numpy()`"),
     Row("Device properties", "`get_device_properties`, `get_device_name`, `get_device_capability`"),
-    Row("Graph capture", "`torch.accelerator.Graph`", "OpenCL 1.2 has no command buffers; the error is PyTorch's.",
-        missing=True),
+    Row("Graph capture", "`torch.accelerator.Graph`, `torch.ocl.graph`, `make_graphed_callables`",
+        "A list of commands that is issued again; `torch.accelerator.Graph` with torch 2.13 and later."),
     Row("Profiler, events", '`torch.autograd.profiler.profile(use_device="ocl", use_kineto=False)`'),
     Row("Profiler, Kineto", "`torch.profiler.profile(activities=[CPU, PrivateUse1])`", "With torch 2.12 and later; "
         "2.11 takes no plug-in for other devices."),

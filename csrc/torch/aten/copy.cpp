@@ -49,6 +49,7 @@ void copy_on_device(const at::Tensor& self, const at::Tensor& source) {
 
 // The pinned block is given to others only after the copy that was just issued.
 void keep_until_copied(const at::Tensor& pinned, const Queue& queue) {
+  if (queue.capture()) return;  // a graph reads or writes it at every replay: the user keeps it
   const c10::DataPtr& data = pinned.storage().data_ptr();
   at::getHostAllocator(at::kPrivateUse1)->record_event(data.get(), data.get_context(), runtime::stream_of(queue));
 }

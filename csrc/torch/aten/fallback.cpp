@@ -2,6 +2,7 @@
 
 #include "torch/aten/common.h"
 #include "base/environment.h"
+#include "opencl/command_list.h"
 #include "torch/runtime/generator.h"
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -103,6 +104,7 @@ static void run_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack, 
   const size_t first = stack->size() - op.schema().arguments().size();
   c10::optional<at::Device> device;
   if (!takes_cpu_tensors(name)) device = common_device(*stack, first);
+  if (CommandList* list = runtime::current_queue().capture()) list->refuse("the operator " + name + ", which " + why);
   count_fallback(name, why);
   replace_generators(*stack, first, device ? device->index() : runtime::current_device());
   const c10::OptionalDeviceGuard guard(device);

@@ -1,5 +1,6 @@
 // Random operators. ATen's shared code checks arguments and calls a stub; the stubs here reserve Philox counters of the
 // generator and fill. All numbers of a call depend only on the generator's seed and offset.
+#include "opencl/command_list.h"
 #include "torch/aten/common.h"
 #include "ops/random/random.h"
 #include "torch/runtime/generator.h"
@@ -172,6 +173,7 @@ Tensor& randperm_out(int64_t n, OptionalGenerator generator, Tensor& result) {
   at::native::resize_output(result, {n});
   if (n == 0) return result;
   const c10::DeviceGuard guard(result.device());
+  if (CommandList* list = queue_for(result).capture()) list->refuse("randperm, which makes its numbers on the host,");
   const auto [seed, offset] = runtime::reserve_philox(generator, result.device().index(), ops::random_counters(n));
   Tensor permutation = at::empty({n}, at::TensorOptions(at::kLong));
   ops::random_permutation(permutation.mutable_data_ptr<int64_t>(), n, {seed, offset});

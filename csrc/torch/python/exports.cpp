@@ -12,6 +12,7 @@
 #include "torch/aten/fallback.h"
 #include "torch/runtime/device.h"
 #include "torch/runtime/generator.h"
+#include "torch/runtime/graph.h"
 
 #include <algorithm>
 #include <memory>
@@ -81,6 +82,27 @@ void release(uintptr_t address) {
 void reset_peak(int device) { allocator(device).reset_peak(); }
 void reset_accumulated(int device) { allocator(device).reset_accumulated(); }
 void set_memory_limit(int device, uint64_t bytes) { allocator(device).set_limit(bytes); }
+
+uint64_t new_pool() { return CachingAllocator::new_pool(); }
+void retain_pool(int device, uint64_t pool) { allocator(device).retain_pool(pool); }
+void release_pool(int device, uint64_t pool) { allocator(device).release_pool(pool); }
+int pool_users(int device, uint64_t pool) { return allocator(device).users(pool); }
+uint64_t use_pool(int device, uint64_t pool) { return allocator(device).use_pool(pool); }
+
+static runtime::Graph& graph_at(uintptr_t address) { return *reinterpret_cast<runtime::Graph*>(address); }
+uintptr_t graph_new() { return reinterpret_cast<uintptr_t>(new runtime::Graph); }
+void graph_delete(uintptr_t graph) {
+  graph_at(graph).reset();
+  delete &graph_at(graph);
+}
+void graph_capture_begin(uintptr_t graph, uint64_t pool) { graph_at(graph).capture_begin(pool); }
+void graph_capture_end(uintptr_t graph) { graph_at(graph).capture_end(); }
+void graph_replay(uintptr_t graph) { graph_at(graph).replay(); }
+void graph_reset(uintptr_t graph) { graph_at(graph).reset(); }
+uint64_t graph_pool(uintptr_t graph) { return graph_at(graph).pool(); }
+size_t graph_size(uintptr_t graph) { return graph_at(graph).size(); }
+std::string graph_text(uintptr_t graph) { return graph_at(graph).text(); }
+bool is_capturing() { return runtime::is_capturing(); }
 
 at::Generator default_generator(int device) { return runtime::default_generator(index(device)); }
 

@@ -42,6 +42,23 @@ void release(uintptr_t address);
 void reset_peak(int device);
 void reset_accumulated(int device);
 void set_memory_limit(int device, uint64_t bytes);
+// Pools of memory, by number (csrc/opencl/memory/caching_allocator.h); use_pool returns the thread's one before.
+uint64_t new_pool();
+void retain_pool(int device, uint64_t pool);
+void release_pool(int device, uint64_t pool);
+int pool_users(int device, uint64_t pool);
+uint64_t use_pool(int device, uint64_t pool);
+// csrc/torch/runtime/graph.h; a graph is its address.
+uintptr_t graph_new();
+void graph_delete(uintptr_t graph);
+void graph_capture_begin(uintptr_t graph, uint64_t pool);
+void graph_capture_end(uintptr_t graph);
+void graph_replay(uintptr_t graph);
+void graph_reset(uintptr_t graph);
+uint64_t graph_pool(uintptr_t graph);
+size_t graph_size(uintptr_t graph);
+std::string graph_text(uintptr_t graph);
+bool is_capturing();
 at::Generator default_generator(int device);
 std::map<std::string, uint64_t> fallbacks();
 void reset_fallbacks();

@@ -137,6 +137,7 @@ Object memory_snapshot(PyObject* device) {
     segment.set("active_size", allocated);
     segment.set("requested_size", requested);
     segment.set("stream", s.queue);
+    segment.set("segment_pool_id", std::pair<uint64_t, uint64_t>(0, s.pool));
     segment.set("segment_type", s.large ? "large" : "small");
     segment.set("blocks", list_of(std::move(blocks)));
     segments.push_back(segment.take());
@@ -267,6 +268,21 @@ PyMethodDef functions[] = {
     method<reset_peak>("reset_peak_memory_stats"),
     method<reset_accumulated>("reset_accumulated_memory_stats"),
     method<set_memory_limit>("set_memory_limit"),
+    method<new_pool>("new_pool"),
+    method<retain_pool>("retain_pool"),
+    method<release_pool>("release_pool"),
+    method<pool_users>("pool_users"),
+    method<use_pool>("use_pool"),
+    method<graph_new>("graph_new"),
+    method<graph_delete>("graph_delete"),
+    method<graph_capture_begin>("graph_capture_begin"),
+    method<graph_capture_end>("graph_capture_end"),
+    method<graph_replay>("graph_replay"),
+    method<graph_reset>("graph_reset"),
+    method<graph_pool>("graph_pool"),
+    method<graph_size>("graph_size"),
+    method<graph_text>("graph_text"),
+    method<is_capturing>("is_capturing"),
     method<glue::default_generator>("default_generator"),
     method<fallbacks>("fallbacks"),
     method<reset_fallbacks>("reset_fallbacks"),

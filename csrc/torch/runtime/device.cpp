@@ -2,6 +2,7 @@
 
 #include "torch/runtime/openmp.h"
 
+#include "opencl/command_list.h"
 #include "ops/core/device_errors.h"
 
 #include <c10/util/Exception.h>
@@ -96,6 +97,7 @@ void synchronize(Queue& queue) {
 
 void synchronize_device(c10::DeviceIndex index) {
   Device& d = device(index);
+  if (CommandList* list = current_queue(index).capture()) list->refuse("waiting for the device");
   reporting(d.default_queue(), [&] { d.synchronize(); });
 }
 

@@ -1,5 +1,7 @@
 #include "torch/runtime/generator.h"
 
+#include "opencl/command_list.h"
+
 #include <ATen/Utils.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
@@ -61,6 +63,21 @@ std::pair<uint64_t, uint64_t> Generator::next_philox(uint64_t increment) {
   return {seed_, first};
 }
 
+namespace {
+
+// What a graph draws its numbers from, at every replay.
+struct GeneratorSource final : RandomSource {
+  explicit GeneratorSource(at::Generator from) : generator(std::move(from)) {}
+  std::pair<uint64_t, uint64_t> reserve(uint64_t counters) override {
+    auto* implementation = at::check_generator<Generator>(generator);
+    std::lock_guard<std::mutex> lock(implementation->mutex_);
+    return implementation->next_philox(counters);
+  }
+  at::Generator generator;
+};
+
+}  // namespace
+
 const at::Generator& default_generator(c10::DeviceIndex index) {
   static auto* mutex = new std::mutex;
   static auto* generators = new std::deque<at::Generator>;
@@ -78,6 +95,14 @@ const at::Generator& default_generator(c10::DeviceIndex index) {
 std::pair<uint64_t, uint64_t> reserve_philox(const std::optional<at::Generator>& generator, c10::DeviceIndex index,
                                              uint64_t increment) {
   auto* implementation = at::get_generator_or_default<Generator>(generator, default_generator(index));
+  if (CommandList* list = current_queue(index).capture()) [[unlikely]]
+    return list->reserve_random(
+        implementation,
+        [&] {
+          return std::make_unique<GeneratorSource>(generator && generator->defined() ? *generator
+                                                                                     : default_generator(index));
+        },
+        increment);
   std::lock_guard<std::mutex> lock(implementation->mutex_);
   return implementation->next_philox(increment);
 }

@@ -58,6 +58,9 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   }
   void* getStreamNativeHandle(const c10::Stream stream) const override { return queue_of(stream).share_handle(); }
   bool queryStream(const c10::Stream& stream) const override { return queue_of(stream).idle(); }
+#if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 13
+  bool isStreamCapturing(const c10::Stream& stream) const override { return queue_of(stream).capture() != nullptr; }
+#endif
   void synchronizeStream(const c10::Stream& stream) const override { synchronize(queue_of(stream)); }
   void synchronizeDevice(const c10::DeviceIndex index) const override { synchronize_device(index); }
 

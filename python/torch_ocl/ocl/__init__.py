@@ -7,6 +7,7 @@ import torch
 
 from .. import inductor
 from . import _utils as _utils, amp, memory, random, streams
+from ._graphed_callables import make_graphed_callables
 from ._lifetime import (
     _is_in_bad_fork as _is_in_bad_fork,
     _lazy_call as _lazy_call,
@@ -35,8 +36,10 @@ from .device import (
     synchronize,
 )
 from .fallback import fallback_policy, fallbacks, reset_fallbacks, set_fallback_policy
+from .graphs import OclGraph, graph, graph_pool_handle, is_current_stream_capturing
 from .kernels import CompiledKernel, LocalMemory, compile_kernel
 from .memory import (
+    MemPool,
     caching_allocator_alloc,
     caching_allocator_delete,
     device_memory_used,
@@ -61,6 +64,7 @@ from .memory import (
     reset_max_memory_cached,
     reset_peak_memory_stats,
     set_per_process_memory_fraction,
+    use_mem_pool,
 )
 from .programs import build_counts, cache_folder, cache_state, clear_cache
 from .random import (
@@ -80,7 +84,6 @@ from .streams import (
     StreamContext,
     current_stream,
     default_stream,
-    is_current_stream_capturing,
     set_stream,
     stream,
 )
@@ -90,6 +93,8 @@ __all__ = [
     "CompiledKernel",
     "Event",
     "LocalMemory",
+    "MemPool",
+    "OclGraph",
     "OutOfMemoryError",
     "Stream",
     "StreamContext",
@@ -121,6 +126,8 @@ __all__ = [
     "get_per_process_memory_fraction",
     "get_rng_state",
     "get_rng_state_all",
+    "graph",
+    "graph_pool_handle",
     "has_half",
     "host_memory_stats",
     "init",
@@ -131,6 +138,7 @@ __all__ = [
     "is_current_stream_capturing",
     "is_initialized",
     "is_tf32_supported",
+    "make_graphed_callables",
     "manual_seed",
     "manual_seed_all",
     "max_memory_allocated",
@@ -163,6 +171,7 @@ __all__ = [
     "stream",
     "streams",
     "synchronize",
+    "use_mem_pool",
 ]
 
 # Where code written for torch.cuda looks for them.
@@ -185,5 +194,5 @@ def __getattr__(name: str) -> Any:
 def _register() -> None:
     """Puts this module at torch.ocl, its parts at torch.ocl.memory and so on."""
     torch._register_device_module("ocl", sys.modules[__name__])
-    for part in ("amp", "memory", "random", "streams"):
+    for part in ("amp", "graphs", "memory", "random", "streams"):
         sys.modules[f"torch.ocl.{part}"] = sys.modules[f"{__name__}.{part}"]

@@ -1,8 +1,10 @@
-"""Device memory: statistics and limits of the caching allocator."""
+"""Device memory: statistics, limits and pools of the caching allocator."""
 
+import contextlib
 import pickle
+import weakref
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -145,6 +147,64 @@ def _dump_snapshot(filename: str = "dump_snapshot.pickle") -> None:
     """Writes _snapshot() for pytorch.org/memory_viz."""
     with open(filename, "wb") as file:
         pickle.dump(_snapshot(), file)
+
+
+PoolId = tuple[int, int]  # names a pool, as in torch.cuda; the first number is 0
+
+
+class MemPool:
+    """A pool of the allocator: its memory is given only to those who allocate under use_mem_pool(), or for graphs.
+
+    Free memory of the pool stays in it while the pool or a graph that uses it is there; afterwards empty_cache() gives
+    it back. `allocator` must be None: there is one allocator.
+    """
+
+    def __init__(self, allocator: None = None, use_on_oom: bool = False, no_split: bool = False) -> None:
+        if allocator is not None:
+            raise NotImplementedError("an ocl device has one allocator; torch.ocl.MemPool takes none of the user's")
+        self._core = _ready()
+        self._number = self._core.new_pool()
+        self._devices: set[int] = set()
+        self._keep(_get_device_index())
+
+    def _keep(self, device: int) -> None:
+        if device not in self._devices:
+            self._devices.add(device)
+            self._core.retain_pool(device, self._number)
+            weakref.finalize(self, self._core.release_pool, device, self._number).atexit = False
+
+    @property
+    def id(self) -> PoolId:
+        """Names the pool, for torch.ocl.graph(pool=...)."""
+        return (0, self._number)
+
+    def use_count(self) -> int:
+        """How many keep the pool: this object for each device that it was used on, graphs, use_mem_pool()."""
+        return sum(self._core.pool_users(device, self._number) for device in self._devices)
+
+    def snapshot(self) -> list[dict[str, Any]]:
+        """Its segments, as memory_snapshot() has them."""
+        segments = [segment for device in sorted(self._devices) for segment in memory_snapshot(device)]
+        return [segment for segment in segments if tuple(segment["segment_pool_id"]) == self.id]
+
+
+def _pool_number(pool: PoolId | MemPool) -> int:
+    return int((pool.id if isinstance(pool, MemPool) else pool)[1])
+
+
+@contextlib.contextmanager
+def use_mem_pool(pool: MemPool, device: Device = None) -> Iterator[None]:
+    """Context manager: what this thread allocates on the device comes from the pool."""
+    index = _get_device_index(device)
+    pool._keep(index)
+    core, number = _ready(), _pool_number(pool)
+    core.retain_pool(index, number)
+    before = core.use_pool(index, number)
+    try:
+        yield
+    finally:
+        core.use_pool(index, before)
+        core.release_pool(index, number)
 
 
 _limits: dict[int, int] = {}

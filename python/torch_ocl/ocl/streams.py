@@ -94,11 +94,6 @@ def default_stream(device: Device = None) -> Stream:
     return Stream(stream_id=0, device_index=_get_device_index(device))
 
 
-def is_current_stream_capturing() -> bool:
-    """Whether a graph is being captured; OpenCL devices have none."""
-    return False
-
-
 def set_stream(stream: torch.Stream | None) -> None:
     """Makes `stream` current on its device, and its device current. None changes nothing."""
     if stream is not None:

@@ -165,14 +165,6 @@ def test_generic_test_classes_are_instantiated_for_the_device(device):
     assert result.wasSuccessful() and seen == [torch.device("ocl:0")] * 2
 
 
-@feature("Graph capture")
-def test_graphs_are_a_clear_error(device):
-    if hasattr(torch.accelerator, "Graph"):
-        with pytest.raises(RuntimeError, match="not supported on device type: ocl"):
-            torch.accelerator.Graph()
-    assert torch.ocl.is_current_stream_capturing() is False
-
-
 @feature("Sparse tensors")
 def test_sparse_tensors_move(device):
     sparse = torch.eye(3).to_sparse().to(device)
