@@ -29,9 +29,9 @@ def all_names():
 
 
 def known(text=None):
-    """Rows of known.txt: names | a call that ends the process on the CPU | reason."""
+    """Rows of known.txt: names | a call that ends the process on the CPU | reason; indented lines go on with a row."""
     rows = []
-    for line in (FILE.read_text() if text is None else text).splitlines():
+    for line in (FILE.read_text() if text is None else text).replace("\n    ", " ").splitlines():
         if line.strip() and not line.startswith("#"):
             pattern, call, reason = (part.strip() for part in line.split(" | ", 2))
             rows.append(Known(re.compile(pattern), call, reason))
