@@ -89,9 +89,7 @@ ROWS = (
         "buffers, and `layer_norm`; the rest on the CPU."),
     Row("Sparse tensors", "`to_sparse`, `torch.sparse.mm`", "What has no kernel runs on the CPU."),
     Row("Quantized tensors", "`torch.quantize_per_tensor`", "They raise NotImplementedError.", missing=True),
-    Row("Hugging Face Accelerate and Trainer", "`Accelerator()`, `Trainer`",
-        "They refuse float16 mixed precision, Trainer also bfloat16, on devices that they do not know by name, and do "
-        "not save the state of this device's random numbers."),
+    Row("Hugging Face Accelerate and Trainer", "`Accelerator()`, `Trainer`, `device_map=\"auto\"`"),
     Row("torchvision operators", "`torchvision.ops.nms`, `roi_align`, `deform_conv2d`", "The others run on the CPU.",
         files=(f"{OPS}/test_vision.py",)),
     Row("PyTorch's device-generic tests", "`instantiate_device_type_tests`, the operator database",

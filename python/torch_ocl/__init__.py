@@ -56,7 +56,7 @@ def _load() -> None:
     _core.load()
     backend_registration.rename_privateuse1_backend(NAME)
 
-    from . import _accelerate, _patches, _safetensors, _transformers, backends, inductor, ocl
+    from . import _accelerate, _imports, _patches, _safetensors, _transformers, backends, inductor, ocl
 
     ocl._register()
     backend_registration.generate_methods_for_privateuse1_backend(
@@ -67,6 +67,7 @@ def _load() -> None:
     _accelerate.announce()
     _safetensors.apply()
     _transformers.watch()
+    _imports.watch_lightning()
     watch_import()
     inductor.watch()
 

@@ -27,6 +27,7 @@ def register() -> None:
     distributed_c10d.Backend.default_device_backend_map["ocl"] = "gloo"
     _patch_names(distributed_c10d)
     _patch_bfloat16_hooks()
+    _patch_device_ids(distributed_c10d)
     # A process may end without destroy_process_group(): no thread of a group may use a device after its runtime.
     atexit.register(_core.core().close_process_groups)
 
@@ -118,3 +119,46 @@ def _patch_bfloat16_hooks() -> None:
         check(self, any_hook if known and self.device_type == "ocl" else hook)
 
     DistributedDataParallel._check_comm_hook = _check_comm_hook  # type: ignore[method-assign]
+
+
+def _shared_device(index: Any) -> Any:
+    """A local rank that is no index of a device stands for the device that set_device() chooses for it."""
+    count = ocl.device_count()
+    return index % count if isinstance(index, int) and index == _launched_rank() and index >= count > 0 else index
+
+
+def _patch_device_ids(distributed_c10d: Any) -> None:
+    """DistributedDataParallel(model, device_ids=[local_rank]) and barrier(device_ids=[local_rank]), as scripts and
+    libraries call them, on shared devices."""
+    from torch.nn.parallel import DistributedDataParallel
+
+    init = DistributedDataParallel.__init__
+
+    @functools.wraps(init)
+    def __init__(
+        self: Any,
+        module: torch.nn.Module,
+        device_ids: Any = None,
+        output_device: Any = None,
+        *rest: Any,
+        **options: Any,
+    ) -> None:
+        first = next(module.parameters(), None)
+        if first is not None and first.device.type == "ocl":
+            if isinstance(device_ids, (list, tuple)):
+                device_ids = [_shared_device(index) for index in device_ids]
+            output_device = _shared_device(output_device)
+        init(self, module, device_ids, output_device, *rest, **options)
+
+    DistributedDataParallel.__init__ = __init__  # type: ignore[method-assign]
+
+    barrier = distributed_c10d.barrier
+
+    @functools.wraps(barrier)
+    def shared_barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -> Any:
+        if isinstance(device_ids, list) and torch._C._get_accelerator().type == "ocl":
+            device_ids = [_shared_device(index) for index in device_ids]
+        return barrier(group, async_op, device_ids)
+
+    for module in (distributed_c10d, torch.distributed):
+        vars(module)["barrier"] = shared_barrier

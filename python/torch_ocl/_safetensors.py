@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from ._accelerate import _after_import
+from . import _imports
 
 _USERS = ("safetensors", "safetensors.torch")
 
@@ -54,4 +54,4 @@ def _patch(module: ModuleType) -> None:
 
 def apply() -> None:
     """Puts the above in front of safetensors, when it is imported or where it has been."""
-    _after_import("safetensors._safetensors_rust", _patch)
+    _imports.after("safetensors._safetensors_rust", _patch)

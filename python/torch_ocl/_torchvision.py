@@ -9,13 +9,14 @@ import fails. On CPU tensors the operators then raise NotImplementedError.
 import contextlib
 import importlib.abc
 import importlib.machinery
-import importlib.util
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
 import torch
+
+from . import _imports
 
 # torchvision's operators, which its library declares and its Python calls and registers derivatives of.
 SCHEMAS = (
@@ -96,31 +97,9 @@ class _Loader(importlib.abc.Loader):
                 self._own.exec_module(module)
 
 
-class _Finder(importlib.abc.MetaPathFinder):
-    """Gives the import of torchvision the loader above."""
-
-    def __init__(self) -> None:
-        self._asking = False
-
-    def find_spec(
-        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        if name != "torchvision" or self._asking:
-            return None
-        self._asking = True
-        try:
-            spec = importlib.util.find_spec(name)
-        finally:
-            self._asking = False
-        if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader)
-        return spec
-
-
 def watch_import() -> None:
     """`import torchvision` works from now on, also where its C++ operators were built for another PyTorch."""
-    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Finder())
+    _imports.wrap_loader("torchvision", _Loader)
 
 
 def import_torchvision() -> ModuleType:

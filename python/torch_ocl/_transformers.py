@@ -9,7 +9,7 @@ from types import ModuleType
 
 import torch
 
-from . import _accelerate, ocl
+from . import _imports, ocl
 from .ocl.memory import _limits
 
 
@@ -45,4 +45,4 @@ def _report_memory(utils: ModuleType) -> None:
 
 def watch() -> None:
     """Reports memory as soon as transformers asks for it."""
-    _accelerate._after_import("transformers.generation.continuous_batching.utils", _report_memory)
+    _imports.after("transformers.generation.continuous_batching.utils", _report_memory)

@@ -5,14 +5,12 @@ Nothing of it is imported with torch_ocl: watch() waits until Dynamo or Inductor
 
 import functools
 import importlib
-import importlib.abc
-import importlib.machinery
 import pkgutil
-import sys
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+from .. import _imports
 
 NAMES = ("Scheduling", "PythonWrapperCodegen", "CppWrapperCodegen", "WrapperFxCodegen")
 
@@ -86,7 +84,7 @@ def _after_trace_rules(module: ModuleType) -> None:
             module.add(f"torch_ocl.{part.name}")
 
 
-_WATCHED: dict[str, Callable[[ModuleType], None]] = {
+_WATCHED: dict[str, _imports.Action] = {
     "torch._dynamo.device_interface": _after_device_interface,
     "torch._dynamo.trace_rules": _after_trace_rules,
     "torch._inductor.utils": _after_utils,
@@ -96,43 +94,11 @@ _WATCHED: dict[str, Callable[[ModuleType], None]] = {
 }
 
 
-class _Loader(importlib.abc.Loader):
-    """A module's own loader, and something to do afterwards."""
-
-    def __init__(self, loader: Any, then: Callable[[ModuleType], None]) -> None:
-        self.loader, self.then = loader, then
-
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
-        made: ModuleType | None = self.loader.create_module(spec)
-        return made
-
-    def exec_module(self, module: ModuleType) -> None:
-        self.loader.exec_module(module)
-        self.then(module)
-
-    def __getattr__(self, name: str) -> Any:  # get_source and the like
-        return getattr(self.loader, name)
-
-
-class _Finder(importlib.abc.MetaPathFinder):
-    def find_spec(
-        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        if name not in _WATCHED:
-            return None
-        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
-        if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader, _WATCHED[name])
-        return spec
-
-
 @functools.cache
 def watch() -> None:
     """Registers the device with the parts of the compiler that are imported already, and later with the others."""
-    sys.meta_path.insert(0, _Finder())
-    for name, then in _WATCHED.items():
-        if name in sys.modules:
-            then(sys.modules[name])
+    for name, action in _WATCHED.items():
+        _imports.after(name, action)
 
 
 def code_generator(name: str) -> Any:

@@ -91,3 +91,61 @@ def test_trainer_on_the_cpu_where_that_is_wanted(how, tmp_path):
 def test_accelerator_on_the_cpu_where_that_is_wanted(tmp_path):
     code = "from accelerate import Accelerator\nprint(Accelerator(cpu=True).device.type)"
     assert run(code, tmp_path) == "cpu"
+
+
+@pytest.mark.feature("Hugging Face Accelerate and Trainer")
+@pytest.mark.parametrize("options", ["bf16=True", "fp16=True"])
+def test_trainer_in_mixed_precision(options, tmp_path):
+    pytest.importorskip("transformers")
+    # The resumed run equals the first one, dropout included.
+    code = TRAINER + "again = [row['loss'] for row in trainer.state.log_history if 'loss' in row]\n"
+    code += "assert again == losses, (again, losses)\n" + "print(*again, arguments.device.type)\n"
+    assert run(code.format(options=options), tmp_path).endswith("ocl")
+
+
+DEVICE_MAP = """
+from accelerate.utils import get_max_memory
+from transformers import GPT2Config, GPT2LMHeadModel
+memory = get_max_memory()
+assert memory[0] > 0 and ("cpu" in memory) != torch.ocl.get_device_properties().is_integrated, memory
+reference = GPT2LMHeadModel(GPT2Config(vocab_size=50, n_positions=32, n_embd=32, n_layer=2, n_head=2)).eval()
+reference.save_pretrained(folder)
+tokens = torch.arange(8)[None]
+for choice in ("auto", "balanced", "ocl", 0):
+    model = GPT2LMHeadModel.from_pretrained(folder, device_map=choice)
+    logits = model(tokens.to("ocl")).logits
+    assert logits.device.type == "ocl" and model.lm_head.weight.device.type == "ocl", choice
+    torch.testing.assert_close(logits.cpu(), reference(tokens).logits, rtol=1e-5, atol=1e-5)
+print(torch.ocl.fallbacks())
+"""
+
+
+@pytest.mark.feature("Hugging Face Accelerate and Trainer")
+def test_device_maps(tmp_path):
+    pytest.importorskip("transformers")
+    assert run(DEVICE_MAP, tmp_path) == "{}"
+
+
+SAFETENSORS = """
+import safetensors, safetensors.torch
+path = folder + "/x.safetensors"
+safetensors.torch.save_file({"x": torch.arange(6.0).reshape(2, 3)}, path)
+for device in ("ocl", "ocl:0", torch.device("ocl"), 0):
+    x = safetensors.torch.load_file(path, device=device)["x"]
+    assert x.device == torch.device("ocl", 0) and x.tolist() == [[0, 1, 2], [3, 4, 5]], device
+    with safetensors.safe_open(path, "pt", device=device) as file:
+        assert file.get_tensor("x").device.type == "ocl"
+assert safetensors.torch.load_file(path)["x"].device.type == "cpu"
+for device, error in (("nonsense", safetensors.SafetensorError), (f"ocl:{torch.ocl.device_count()}", RuntimeError)):
+    try:
+        safetensors.torch.load_file(path, device=device)
+    except error:
+        continue
+    raise AssertionError(device)
+print(torch.ocl.fallbacks())
+"""
+
+
+def test_safetensors(tmp_path):
+    pytest.importorskip("safetensors")
+    assert run(SAFETENSORS, tmp_path) == "{}"
