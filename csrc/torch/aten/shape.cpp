@@ -288,6 +288,15 @@ at::Tensor unfold_backward(const at::Tensor& grad, at::IntArrayRef sizes, int64_
   }
   at::Tensor result = at::empty(sizes, grad.options());
   if (grad.numel() == 0) return result.zero_();
+  // Windows that do not overlap: the CPU copies into them, which takes all that can be broadcast and words the errors.
+  if (step >= size) {
+    at::Tensor windows = result.unfold(dim, size, step);
+    if (windows.sizes() != grad.sizes()) {
+      result.zero_();
+      windows.copy_(grad);
+      return result;
+    }
+  }
   ops::unfold_backward(queue_for(grad), view(result), view(grad),
                        static_cast<int>(at::maybe_wrap_dim(dim, static_cast<int64_t>(sizes.size()))), size, step);
   return result;
