@@ -30,8 +30,10 @@ class Known:
 
 
 def all_names():
-    """Names of the registered operators that are swept, "aten::add.Tensor", sorted."""
-    every = torch._C._dispatch_get_all_op_names()
+    """Names of the registered operators that are swept, "aten::add.Tensor", sorted. The dispatcher also has names of
+    kernels without an operator: a table's in-place form of one that has none, which nobody can call."""
+    callable_names = {f"{s.name}.{s.overload_name}".removesuffix(".") for s in torch._C._jit_get_all_schemas()}
+    every = callable_names.intersection(torch._C._dispatch_get_all_op_names())
     return sorted(n for n in every if n.split("::")[0] in NAMESPACES and not LEFT_OUT.match(n))
 
 
