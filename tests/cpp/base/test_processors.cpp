@@ -101,7 +101,8 @@ TEST(Processors, WhatSomebodySaidIsNotShared) {
 class HostMemory : public ::testing::Test {
  protected:
   void SetUp() override {
-    root_ = ::testing::TempDir() + "host_memory";
+    // ctest runs the tests of this class beside each other.
+    root_ = ::testing::TempDir() + "host_memory_" + ::testing::UnitTest::GetInstance()->current_test_info()->name();
     std::filesystem::remove_all(root_);
     write("/proc/meminfo",
           "MemTotal:  1000 kB\nMemFree: 1 kB\nMemAvailable: 600 kB\nSwapTotal: 9 kB\nSwapFree: 8 kB\n");
