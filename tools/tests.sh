@@ -22,7 +22,10 @@ python_tests() {
   status=$?
   first=$(failed_tests)
   count=$(printf '%s\n' "$first" | grep -c .)
-  if [ $status != 1 ] || [ "$count" = 0 ] || [ "$count" -gt $FLAKY_LIMIT ]; then return $status; fi
+  if [ $status != 1 ] || [ "$count" = 0 ] || [ "$count" -gt $FLAKY_LIMIT ]; then
+    echo "FAILED pytest itself: status $status, $count tests failed"
+    return $status
+  fi
   echo "== $count failed beside others: once more, alone"
   "$python" -m pytest -n 0 --last-failed "$@"
   status=$?
@@ -42,7 +45,10 @@ cpp_tests_of() {
   status=$?
   first=$(cat "$folder/Testing/Temporary/LastTestsFailed.log" 2>/dev/null)
   count=$(printf '%s\n' "$first" | grep -c .)
-  if [ "$count" = 0 ] || [ "$count" -gt $FLAKY_LIMIT ]; then return $status; fi
+  if [ "$count" = 0 ] || [ "$count" -gt $FLAKY_LIMIT ]; then
+    echo "FAILED ctest itself: status $status, $count tests failed"
+    return $status
+  fi
   echo "== $count failed beside others: once more, alone"
   ctest --test-dir "$folder" --rerun-failed --output-on-failure || return $?
   printf '%s\n' "$first" | sed 's/^/FLAKY /'
