@@ -14,11 +14,11 @@ failed_tests() {
 
 # Runs pytest on all processors. Usage: python_tests PYTHON [PYTEST ARGUMENT...]
 python_tests() {
-  python=$1
+  interpreter=$1  # the functions of a shell share their variables with who sources them
   shift
   rm -rf build/pytest-cache
   set -- -o cache_dir=build/pytest-cache "$@"
-  "$python" -m pytest -n "$(nproc)" --dist worksteal "$@" && return 0
+  "$interpreter" -m pytest -n "$(nproc)" --dist worksteal "$@" && return 0
   status=$?
   first=$(failed_tests)
   count=$(printf '%s\n' "$first" | grep -c .)
@@ -27,7 +27,7 @@ python_tests() {
     return $status
   fi
   echo "== $count failed beside others: once more, alone"
-  "$python" -m pytest -n 0 --last-failed "$@"
+  "$interpreter" -m pytest -n 0 --last-failed "$@"
   status=$?
   again=$(failed_tests)
   printf '%s\n' "$first" | while read -r name; do
