@@ -150,3 +150,26 @@ def test_conformance_sees_mutations(dtype, mutation, scale):
     conformance.compare(computed, computed.clone(), "cpu", precise=lambda: exact)
     with pytest.raises(conformance.Mismatch):
         conformance.compare(MUTATIONS[mutation](computed), computed, "cpu", precise=lambda: exact)
+
+
+def test_conformance_takes_terms_that_cancel_as_the_cpus_noise():
+    exact = torch.tensor([2e-17, -1e-17, 0.0], dtype=torch.float64)
+    cpu = torch.tensor([2e-8, 0.0, -1e-8])
+    conformance.compare(-cpu, cpu, "cpu", precise=lambda: exact)
+    with pytest.raises(conformance.Mismatch):
+        conformance.compare(cpu + 1e-6, cpu, "cpu", precise=lambda: exact)
+    with pytest.raises(conformance.Mismatch):  # nothing cancels, and a result of a tenth is no noise
+        conformance.compare(-cpu, cpu, "cpu", precise=cpu.double)
+
+
+def test_conformance_compares_what_overflow_leaves():
+    exact = torch.tensor([1.0, 1e6, 3.0, 0.3337], dtype=torch.float64)
+    cpu = torch.tensor([1.0, float("inf"), float("nan"), 0.3345], dtype=torch.float16)  # the last is wrong
+    device = cpu.clone()
+    device[3] = exact[3]
+    conformance.compare(device, cpu, "cpu", precise=lambda: exact)
+    for place, value in ((1, float("nan")), (2, 3.0), (3, 0.4), (0, float("nan"))):
+        wrong = device.clone()
+        wrong[place] = value
+        with pytest.raises(conformance.Mismatch):
+            conformance.compare(wrong, cpu, "cpu", precise=lambda: exact)
