@@ -1,6 +1,7 @@
 #include "opencl/command_list.h"
 
 #include "opencl/memory/caching_allocator.h"
+#include "opencl/memory/captured_segments.h"
 
 #include <algorithm>
 #include <cstring>
@@ -87,6 +88,7 @@ void CommandList::begin(Queue& queue) {
   clear();
   capturing_ = true;
   ++captures_in_progress;
+  captured_segments::begin();
   try {
     join(queue);
   } catch (...) {
@@ -106,7 +108,11 @@ void CommandList::join(Queue& queue) {
 }
 
 void CommandList::leave() {
-  if (capturing_) --captures_in_progress;
+  if (capturing_) {
+    --captures_in_progress;
+    std::vector<const void*> used = captured_segments::end();
+    segments_.insert(segments_.end(), used.begin(), used.end());
+  }
   capturing_ = false;
   for (Queue* queue : queues_) queue->capture_.store(nullptr);
   queues_.clear();
@@ -135,6 +141,7 @@ void CommandList::clear() {
   others_.clear();
   for (void* constant : constants_) device_.allocator().free(constant);
   constants_.clear();
+  captured_segments::release(segments_);
   device_.allocator().free(counters_);
   counters_ = nullptr;
 }
@@ -224,12 +231,14 @@ void CommandList::add_copy(Queue& queue, void* destination, const void* source, 
   std::lock_guard lock(mutex_);
   Step& step = add(queue, kCopy);
   step.destination = destination, step.source = source, step.bytes = bytes;
+  for (const void* address : {static_cast<const void*>(destination), source}) (void)find_location(address);  // marks it
 }
 
 void CommandList::add_fill(Queue& queue, void* destination, const void* pattern, size_t pattern_bytes, size_t bytes) {
   std::lock_guard lock(mutex_);
   Step& step = add(queue, kFill);
   step.destination = destination, step.bytes = bytes;
+  (void)find_location(destination);
   step.pattern = keep(pattern, pattern_bytes);
   step.pattern_bytes = pattern_bytes;
 }
@@ -238,12 +247,14 @@ void CommandList::add_read(Queue& queue, void* host, const void* source, size_t 
   std::lock_guard lock(mutex_);
   Step& step = add(queue, kRead);
   step.destination = host, step.source = source, step.bytes = bytes;
+  (void)find_location(source);
 }
 
 void CommandList::add_write(Queue& queue, void* destination, const void* host, size_t bytes) {
   std::lock_guard lock(mutex_);
   Step& step = add(queue, kWrite);
   step.destination = destination, step.source = host, step.bytes = bytes;
+  (void)find_location(destination);
 }
 
 void CommandList::issue(Queue& queue, const Step& step) const {

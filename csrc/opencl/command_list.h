@@ -91,6 +91,7 @@ class CommandList : public std::enable_shared_from_this<CommandList> {
   std::vector<Step> steps_;
   std::vector<char> kept_;  // arguments, fusions and patterns of the steps
   std::vector<void*> constants_;
+  std::vector<const void*> segments_;  // captured_segments.h
   void* counters_ = nullptr;
   std::string failure_;
   std::vector<std::shared_ptr<RandomStream>> random_;  // of this list's own sources

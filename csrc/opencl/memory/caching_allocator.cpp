@@ -2,6 +2,7 @@
 
 #include "base/environment.h"
 #include "opencl/command_list.h"
+#include "opencl/memory/captured_segments.h"
 #include "opencl/memory/segment.h"
 #include "opencl/memory/out_of_memory.h"
 #include "opencl/memory/host_memory.h"
@@ -302,7 +303,8 @@ void CachingAllocator::release_free_segments() {
   for (auto it = segments_.begin(); it != segments_.end();) {
     Block* block = it->second;
     FreeBlocks& pool = block->pool->blocks(block->large);
-    if (block->allocated || block->split() || !pool.count(block) || block->pool->users > 0) {
+    if (block->allocated || block->split() || !pool.count(block) || block->pool->users > 0 ||
+        captured_segments::in_use(block->address)) {
       ++it;
       continue;
     }

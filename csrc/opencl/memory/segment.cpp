@@ -1,5 +1,6 @@
 #include "opencl/memory/segment.h"
 
+#include "opencl/memory/captured_segments.h"
 #include "opencl/memory/host_memory.h"
 #include "base/os.h"
 
@@ -19,6 +20,9 @@ struct Segment {
   size_t mapping_bytes;
   char* base;
   size_t bytes;
+  // captured_segments.h
+  mutable std::atomic<bool> captured{false};  // by a list that is not complete
+  mutable int lists = 0;                      // complete ones
 };
 
 struct AddressMap {
@@ -39,6 +43,14 @@ const Segment* find(const AddressMap& map, const char* address) {
 }
 
 std::atomic<int> refusals{0};
+std::atomic<int> captures{0};  // in progress
+
+const Segment* find_and_mark(const AddressMap& map, const void* address) {
+  const Segment* segment = find(map, static_cast<const char*>(address));
+  if (segment && captures.load(std::memory_order_relaxed) > 0) [[unlikely]]
+    segment->captured.store(true, std::memory_order_relaxed);
+  return segment;
+}
 
 }  // namespace
 
@@ -66,20 +78,23 @@ void* allocate_segment(Device& device, size_t bytes) {
   }
   AddressMap& map = address_map();
   std::unique_lock lock(map.mutex);
-  map.segments[mapping] = Segment{&device, buffer, mapping, total, mapping + lead, bytes};
+  Segment& segment = map.segments[mapping];
+  segment.device = &device, segment.buffer = buffer;
+  segment.mapping = mapping, segment.mapping_bytes = total;
+  segment.base = mapping + lead, segment.bytes = bytes;
   return mapping + lead;
 }
 
 void free_segment(void* base) {
   AddressMap& map = address_map();
-  Segment segment;
+  decltype(map.segments)::node_type node;
   {
     std::unique_lock lock(map.mutex);
     const Segment* found = find(map, static_cast<const char*>(base));
     if (!found) throw InvalidArgument("free_segment: not the base of a segment");
-    segment = *found;
-    map.segments.erase(segment.mapping);
+    node = map.segments.extract(found->mapping);
   }
+  const Segment& segment = node.mapped();
   report(clReleaseMemObject(segment.buffer), "clReleaseMemObject");
   os::unmap(segment.mapping, segment.mapping_bytes);
 }
@@ -87,10 +102,45 @@ void free_segment(void* base) {
 Location find_location(const void* address) noexcept {
   AddressMap& map = address_map();
   std::shared_lock lock(map.mutex);
-  const Segment* segment = find(map, static_cast<const char*>(address));
+  const Segment* segment = find_and_mark(map, address);
   if (!segment) return {};
   return {segment->buffer, static_cast<size_t>(static_cast<const char*>(address) - segment->mapping), segment->device};
 }
+
+namespace captured_segments {
+
+void begin() { ++captures; }
+
+std::vector<const void*> end() {
+  std::vector<const void*> result;
+  AddressMap& map = address_map();
+  std::unique_lock lock(map.mutex);
+  const bool last = --captures == 0;
+  for (auto& [mapping, segment] : map.segments) {
+    if (!segment.captured.load()) continue;
+    ++segment.lists;
+    result.push_back(segment.base);
+    if (last) segment.captured.store(false);
+  }
+  return result;
+}
+
+void release(std::vector<const void*>& segments) {
+  AddressMap& map = address_map();
+  std::unique_lock lock(map.mutex);
+  for (const void* base : segments)
+    if (const Segment* segment = find(map, static_cast<const char*>(base))) --segment->lists;
+  segments.clear();
+}
+
+bool in_use(const void* address) noexcept {
+  AddressMap& map = address_map();
+  std::shared_lock lock(map.mutex);
+  const Segment* segment = find(map, static_cast<const char*>(address));
+  return segment && (segment->lists > 0 || segment->captured.load(std::memory_order_relaxed));
+}
+
+}  // namespace captured_segments
 
 Location locate(const void* address) {
   if (!address) return {};
@@ -114,7 +164,7 @@ uint64_t unwritten_bytes(const Device& device) {
 SegmentInfo find_segment(const void* address) noexcept {
   AddressMap& map = address_map();
   std::shared_lock lock(map.mutex);
-  const Segment* segment = find(map, static_cast<const char*>(address));
+  const Segment* segment = find_and_mark(map, address);
   return segment ? SegmentInfo{segment->device, segment->base, segment->bytes} : SegmentInfo{};
 }
 

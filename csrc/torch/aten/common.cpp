@@ -8,7 +8,7 @@ ops::TensorView view_as(const at::Tensor& tensor, ops::DType type) {
   TORCH_CHECK(tensor.device().type() == runtime::device_type,
               "Expected all tensors to be on the same device, but found at least two devices, ",
               c10::Device(runtime::device_type, runtime::current_device()), " and ", tensor.device(), "!");
-  return ops::TensorView::strided(tensor.data_ptr(), type, std::span(tensor.sizes().data(), tensor.sizes().size()),
+  return ops::TensorView::strided(address(tensor), type, std::span(tensor.sizes().data(), tensor.sizes().size()),
                                   std::span(tensor.strides().data(), tensor.strides().size()));
 }
 

@@ -4,6 +4,7 @@
 
 #include "ops/core/context.h"
 #include "torch/runtime/device.h"
+#include "torch/runtime/memory_check.h"
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/MemoryOverlap.h>
@@ -40,8 +41,13 @@ inline at::ScalarType scalar_type_of(ops::DType type) { return static_cast<at::S
 ops::TensorView view(const at::Tensor& tensor);
 // The same for kernels that only move elements, of any type.
 ops::TensorView moved(const at::Tensor& tensor);
-// Address only (null for undefined tensors).
-inline void* address(const at::Tensor& tensor) { return tensor.defined() ? tensor.data_ptr() : nullptr; }
+// Address only (null for undefined tensors). Kernels take addresses from here, not from data_ptr, which does not look
+// at the storage. Errors: RuntimeError for a tensor that reaches beyond its storage.
+inline void* address(const at::Tensor& tensor) {
+  if (!tensor.defined()) return nullptr;
+  runtime::check_memory(tensor);
+  return tensor.data_ptr();
+}
 
 // The queue of the current stream on the tensor's device.
 inline Queue& queue_for(const at::Tensor& tensor) { return runtime::current_queue(tensor.device().index()); }

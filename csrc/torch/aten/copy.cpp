@@ -110,6 +110,7 @@ void copy_between_devices(const at::Tensor& self, const at::Tensor& source) {
 at::Tensor copy_from(const at::Tensor& self, const at::Tensor& destination, bool non_blocking) {
   TORCH_INTERNAL_ASSERT(self.defined() && destination.defined());
   if (destination.numel() == 0 || self.is_same(destination)) return destination;
+  for (const at::Tensor* tensor : {&self, &destination}) runtime::check_memory(*tensor);  // that of the CPU as well
   if (self.is_complex() && !destination.is_complex()) {
     TORCH_WARN_ONCE("Casting complex values to real discards the imaginary part");
   }
@@ -143,7 +144,7 @@ at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& destin
 
 at::Scalar local_scalar_dense(const at::Tensor& self) {
   at::Tensor host = at::empty({1}, self.options().device(at::kCPU));
-  runtime::read(queue_for(self), host.data_ptr(), self.data_ptr(), host.nbytes());
+  runtime::read(queue_for(self), host.data_ptr(), address(self), host.nbytes());
   at::Scalar value = host.item();
   return value;
 }

@@ -12,7 +12,7 @@ class DenseOutput {
       : given_(given),
         dense_(given.is_contiguous(format) ? given : empty_like_options(given.sizes(), given.options(), format)) {}
   const at::Tensor& tensor() const { return dense_; }
-  void* data() const { return dense_.data_ptr(); }
+  void* data() const { return address(dense_); }
   void finish() const {
     if (!dense_.is_same(given_)) given_.copy_(dense_);
   }

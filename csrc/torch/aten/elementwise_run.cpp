@@ -31,6 +31,7 @@ void check_convertible(const at::Scalar& value, at::ScalarType type) {
 namespace {
 
 ops::ElementwiseScalar cpu_scalar(at::TensorIteratorBase& iterator, int i) {
+  runtime::check_memory(iterator.tensor_base(i));
   switch (iterator.dtype(i)) {  // Python's numbers
     case at::kDouble: return ops::ElementwiseScalar(*static_cast<const double*>(iterator.data_ptr(i)));
     case at::kLong: return ops::ElementwiseScalar(*static_cast<const int64_t*>(iterator.data_ptr(i)));
@@ -77,6 +78,7 @@ void fill(ops::ElementwiseCall::Operand& operand, const ops::ElementwiseRow& row
     operand.scalar = cpu_scalar(iterator, i);
     return;
   }
+  runtime::check_memory(iterator.tensor_base(i));
   operand.data = iterator.data_ptr(i);
   const auto bytes = static_cast<int64_t>(ops::size_of(operand.dtype));
   const auto strides = iterator.strides(i);

@@ -136,6 +136,7 @@ at::Tensor cpu_alias(const at::Tensor& tensor, std::map<c10::StorageImpl*, c10::
   if (!tensor.defined() || tensor.device().is_cpu()) return tensor;
   Device& device = runtime::device(tensor.device().index());
   if (!device.capabilities().unified_memory || tensor.layout() != at::kStrided) return tensor.to(at::kCPU);
+  runtime::check_memory(tensor);
   c10::Storage& storage = storages[tensor.storage().unsafeGetStorageImpl()];
   if (!storage) storage = cpu_storage(tensor.storage());
   at::Tensor alias = at::detail::make_tensor<c10::TensorImpl>(

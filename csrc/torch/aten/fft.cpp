@@ -61,7 +61,7 @@ Tensor contiguous_bits(const Tensor& self) { return self.contiguous().resolve_co
 
 void run(ops::FftKind kind, const Tensor& x, const Tensor& y, const ops::FftShape& shape, bool inverse, double scale) {
   const Tensor& complex = x.is_complex() ? x : y;
-  ops::fft(queue_for(x), kind, dtype_of(complex.scalar_type()), x.data_ptr(), y.data_ptr(), shape, inverse, scale);
+  ops::fft(queue_for(x), kind, dtype_of(complex.scalar_type()), address(x), address(y), shape, inverse, scale);
 }
 
 // Transform of a complex tensor along several dimensions; the last pass runs along the innermost one. Other dimensions

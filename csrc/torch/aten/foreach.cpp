@@ -76,7 +76,7 @@ struct Arguments {
     good = good && value.dim() == 0 && value.scalar_type() == self[0].scalar_type();
     if (!good) return;
     if (value.device() == self[0].device())
-      address = value.const_data_ptr();
+      address = aten::address(value);
     else if (value.device().is_cpu())
       scalar *= value.item().toDouble();
     else
@@ -102,8 +102,8 @@ void run(ops::Foreach op, TensorList out, const Arguments& arguments) {
   for (size_t i = 0; i < self.size(); ++i) {
     rows[i].numel = self[i].numel();
     rows[i].scalar = arguments.scalars.empty() ? arguments.scalar : arguments.scalars[i].toDouble();
-    rows[i].data = {out[i].const_data_ptr(), self[i].const_data_ptr()};
-    for (int k = 0; k < arguments.count; ++k) rows[i].data[2 + k] = arguments.lists[k][i].const_data_ptr();
+    rows[i].data = {address(out[i]), address(self[i])};
+    for (int k = 0; k < arguments.count; ++k) rows[i].data[2 + k] = address(arguments.lists[k][i]);
   }
   const c10::DeviceGuard guard(self[0].device());
   ops::foreach (queue_for(self[0]), op, dtype_of(self[0].scalar_type()), rows, arguments.address);
@@ -170,7 +170,7 @@ std::vector<Tensor> norm(TensorList self, const Scalar& order, std::optional<at:
   std::vector<ops::MultiTensorRow> rows(self.size());
   for (size_t i = 0; i < self.size(); ++i) {
     rows[i].numel = self[i].numel();
-    rows[i].data = {self[i].const_data_ptr(), views[i].const_data_ptr()};
+    rows[i].data = {address(self[i]), address(views[i])};
   }
   ops::foreach_norm(queue_for(self[0]), kernel, dtype_of(self[0].scalar_type()), dtype_of(result_type), rows);
   return views;
@@ -196,11 +196,10 @@ void non_finite_check_and_unscale_(TensorList scaled_grads, Tensor& found_inf, c
       dense = grad.contiguous();
       copies.emplace_back(grad, dense);
     }
-    rows[grad.scalar_type()].push_back({dense.numel(), 0, {dense.const_data_ptr()}});
+    rows[grad.scalar_type()].push_back({dense.numel(), 0, {address(dense)}});
   }
   for (auto& [dtype, list] : rows)
-    ops::foreach_unscale(queue_for(found_inf), dtype_of(dtype), list, inverse_scale.const_data_ptr(),
-                         found_inf.mutable_data_ptr());
+    ops::foreach_unscale(queue_for(found_inf), dtype_of(dtype), list, address(inverse_scale), address(found_inf));
   for (auto& [grad, dense] : copies) grad.copy_(dense);
 }
 
@@ -215,8 +214,8 @@ Tensor& update_scale_(Tensor& scale, Tensor& growth_tracker, const Tensor& found
   TORCH_CHECK(found_inf.numel() == 1 && found_inf.scalar_type() == at::kFloat,
               "found_inf must be a 1-element float tensor.");
   const c10::DeviceGuard guard(scale.device());
-  ops::update_scale(queue_for(scale), scale.mutable_data_ptr(), growth_tracker.mutable_data_ptr(),
-                    found_inf.const_data_ptr(), growth, backoff, interval);
+  ops::update_scale(queue_for(scale), address(scale), address(growth_tracker), address(found_inf), growth, backoff,
+                    interval);
   return scale;
 }
 

@@ -31,7 +31,7 @@ void run(const Tensor& self, IntArrayRef kernel_size, IntArrayRef output_size, c
   }
   const Tensor x = self.contiguous(), u = samples.contiguous();
   const DenseOutput y(output), places(indices);
-  ops::fractional_max_pool(queue_for(self), p, x.data_ptr(), u.data_ptr(), y.data(), places.data());
+  ops::fractional_max_pool(queue_for(self), p, address(x), address(u), y.data(), places.data());
   y.finish();
   places.finish();
 }

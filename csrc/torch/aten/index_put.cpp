@@ -64,7 +64,7 @@ void index_put_with_sort(at::Tensor& given, const c10::List<std::optional<at::Te
   if (accumulate) (void)dtype_of(self.scalar_type());
   ops::TensorView destination = moved(value.expand(where.shape));
   const ops::TensorView values = destination;
-  destination.data = self.data_ptr();
+  destination.data = address(self);
   destination.strides.fill(0);
   for (int64_t d = 0; d < where.first; ++d) destination.strides[d] = self.stride(d);
   for (int64_t d = where.last; d < self.dim(); ++d)
@@ -76,7 +76,7 @@ void index_put_with_sort(at::Tensor& given, const c10::List<std::optional<at::Te
     owners.push_back(indices[d].to(at::kLong));
     const at::Tensor& index = owners.back();
     ops::TensorView moved = values;
-    moved.data = index.data_ptr();
+    moved.data = address(index);
     moved.dtype = ops::DType::int64;
     moved.strides.fill(0);
     for (int64_t i = 0; i < index_dims; ++i) moved.strides[where.first + i] = index.stride(i);

@@ -10,6 +10,7 @@ inline ops::TensorView view(const at::TensorIteratorBase& iterator, int i) {
   const int dims = iterator.ndim();
   TORCH_CHECK(dims <= ops::max_dims, "tensors with more than ", ops::max_dims,
               " distinct dimensions are not supported");
+  runtime::check_memory(iterator.tensor_base(i));
   ops::TensorView result;
   result.data = iterator.data_ptr(i);
   result.dtype = moved_type_of(iterator.dtype(i));

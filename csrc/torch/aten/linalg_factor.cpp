@@ -62,8 +62,10 @@ Tensor block(const Tensor& t, int64_t row, int64_t rows, int64_t column, int64_t
   return t.narrow(1, row, rows).narrow(2, column, columns);
 }
 
+int32_t* int32_address(const Tensor& t) { return static_cast<int32_t*>(address(t)); }
+
 ops::Matrices matrices(const Tensor& t) {
-  return {t.data_ptr(), dtype_of(t.scalar_type()), t.size(0), t.size(1), t.size(2), t.stride(0), t.stride(1),
+  return {address(t), dtype_of(t.scalar_type()), t.size(0), t.size(1), t.size(2), t.stride(0), t.stride(1),
           t.stride(2)};
 }
 
@@ -98,7 +100,7 @@ void cholesky_kernel(const Tensor& input, const Tensor& info, bool upper) {
   for (int64_t first = 0; first < n; first += kBlock) {
     const int64_t size = std::min(kBlock, n - first), next = first + size, rest = n - next;
     const Tensor diagonal = block(a, first, size, first, size), below = block(a, next, rest, first, size);
-    ops::cholesky(queue_for(a), matrices(diagonal), info.data_ptr<int32_t>(), first);
+    ops::cholesky(queue_for(a), matrices(diagonal), int32_address(info), first);
     if (rest == 0) break;
     // L21 = A21 L11^-T, as L11 L21^T = A21^T
     solve_in_place(diagonal, below.transpose(1, 2), false, false);
@@ -150,11 +152,11 @@ void lu_factor_kernel(const Tensor& input, const Tensor& pivots, const Tensor& i
   const Tensor a = batched_view(input);
   const int64_t m = a.size(1), n = a.size(2), steps = std::min(m, n);
   Queue& queue = queue_for(a);
-  auto* const pivot = pivots.data_ptr<int32_t>();
+  auto* const pivot = int32_address(pivots);
   for (int64_t first = 0; first < steps; first += kPanel) {
     const int64_t size = std::min(kPanel, steps - first), next = first + size;
-    ops::lu(queue, matrices(block(a, first, m - first, first, size)), pivot + first, steps, infos.data_ptr<int32_t>(),
-            first, search);
+    ops::lu(queue, matrices(block(a, first, m - first, first, size)), pivot + first, steps, int32_address(infos), first,
+            search);
     if (search) {
       ops::swap_rows(queue, matrices(block(a, 0, m, 0, first)), pivot, steps, first, next);
       ops::swap_rows(queue, matrices(block(a, 0, m, next, n - next)), pivot, steps, first, next);
@@ -177,7 +179,7 @@ void lu_solve_kernel(const Tensor& lu, const Tensor& pivots, const Tensor& b, Tr
   const int64_t n = lu.size(-1);
   const Tensor factors = batched(lu.expand(with({n, n}))), x = batched_view(b);
   const Tensor exchanges = pivots.expand(with({n})).contiguous();
-  auto* const pivot = exchanges.data_ptr<int32_t>();
+  auto* const pivot = int32_address(exchanges);
   if (transpose == TransposeType::NoTranspose) {
     ops::swap_rows(queue_for(b), matrices(x), pivot, n, 0, n);
     solve_in_place(factors, x, false, true);
@@ -193,6 +195,7 @@ void lu_solve_kernel(const Tensor& lu, const Tensor& pivots, const Tensor& b, Tr
 void unpack_pivots_kernel(at::TensorIterator& iterator, int64_t steps, int64_t rows) {
   if (iterator.numel() == 0) return;
   const c10::DeviceGuard guard(iterator.device(0));
+  for (int i = 0; i < 2; ++i) runtime::check_memory(iterator.tensor_base(i));
   ops::unpack_pivots(runtime::current_queue(iterator.device(0).index()),
                      static_cast<const int32_t*>(iterator.data_ptr(1)), static_cast<int64_t*>(iterator.data_ptr(0)),
                      iterator.numel(), steps, rows);

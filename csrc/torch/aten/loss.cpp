@@ -58,7 +58,7 @@ void run_forward(const Tensor& self, const Tensor& target, const OptionalTensor&
   check_classes(target, self.size(self.dim() > 1 ? 1 : 0), ignore_index);
   const Tensor x = collapsible(self), t = as_classes(target), w = weight_like(weight, self);
   const DenseOutput y(output), total(total_weight);
-  ops::nll_forward(queue_for(self), make_problem(x, reduction, ignore_index), x.data_ptr(), t.data_ptr(), address(w),
+  ops::nll_forward(queue_for(self), make_problem(x, reduction, ignore_index), address(x), address(t), address(w),
                    y.data(), total.data());
   y.finish();
   total.finish();
@@ -68,8 +68,8 @@ void run_backward(const Tensor& grad, const Tensor& self, const Tensor& target, 
                   int64_t reduction, int64_t ignore_index, const Tensor& total_weight, const Tensor& grad_input) {
   const Tensor g = grad.contiguous(), t = as_classes(target), w = weight_like(weight, self);
   const DenseOutput dx(grad_input);
-  ops::nll_backward(queue_for(self), make_problem(dx.tensor(), reduction, ignore_index), g.data_ptr(), t.data_ptr(),
-                    address(w), total_weight.data_ptr(), dx.data());
+  ops::nll_backward(queue_for(self), make_problem(dx.tensor(), reduction, ignore_index), address(g), address(t),
+                    address(w), address(total_weight), dx.data());
   dx.finish();
 }
 

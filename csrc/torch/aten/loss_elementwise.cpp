@@ -83,7 +83,7 @@ at::Tensor binary_cross_entropies(const at::Tensor& self, const at::Tensor& targ
   at::Tensor loss = binary(OCL_ROW("binary_cross_entropy"), self, target, {});
   for (const auto& [tensor, error] : {std::pair(&self, &input_error), std::pair(&target, &target_error)}) {
     const at::Tensor dense = tensor->is_non_overlapping_and_dense() ? *tensor : tensor->contiguous();
-    ops::check_unit_range(queue_for(self), dtype_of(dense.scalar_type()), dense.data_ptr(), dense.numel(), *error);
+    ops::check_unit_range(queue_for(self), dtype_of(dense.scalar_type()), address(dense), dense.numel(), *error);
   }
   return loss;
 }

@@ -72,8 +72,8 @@ std::tuple<Tensor, Tensor, Tensor> native_layer_norm(const Tensor& input, IntArr
   const auto sizes = statistics_sizes(input, shape.size());
   Tensor y = empty_like_options(input.sizes(), input.options()), mean = empty_like_options(sizes, options),
          rstd = empty_like_options(sizes, options);
-  ops::layer_norm_forward(queue_for(x), p, x.data_ptr(), address(w), address(b), y.data_ptr(), mean.data_ptr(),
-                          rstd.data_ptr());
+  ops::layer_norm_forward(queue_for(x), p, address(x), address(w), address(b), address(y), address(mean),
+                          address(rstd));
   return {y, mean, rstd};
 }
 
@@ -100,7 +100,7 @@ std::tuple<Tensor, Tensor, Tensor> layer_backward(const Tensor& grad_out, const 
   Tensor grad_weight = parameter_gradient(mask[1], weight, shape, input, parameters, empty);
   Tensor grad_bias = parameter_gradient(mask[2], bias, shape, input, parameters, empty);
   if (!empty)
-    ops::layer_norm_backward(queue_for(x), p, g.data_ptr(), x.data_ptr(), address(m), r.data_ptr(), address(w),
+    ops::layer_norm_backward(queue_for(x), p, address(g), address(x), address(m), address(r), address(w),
                              address(grad_input), address(grad_weight), address(grad_bias));
   return {grad_input, grad_weight, grad_bias};
 }
@@ -123,7 +123,7 @@ std::tuple<Tensor, Tensor> fused_rms_norm(const Tensor& input, IntArrayRef shape
   Tensor y = empty_like_options(input.sizes(), input.options());
   Tensor rstd = empty_like_options(statistics_sizes(input, shape.size()),
                                    input.options().dtype(statistics_type(input.scalar_type())));
-  ops::layer_norm_forward(queue_for(x), p, x.data_ptr(), address(w), nullptr, y.data_ptr(), nullptr, rstd.data_ptr());
+  ops::layer_norm_forward(queue_for(x), p, address(x), address(w), nullptr, address(y), nullptr, address(rstd));
   return {y, rstd};
 }
 
@@ -172,8 +172,8 @@ std::tuple<Tensor, Tensor, Tensor> native_group_norm(const Tensor& input, const 
     rstd.fill_(std::numeric_limits<double>::quiet_NaN());
     return {y, mean, rstd};
   }
-  ops::group_norm_forward(queue_for(x), p, x.data_ptr(), address(w), address(b), y.data_ptr(), mean.data_ptr(),
-                          rstd.data_ptr());
+  ops::group_norm_forward(queue_for(x), p, address(x), address(w), address(b), address(y), address(mean),
+                          address(rstd));
   return {y, mean, rstd};
 }
 
@@ -194,7 +194,7 @@ std::tuple<Tensor, Tensor, Tensor> native_group_norm_backward(const Tensor& grad
     for (int i : {1, 2})
       if (mask[i]) gradients[i].zero_();
   } else {
-    ops::group_norm_backward(queue_for(x), p, g.data_ptr(), x.data_ptr(), m.data_ptr(), r.data_ptr(), address(w),
+    ops::group_norm_backward(queue_for(x), p, address(g), address(x), address(m), address(r), address(w),
                              address(gradients[0]), address(gradients[1]), address(gradients[2]));
   }
   return {gradients[0], gradients[1], gradients[2]};

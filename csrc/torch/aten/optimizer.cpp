@@ -25,7 +25,7 @@ class Step {
                       params[i].scalar_type() == dtype_ && params[i].is_non_overlapping_and_dense(),
                   name, ": parameters must be dense tensors of one dtype on one device");
       rows_[i].numel = params[i].numel();
-      rows_[i].data[0] = params[i].const_data_ptr();
+      rows_[i].data[0] = address(params[i]);
     }
     add(1, grads, "gradients", true);
   }
@@ -43,7 +43,7 @@ class Step {
         t = at::empty_like(param).copy_(t);
         kept_.push_back(t);
       }
-      rows_[i].data[slot] = t.const_data_ptr();
+      rows_[i].data[slot] = address(t);
     }
   }
 
@@ -83,7 +83,7 @@ class Step {
   const float* scalar(const Tensor& value) {
     const Tensor as_float = value.to(params_[0].device(), at::kFloat);
     kept_.push_back(as_float);
-    return static_cast<const float*>(as_float.const_data_ptr());
+    return static_cast<const float*>(address(as_float));
   }
 
   const char* name_;

@@ -65,7 +65,7 @@ void run_forward(const Tensor& self, IntArrayRef padding, int spatial, bool refl
   const at::MemoryFormat format = kernel_format(self, spatial);
   const Tensor x = self.contiguous(format);
   const DenseOutput y(out, format);
-  ops::pad_forward(queue_for(self), make_problem(self, padding, spatial, reflect), x.data_ptr(), y.data());
+  ops::pad_forward(queue_for(self), make_problem(self, padding, spatial, reflect), address(x), y.data());
   y.finish();
 }
 
@@ -86,7 +86,7 @@ void run_backward(const Tensor& grad, const Tensor& self, IntArrayRef padding, i
   const at::MemoryFormat format = kernel_format(self, spatial);
   const Tensor g = grad.contiguous(format);
   const DenseOutput dx(grad_input, format);
-  ops::pad_backward(queue_for(self), make_problem(self, padding, spatial, reflect), g.data_ptr(), dx.data());
+  ops::pad_backward(queue_for(self), make_problem(self, padding, spatial, reflect), address(g), dx.data());
   dx.finish();
 }
 

@@ -84,7 +84,7 @@ void run_forward(ops::PoolKind kind, const Tensor& self, int spatial, const Wind
   ops::PoolProblem p = make_problem(kind, x, out, spatial, format);
   p.adaptive = !windows;
   if (windows) set_windows(p, *windows, spatial);
-  ops::pool_forward(queue_for(x), p, x.data_ptr(), y.data(), indices.defined() ? index.data() : nullptr);
+  ops::pool_forward(queue_for(x), p, address(x), y.data(), indices.defined() ? index.data() : nullptr);
   y.finish();
   if (indices.defined()) index.finish();
 }
@@ -102,7 +102,7 @@ void run_backward(ops::PoolKind kind, const Tensor& grad, const Tensor& self, in
   ops::PoolProblem p = make_problem(kind, self, grad, spatial, format);
   p.adaptive = !windows;
   if (windows) set_windows(p, *windows, spatial);
-  ops::pool_backward(queue_for(self), p, g.data_ptr(), address(index), dx.data());
+  ops::pool_backward(queue_for(self), p, address(g), address(index), dx.data());
   dx.finish();
 }
 

@@ -12,7 +12,7 @@ namespace ocl::aten::rnn {
 
 using OptionalTensor = std::optional<at::Tensor>;
 
-inline const float* data(const at::Tensor& t) { return t.defined() ? t.const_data_ptr<float>() : nullptr; }
+inline const float* data(const at::Tensor& t) { return static_cast<const float*>(address(t)); }
 inline at::Tensor contiguous(const at::Tensor& t) { return t.defined() ? t.contiguous() : t; }
 
 // A layer's recurrent weight [gates * hidden, hidden] in panels.

@@ -32,7 +32,7 @@ Tensor& forward(const Tensor& self, int64_t dim, bool half_to_float, Tensor& out
   if (!at::isFloatingType(self.scalar_type())) not_implemented_for(log ? "log_softmax" : "softmax", self.scalar_type());
   const auto x = contiguous(self);
   const DenseOutput y(op.output(0));
-  ops::softmax_forward(queue_for(self), problem_of(*x, dim, dtype_of(y.tensor().scalar_type()), log), x->data_ptr(),
+  ops::softmax_forward(queue_for(self), problem_of(*x, dim, dtype_of(y.tensor().scalar_type()), log), address(*x),
                        y.data());
   y.finish();
   op.finish();
@@ -51,7 +51,7 @@ Tensor& backward(const Tensor& grad, const Tensor& output, int64_t dim, at::Scal
   const DenseOutput dx(op.output(0));
   ops::SoftmaxProblem problem = problem_of(*y, dim, dtype_of(output.scalar_type()), log);
   problem.input = dtype_of(dx.tensor().scalar_type());
-  ops::softmax_backward(queue_for(output), problem, g->data_ptr(), y->data_ptr(), dx.data());
+  ops::softmax_backward(queue_for(output), problem, address(*g), address(*y), dx.data());
   dx.finish();
   op.finish();
   return grad_input;
@@ -76,7 +76,7 @@ Tensor logsumexp_of(const Tensor& self, at::IntArrayRef dim, bool keepdim) {
   Tensor result = at::empty(sizes, self.options().memory_format(at::MemoryFormat::Contiguous));
   const auto x = contiguous(self);
   ops::logsumexp(queue_for(self), ops::softmax_problem(view(*x), axis, dtype_of(self.scalar_type()), false),
-                 x->data_ptr(), result.data_ptr());
+                 address(*x), address(result));
   return keepdim ? result : result.squeeze(axis);
 }
 

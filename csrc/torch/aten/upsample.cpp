@@ -97,9 +97,9 @@ struct Resample {
     ops::UpsampleProblem p = make_problem(mode, spatial, x.sizes(), target.sizes(), x.scalar_type(), format);
     set_options(p, 3 - spatial, options...);
     if (bytes && !takes(mode, at::kByte))
-      ops::upsample_bytes(queue_for(x), p, x.data_ptr(), y.data());
+      ops::upsample_bytes(queue_for(x), p, address(x), y.data());
     else
-      ops::upsample_forward(queue_for(x), p, x.data_ptr(), y.data());
+      ops::upsample_forward(queue_for(x), p, address(x), y.data());
     y.finish();
     if (!direct) op.output(0).copy_(target.round_().clamp_(0, 255));
     op.finish();
@@ -117,7 +117,7 @@ struct Resample {
     const DenseOutput dx(op.output(0), format);
     ops::UpsampleProblem p = make_problem(mode, spatial, input_size, g.sizes(), g.scalar_type(), format);
     set_options(p, 3 - spatial, options...);
-    ops::upsample_backward(queue_for(g), p, g.data_ptr(), dx.data());
+    ops::upsample_backward(queue_for(g), p, address(g), dx.data());
     dx.finish();
     op.finish();
     return grad_input;

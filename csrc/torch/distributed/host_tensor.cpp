@@ -1,6 +1,7 @@
 #include "torch/distributed/host_tensor.h"
 
 #include "torch/runtime/device.h"
+#include "torch/runtime/memory_check.h"
 
 #include <ATen/MemoryOverlap.h>
 #include <ATen/ops/empty.h>
@@ -13,6 +14,7 @@ namespace {
 // A CPU tensor on the memory of one of the device, which it keeps alive. Not aten::_to_cpu: that waits for all work of
 // a stream, also for what was issued after the collective.
 at::Tensor alias_of(const at::Tensor& tensor) {
+  runtime::check_memory(tensor);
   if (tensor.device().is_cpu()) return tensor.detach();
   return at::from_blob(
       tensor.data_ptr(), tensor.sizes(), tensor.strides(), [keep = tensor.storage()](void*) {},

@@ -3,6 +3,7 @@
 #include "torch/python/exports.h"
 #include "torch/python/torch_objects.h"
 #include "torch/runtime/extension.h"
+#include "torch/runtime/memory_check.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/Tensor.h>
@@ -88,7 +89,11 @@ void add(Values& values, char kind, PyObject* object) {
     case 'D': return values.number(to_tensor(object).item().to<double>());
     case 'Q': return values.number(to_tensor(object).item().to<int64_t>());
     case 'I': return values.number(to_tensor(object).item().to<int32_t>());
-    default: return values.address(to_tensor(object).data_ptr());
+    default: {
+      const at::Tensor& tensor = to_tensor(object);
+      runtime::check_memory(tensor);
+      return values.address(tensor.data_ptr());
+    }
   }
 }
 

@@ -195,6 +195,14 @@ class CompiledKernel:
                 parameter,
                 "the kernel writes to a tensor that requires grad; declare it const, or use torch.no_grad()",
             )
+        needed = (value.storage_offset() + value.numel()) * value.element_size()
+        if value.numel() and needed > value.untyped_storage().nbytes():
+            raise self._error(
+                RuntimeError,
+                parameter,
+                f"sizes {tuple(value.shape)} requiring a storage size of {needed} are out of bounds for storage of size"
+                f" {value.untyped_storage().nbytes()}",
+            )
         return value.data_ptr()
 
     def _number(self, parameter: _Parameter, value: Any) -> bytes:

@@ -39,7 +39,7 @@ class Draw:
 
     def kind(self):
         r = self.r
-        return r.choice(r.choice([values.DENSE, values.DENSE, values.SPARSE, values.OTHERS]))
+        return r.choice(r.choice([values.DENSE, values.DENSE, values.SPARSE, values.OTHERS, values.RESIZED]))
 
     def tensor(self, name, written=False):
         r = self.r

@@ -14,6 +14,9 @@ DEVICE = "ocl"
 DENSE = ("plain", "transposed", "stepped", "expanded", "offset", "overlapping", "huge_strides", "channels_last",
          "parameter", "computed", "conj", "neg")  # fmt: skip
 SPARSE = ("coo", "coo_twice", "csr", "csc", "bsr")
+# Whose storage, or that of a part of them, was resized to less than they need.
+RESIZED = ("to_nothing", "to_half", "offset_beyond", "transposed_to_half", "coo_values", "coo_indices", "csr_values",
+           "csr_rows", "jagged_values", "jagged_offsets", "nested_values", "quantized_to_nothing")  # fmt: skip
 OTHERS = ("nested", "jagged", "quantized", "quantized_channels", "zero", "meta", "mkldnn")
 
 
@@ -79,11 +82,36 @@ def _other(x, kind):
     return x.to_mkldnn()
 
 
+def _resize(x, bytes_):
+    x.untyped_storage().resize_(bytes_)
+    return x
+
+
+def _resized(x, kind):
+    if kind == "to_nothing":
+        return _resize(x, 0)
+    if kind == "to_half":
+        return _resize(x, x.nbytes // 2)
+    if kind == "offset_beyond":
+        return _resize(torch.cat([x.reshape(-1), x.reshape(-1)])[x.numel() :].view(x.shape), x.nbytes)
+    if kind == "transposed_to_half":
+        return _resize(_dense(x, "transposed"), x.nbytes // 2)
+    whole = kind.partition("_")[0]
+    y = _sparse(x, whole) if whole in SPARSE else _other(x, whole)
+    parts = {"coo_values": "_values", "coo_indices": "_indices", "csr_values": "values", "csr_rows": "crow_indices",
+             "jagged_values": "values", "jagged_offsets": "offsets", "nested_values": "values"}  # fmt: skip
+    _resize(getattr(y, parts[kind])() if kind in parts else y, 0)
+    return y
+
+
 def tensor(shape, dtype="float32", kind="plain", device=None, grad=False, fill=None):
     """A tensor of that kind on the device under test or another one. Errors: whatever its construction raises."""
     x = _numbers(shape, getattr(torch, dtype), fill).to(device or DEVICE)
     if kind in DENSE:
         x = _dense(x, kind)
+    elif kind in RESIZED:
+        # PyTorch's own code for the CPU reads where such tensors point.
+        x = _resized(x, kind) if x.device.type == torch.device(DEVICE).type else x
     else:
         x = _sparse(x, kind) if kind in SPARSE else _other(x, kind)
     if grad and (x.dtype.is_floating_point or x.dtype.is_complex):
