@@ -88,7 +88,11 @@ ROWS = (
         "Jagged: what PyTorch has for any device, attention also causal. Strided: what ATen computes on their "
         "buffers, and `layer_norm`; the rest on the CPU."),
     Row("Sparse tensors", "`to_sparse`, `torch.sparse.mm`", "What has no kernel runs on the CPU."),
-    Row("Quantized tensors", "`torch.quantize_per_tensor`", "They raise NotImplementedError.", missing=True),
+    Row(
+        "Quantized tensors",
+        "`torch.quantize_per_tensor`, `torch.ao.quantization`",
+        "Making, converting, copying, viewing and joining them; what computes with them runs on the CPU.",
+    ),
     Row("Hugging Face Accelerate and Trainer", "`Accelerator()`, `Trainer`, `device_map=\"auto\"`"),
     Row("torchvision operators", "`torchvision.ops.nms`, `roi_align`, `deform_conv2d`", "The others run on the CPU.",
         files=(f"{OPS}/test_vision.py",)),

@@ -265,6 +265,7 @@ static constexpr ElementwiseRow rows[] = {
     {"softplus_backward", 2, "(b * s0 > s1) ? a : a * exp_fast(b * s0) / (exp_fast(b * s0) + (S)1)", "-"},
     {"softsign", 1, "a / ((S)1 + fabs(a))", "-"},
     {"scale", 1, "a * s0", "-"},
+    {"quantize", 1, "ROUND_EVEN(fma(a, (T)(s0), (T)(s1)))", "-"},  // s0 = 1 / scale, s1 = zero point
     // clamp(a * s0 + s1, 0, 1)
     {"scale_clamp", 1, "(a * s0 + s1 < ZERO) ? (T)0 : (a * s0 + s1 > (S)1) ? (T)1 : a * s0 + s1", "-"},
     {"log_sigmoid", 1, "((a < ZERO) ? a : (T)0) - log1p_of(exp_fast(-fabs(a)))", "-"},

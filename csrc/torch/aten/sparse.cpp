@@ -162,7 +162,7 @@ std::optional<size_t> argument_of_result(const c10::FunctionSchema& schema, size
 
 }  // namespace
 
-static void run_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack, const char* why) {
+void elsewhere_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack, const char* why) {
   const c10::FunctionSchema& schema = op.schema();
   const size_t first = stack->size() - schema.arguments().size();
   const torch::jit::Stack given(stack->begin() + static_cast<std::ptrdiff_t>(first), stack->end());
@@ -186,11 +186,11 @@ static void run_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack, 
 }
 
 void sparse_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  run_on_cpu(op, stack, "has no OpenCL kernel for sparse tensors");
+  elsewhere_on_cpu(op, stack, "has no OpenCL kernel for sparse tensors");
 }
 
 void nested_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  run_on_cpu(op, stack, "has no OpenCL kernel for nested tensors");
+  elsewhere_on_cpu(op, stack, "has no OpenCL kernel for nested tensors");
 }
 
 namespace {

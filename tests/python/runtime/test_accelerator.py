@@ -169,9 +169,3 @@ def test_generic_test_classes_are_instantiated_for_the_device(device):
 def test_sparse_tensors_move(device):
     sparse = torch.eye(3).to_sparse().to(device)
     assert sparse.is_sparse and sparse.device.type == "ocl" and torch.equal(sparse.cpu().to_dense(), torch.eye(3))
-
-
-@feature("Quantized tensors")
-def test_quantized_tensors_are_not_implemented(device):
-    with pytest.raises(NotImplementedError, match="Quantizedocl"):
-        torch.quantize_per_tensor(torch.ones(3, device=device), 0.1, 0, torch.qint8)
