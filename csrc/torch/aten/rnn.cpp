@@ -3,6 +3,8 @@
 #include "torch/aten/common.h"
 #include "ops/rnn/rnn.h"
 
+#include <ATen/ops/_thnn_differentiable_gru_cell_backward_native.h>
+#include <ATen/ops/_thnn_differentiable_lstm_cell_backward_native.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 
@@ -93,9 +95,41 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> gru_cell_backward(const Tenso
   return {grad_input, grad_recurrent, grad_hx, input_bias, recurrent_bias};
 }
 
+// ATen's composites divide the gates into so many parts along dimension 1, and read a part that is not there.
+void check_parts(const char* name, int64_t parts, const Tensor& input_gates, const Tensor& hidden_gates) {
+  for (const Tensor* gates : {&input_gates, &hidden_gates})
+    TORCH_CHECK(gates->dim() > 1 && gates->size(1) > 0 && gates->size(1) % parts == 0, name, ": expected ", parts,
+                " gates side by side, got ", gates->sizes());
+}
+
+std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> differentiable_lstm_cell_backward(
+    const OptionalTensor& grad_hy, const OptionalTensor& grad_cy, const Tensor& input_gates, const Tensor& hidden_gates,
+    const OptionalTensor& input_bias, const OptionalTensor& hidden_bias, const Tensor& cx, const Tensor& cy) {
+  check_parts("_thnn_differentiable_lstm_cell_backward", 4, input_gates, hidden_gates);
+  return at::native::_thnn_differentiable_lstm_cell_backward(grad_hy, grad_cy, input_gates, hidden_gates, input_bias,
+                                                             hidden_bias, cx, cy);
+}
+
+std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> differentiable_gru_cell_backward(
+    const Tensor& grad_hy, const Tensor& input_gates, const Tensor& hidden_gates, const Tensor& hx,
+    const OptionalTensor& input_bias, const OptionalTensor& hidden_bias) {
+  check_parts("_thnn_differentiable_gru_cell_backward", 3, input_gates, hidden_gates);
+  return at::native::_thnn_differentiable_gru_cell_backward(grad_hy, input_gates, hidden_gates, hx, input_bias,
+                                                            hidden_bias);
+}
+
+// Under autograd as well: the composites are made of operators that are differentiated, for second derivatives.
+void register_differentiable(torch::Library& m) {
+  m.impl("_thnn_differentiable_lstm_cell_backward", &differentiable_lstm_cell_backward);
+  m.impl("_thnn_differentiable_gru_cell_backward", &differentiable_gru_cell_backward);
+}
+
 }  // namespace
 
+TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) { register_differentiable(m); }
+
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  register_differentiable(m);
   m.impl("_thnn_fused_lstm_cell", &lstm_cell);
   m.impl("_thnn_fused_lstm_cell_backward_impl", &lstm_cell_backward);
   m.impl("_thnn_fused_gru_cell", &gru_cell);

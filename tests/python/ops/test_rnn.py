@@ -68,3 +68,30 @@ def test_bfloat16(device):
     x = torch.randn(4, 2, 16)
     exact = module.double()(x.double())[0]  # of what the half type rounds: weights, the sequence and the states
     assert_close(mirror(x.to(device, torch.bfloat16))[0], exact, steps=2)
+
+
+@pytest.mark.parametrize("kind", [nn.LSTMCell, nn.GRUCell])
+def test_second_derivatives_of_cells(kind, device):
+    cell, x = kind(5, 6), torch.randn(3, 5)
+
+    def second(cell, x):
+        x = x.requires_grad_()
+        result = cell(x)
+        y = result[0] if kind is nn.LSTMCell else result
+        (first,) = torch.autograd.grad(y.sin().sum(), x, create_graph=True)
+        return torch.autograd.grad(first.square().sum(), [x, cell.weight_ih])
+
+    expected = second(cell, x.clone())
+    for actual, wanted in zip(second(copy.deepcopy(cell).to(device), x.to(device)), expected):
+        assert actual.device.type == "ocl" and bool(wanted.any())
+        torch.testing.assert_close(actual.cpu(), wanted, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("sizes", [(2, 5), (2, 0), (3,), ()])
+def test_gates_that_do_not_divide(sizes, device):
+    """PyTorch's code for the CPU ends the process."""
+    gates, state = torch.ones(sizes, device=device), torch.ones(2, 2, device=device)
+    with pytest.raises((RuntimeError, IndexError)):
+        torch.ops.aten._thnn_differentiable_gru_cell_backward(state, gates, gates, state, None, None)
+    with pytest.raises((RuntimeError, IndexError)):
+        torch.ops.aten._thnn_differentiable_lstm_cell_backward(state, state, gates, gates, None, None, state, state)
