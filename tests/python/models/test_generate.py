@@ -56,11 +56,21 @@ def assert_same(model, moved, ids, *, fallback_allowed=False, **options):
         actual = moved.generate(ids.to("ocl"), attention_mask=mask.to("ocl"), **there)
     assert actual.device.type == "ocl"
     assert expected.shape[1] > ids.shape[1] + 10 and torch.equal(actual.cpu(), expected)
+    return expected
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_greedy(device, family):
     assert_same(*pair_of(family), ids_of(1, 7), max_new_tokens=40 if family == "llama" else 16)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
+def test_greedy_of_two_hundred_tokens(device, family):
+    """Every token feeds the next one, so that a single wrong one changes all that follow."""
+    options = {"max_new_tokens": 200, "min_new_tokens": 200}
+    model, moved = pair_of(family, layers=3)
+    assert assert_same(model, moved, ids_of(1, 9, seed=3), **options).unique().numel() > 20
 
 
 def test_static_cache(device):
