@@ -44,5 +44,6 @@ def _report_memory(utils: ModuleType) -> None:
 
 
 def watch() -> None:
-    """Reports memory as soon as transformers asks for it."""
+    """Reports memory as soon as transformers asks for it, and lets it keep the blocks of GGUF files."""
     _imports.after("transformers.generation.continuous_batching.utils", _report_memory)
+    _imports.after("transformers.quantizers.auto", _imports.by_name("gguf._pretrained.install"))

@@ -42,7 +42,20 @@ def _pairs_to_halves(rows: torch.Tensor, heads: int) -> torch.Tensor:
     return pairs.transpose(1, 2).reshape(rows.shape)
 
 
-def _blocks_of(tensor: Tensor) -> tuple[torch.Tensor, str]:
+def reordered(tensor: Tensor, architecture: Architecture, config: Any) -> Tensor:
+    """A tensor with its rows in transformers' order."""
+    if not architecture.interleaved or not tensor.name.startswith("blk."):
+        return tensor
+    heads = {"attn_q": config.num_attention_heads, "attn_k": config.num_key_value_heads}
+    count = heads.get(tensor.name.split(".")[2])
+    if count is None:
+        return tensor
+    data = tensor.data if len(tensor.shape) > 1 else tensor.data.view(tensor.shape[0], -1)
+    turned = _pairs_to_halves(data, count).view(tensor.data.shape)
+    return Tensor(tensor.name, tensor.shape, tensor.type, turned)
+
+
+def blocks_of(tensor: Tensor) -> tuple[torch.Tensor, str]:
     """Blocks that kernels read, and their format. Of other types they are made."""
     if tensor.type.kernels:
         return tensor.data, tensor.type.name
@@ -70,7 +83,7 @@ class _Loader:
             module = self.model.get_submodule(path)
         except AttributeError:
             return
-        tensor = self._reordered(tensor)
+        tensor = reordered(tensor, self.architecture, self.model.config)
         if leaf == "weight" and tensor.type.weights > 1 and self._keep_quantised(path, module, tensor):
             return
         place = getattr(module, leaf, None)
@@ -89,18 +102,6 @@ class _Loader:
     def _set(self, module: nn.Module, leaf: str, values: torch.Tensor) -> None:
         setattr(module, leaf, nn.Parameter(values, requires_grad=False))
 
-    def _reordered(self, tensor: Tensor) -> Tensor:
-        if not self.architecture.interleaved or not tensor.name.startswith("blk."):
-            return tensor
-        config: Any = self.model.config
-        heads = {"attn_q": config.num_attention_heads, "attn_k": config.num_key_value_heads}
-        count = heads.get(tensor.name.split(".")[2])
-        if count is None:
-            return tensor
-        data = tensor.data if len(tensor.shape) > 1 else tensor.data.view(tensor.shape[0], -1)
-        turned = _pairs_to_halves(data, count).view(tensor.data.shape)
-        return Tensor(tensor.name, tensor.shape, tensor.type, turned)
-
     def _keep_quantised(self, path: str, module: nn.Module, tensor: Tensor) -> bool:
         """Replaces a layer by one of blocks; whether there is one."""
         from ..quantization import QuantizedLinear
@@ -116,7 +117,7 @@ class _Loader:
                 f"{self.file.path}: {tensor.name} has the sizes {list(tensor.shape)}, but the model needs "
                 f"{list(weight.shape)}"
             )
-        blocks, form = _blocks_of(tensor)
+        blocks, form = blocks_of(tensor)
         blocks = blocks.to(self.device, copy=True)
         layer: nn.Module
         if type(module) is nn.Embedding:
