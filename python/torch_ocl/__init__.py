@@ -68,6 +68,7 @@ def _load() -> None:
     _safetensors.apply()
     _transformers.watch()
     _imports.watch_lightning()
+    _imports.watch_bitsandbytes()
     watch_import()
     inductor.watch()
 

@@ -101,3 +101,9 @@ def watch_lightning() -> None:
     for package, actions in _LIGHTNING.items():
         for name, action in actions.items():
             after(f"{package}.{name}", by_name(action))
+
+
+def watch_bitsandbytes() -> None:
+    """bitsandbytes has its operators for this device from its import on."""
+    after("bitsandbytes._ops", by_name("_bitsandbytes.register"))
+    after("bitsandbytes", by_name("_bitsandbytes.announce"))
