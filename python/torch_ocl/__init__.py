@@ -69,6 +69,7 @@ def _load() -> None:
     _transformers.watch()
     _imports.watch_lightning()
     _imports.watch_bitsandbytes()
+    _imports.watch_torchao()
     watch_import()
     inductor.watch()
 

@@ -107,3 +107,19 @@ def watch_bitsandbytes() -> None:
     """bitsandbytes has its operators for this device from its import on."""
     after("bitsandbytes._ops", by_name("_bitsandbytes.register"))
     after("bitsandbytes", by_name("_bitsandbytes.announce"))
+
+
+_TORCHAO = {
+    "int8.int8_tensor": "int8",
+    "float8.float8_tensor": "float8",
+    "intx.intx_unpacked_to_int8_tensor": "intx",
+    "int4.int4_tensor": "int4_plain",
+    "int4.int4_plain_int32_tensor": "int4_plain_int32",
+    "int4.int4_tile_packed_to_4d_tensor": "int4_tile_packed",
+}
+
+
+def watch_torchao() -> None:
+    """torchao's tensors have their products on this device from their import on."""
+    for name, action in _TORCHAO.items():
+        after(f"torchao.quantization.quantize_.workflows.{name}", by_name(f"_torchao.{action}"))
