@@ -58,6 +58,23 @@ std::vector<at::Tensor> HostTensors::output_bytes(const std::vector<at::Tensor>&
   return result;
 }
 
+// A reference that a thread of Gloo's lets go of. Once the process ends it keeps it: tensors that Python knows can no
+// longer be released then.
+struct Collective::Reference {
+  explicit Reference(Ptr collective) : collective(std::move(collective)) {}
+  ~Reference() {
+    const std::shared_ptr<Gate> gate = collective->gate_;
+    const std::shared_lock lock(gate->mutex);
+    if (gate->closed)
+      collective.release();
+    else
+      collective.reset();
+  }
+  Reference(const Reference&) = delete;
+  Reference& operator=(const Reference&) = delete;
+  Ptr collective;
+};
+
 struct Collective::Start final : Task {
   explicit Start(Ptr collective) : collective(std::move(collective)) {}
   bool ready() override { return collective->ready(); }
@@ -118,11 +135,11 @@ void Collective::run() noexcept {
       cv_.notify_all();
       return;
     }
-    work->getFuture()->addCallback([self = Ptr::reclaim_copy(this)](Future& done) {
+    work->getFuture()->addCallback([self = std::make_shared<Reference>(Ptr::reclaim_copy(this))](Future& done) {
       if (done.hasError())
-        self->fail(done.exception_ptr());
+        self->collective->fail(done.exception_ptr());
       else
-        self->complete();
+        self->collective->complete();
     });
   } catch (...) {
     fail(std::current_exception());

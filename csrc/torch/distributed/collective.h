@@ -65,6 +65,7 @@ class Collective final : public c10d::Work {
   bool has_future() const { return !between_two_; }
 
  private:
+  struct Reference;
   struct Start;
   bool ready();
   void run() noexcept;

@@ -1,6 +1,7 @@
 // What the Python glue calls of this folder.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #pragma GCC visibility push(default)
@@ -11,6 +12,11 @@ namespace ocl::distributed {
 // for the device (process_group.h).
 void add_to_process_group(std::string name);
 void close_process_groups();
+
+// Calls a function, without Python's lock (GIL) if the calling thread has it.
+using WithoutGil = void (*)(const std::function<void()>&);
+// From the glue, once; before that, and in programs without Python, a function is just called.
+void set_without_gil(WithoutGil call);
 
 }  // namespace ocl::distributed
 

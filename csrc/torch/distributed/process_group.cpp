@@ -6,6 +6,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <set>
 #include <utility>
 
@@ -24,6 +25,15 @@ Groups& groups() {
   return *instance;
 }
 
+std::atomic<WithoutGil> without_gil_call{nullptr};
+
+void without_gil(const std::function<void()>& function) {
+  if (const WithoutGil call = without_gil_call)
+    call(function);
+  else
+    function();
+}
+
 }  // namespace
 
 ProcessGroup::ProcessGroup(Gloo gloo, int rank, int size) : Backend(rank, size), gloo_(std::move(gloo)) {
@@ -36,9 +46,14 @@ ProcessGroup::~ProcessGroup() {
     const std::lock_guard lock(groups().mutex);
     groups().all.erase(this);
   }
-  // What the caller has issued and not waited for reaches the other ranks, as with Gloo.
-  worker_.drain();
-  worker_.stop();
+  // A thread of the worker's or of Gloo's, which this waits for, may be the last to let go of a tensor that Python
+  // knows, and then needs Python's lock. Who destroys a DDP model has it.
+  without_gil([this] {
+    // What the caller has issued and not waited for reaches the other ranks, as with Gloo.
+    worker_.drain();
+    worker_.stop();
+    gloo_.reset();
+  });
 }
 
 void ProcessGroup::close_all() {
@@ -105,5 +120,7 @@ void add_to_process_group(std::string name) {
 }
 
 void close_process_groups() { ProcessGroup::close_all(); }
+
+void set_without_gil(WithoutGil call) { without_gil_call = call; }
 
 }  // namespace ocl::distributed

@@ -317,6 +317,19 @@ PyMethodDef functions[] = {
     {nullptr, nullptr, 0, nullptr},
 };
 
+#ifdef TORCH_OCL_DISTRIBUTED
+// A thread that Python has never seen has no lock, and asking for it would be the end of it once Python ends.
+void without_gil(const std::function<void()>& function) {
+  if (!Py_IsInitialized() || !PyGILState_GetThisThreadState()) return function();
+  const PyGILState_STATE state = PyGILState_Ensure();  // nothing where the thread has it
+  {
+    const ReleaseGil no_gil;
+    function();
+  }
+  PyGILState_Release(state);
+}
+#endif
+
 PyModuleDef module = {PyModuleDef_HEAD_INIT, "_C", nullptr, -1, functions, nullptr, nullptr, nullptr, nullptr};
 
 }  // namespace
@@ -324,5 +337,8 @@ PyModuleDef module = {PyModuleDef_HEAD_INIT, "_C", nullptr, -1, functions, nullp
 }  // namespace ocl::python
 
 extern "C" __attribute__((visibility("default"))) PyObject* PyInit__C() {
+#ifdef TORCH_OCL_DISTRIBUTED
+  ocl::distributed::set_without_gil(&ocl::python::without_gil);
+#endif
   return PyModule_Create(&ocl::python::module);
 }

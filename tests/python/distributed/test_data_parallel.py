@@ -1,6 +1,7 @@
 """DistributedDataParallel and what comes with it, against one process on the joined batch (on the CPU, float64)."""
 
 import copy
+import gc
 
 import pytest
 import torch
@@ -245,3 +246,21 @@ def test_issuing_blocks_nobody(pair):
 
 def test_issuing_blocks_nobody_staged(staged):
     staged(check_overlap)
+
+
+def check_end_under_way(rank, size):
+    """The model has the last reference to its group, and collectives are under way that nobody waits for: Gloo's
+    threads let go of tensors that Python knows while the group's end waits for those threads."""
+    group = dist.new_group()
+    model = DistributedDataParallel(nn.Linear(4, 4).to("ocl"), process_group=group)
+    dist.barrier()
+    for _ in range(4):
+        dist.all_reduce(torch.ones(1 << 22, device="ocl"), group=group, async_op=True)
+    dist.destroy_process_group(group)
+    del group
+    del model
+    gc.collect()
+
+
+def test_a_model_that_ends_its_group(pair):
+    pair(check_end_under_way, seconds=120)
