@@ -3,12 +3,13 @@
 import atexit
 import functools
 import os
+import sys
 from datetime import timedelta
 from typing import Any
 
 import torch
 
-from . import _core, ocl
+from . import _core, _restarts, ocl
 
 NAME = "ocl_gloo"
 
@@ -28,6 +29,7 @@ def register() -> None:
     _patch_names(distributed_c10d)
     _patch_bfloat16_hooks()
     _patch_device_ids(distributed_c10d)
+    _restarts.patch(sys.modules["torch.distributed.rendezvous"])  # torch.distributed has a function of that name
     # A process may end without destroy_process_group(): no thread of a group may use a device after its runtime.
     atexit.register(_core.core().close_process_groups)
 
