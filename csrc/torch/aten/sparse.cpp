@@ -166,6 +166,9 @@ void elsewhere_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack, c
   const c10::FunctionSchema& schema = op.schema();
   const size_t first = stack->size() - schema.arguments().size();
   const torch::jit::Stack given(stack->begin() + static_cast<std::ptrdiff_t>(first), stack->end());
+  // The operators of c10d change their arguments without saying so in their schemas, and later.
+  TORCH_CHECK_NOT_IMPLEMENTED(schema.name().rfind("c10d::", 0) != 0, schema.name(), ": tensors of this layout on ocl ",
+                              "cannot be sent to other processes. Use .to_dense(), or .cpu() with Gloo.");
   const c10::optional<at::Device> device = device_among(given);
   count_fallback(c10::toString(op.operator_name()), why);
   const c10::OptionalDeviceGuard guard(device);

@@ -286,6 +286,8 @@ def test_futures_staged(staged):
 
 def check_errors(rank, size):
     x = torch.ones(4, device="ocl")
+    with pytest.raises(NotImplementedError, match="cannot be sent to other processes"):
+        dist.all_reduce(torch.eye(3, device="ocl").to_sparse())
     with pytest.raises(RuntimeError, match="non-integral dtype"):
         dist.all_reduce(x, ReduceOp.BAND)
     with pytest.raises(RuntimeError, match="Invalid scalar type"):
