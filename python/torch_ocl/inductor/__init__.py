@@ -32,7 +32,7 @@ def register() -> None:
     """The code generator for Inductor."""
     from torch._inductor.codegen import common
 
-    from . import fallback, upstream
+    from . import capture, fallback, upstream
     from .scheduling import OclScheduling
     from .wrapper import OclDeviceOpOverrides, OclWrapper
 
@@ -44,6 +44,7 @@ def register() -> None:
     upstream.split_reductions_by_units(part("choices"))
     upstream.keep_layouts(part("config"))
     upstream.take_unaligned_inputs(part("compile_fx"))
+    capture.install(part("compile_fx"), part("output_code"), part("cudagraph_utils"))
     fallback.install(part("compile_fx"))
     fallback.refuse_packages(part("compile_fx"))
     common.register_backend_for_device("ocl", OclScheduling, OclWrapper)
