@@ -28,6 +28,8 @@ def _cause(error: BaseException) -> BaseException:
 def _is_ours(error: BaseException) -> bool:
     """Not what the user or Dynamo has to see: errors about data-dependent sizes, restarts, interrupts."""
     cause = _cause(error)
+    if isinstance(cause, flex.OptionError):
+        return False
     module = type(cause).__module__
     return not module.startswith(("torch._dynamo", "torch.fx", "torch.utils._sympy"))
 

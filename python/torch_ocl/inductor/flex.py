@@ -19,6 +19,22 @@ LN2 = math.log(2)
 NO_BLOCKS = 1 << 30
 
 
+class OptionError(RuntimeError):
+    """An option that asks for what is not there. Passes to the user, as PyTorch's own errors about options do."""
+
+
+def _check_options(options: Any) -> None:
+    """Sizes of blocks and the like are hints, which other kernels have no use for. A kernel by name is not."""
+    backend = dict(options or {}).get("BACKEND", "AUTO")
+    if backend == "FLASH":
+        raise OptionError("BACKEND='FLASH' but flash attention cannot be used: it needs a CUDA device, not ocl")
+    if backend == "TRITON_DECODE":
+        raise OptionError(
+            "BACKEND='TRITON_DECODE' was specified but flex_decoding cannot be used for this input. It needs a CUDA "
+            "device, not ocl"
+        )
+
+
 def _function_of_index(function: Callable[..., Any], prefix: Sequence[Any], suffix: Sequence[Any], **more: Any) -> Any:
     from torch.nn.attention.flex_attention import _vmap_for_bhqkv
 
@@ -104,6 +120,7 @@ def forward(query: Tensor, key: Tensor, value: Tensor, score_mod: Any, block_mas
     """Returns the attention (B, H, L, V) in query's memory order, and logsumexp and greatest score of each row
     (B, H, L) in powers of 2, float32 as PyTorch's rule for the node says. A row of which nothing is seen is 0, with
     -infinity twice."""
+    _check_options(options)
     call = _Attention(query, key, score_mod, block_mask, scale, score_buffers, mask_buffers)
     scores = call.modified()
     most = scores.amax(-1, keepdim=True)
@@ -123,6 +140,7 @@ def backward(query: Tensor, key: Tensor, value: Tensor, out: Tensor, lse: Tensor
              score_mod: Any, joint: Any, block_mask: Any, scale: float, options: Any,
              score_buffers: Sequence[Any] = (), mask_buffers: Sequence[Any] = ()) -> tuple[Any, ...]:  # fmt: skip
     """Gradients of query, key, value, and of each captured buffer of score_mod (None where none is wanted)."""
+    _check_options(options)
     call = _Attention(query, key, score_mod, block_mask, scale, score_buffers, mask_buffers)
     grad_out = torch.zeros_like(out) if grad_out is None else grad_out
     scores = call.modified()

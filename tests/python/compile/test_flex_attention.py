@@ -7,6 +7,10 @@ import pytest
 import torch
 from torch.nn.attention.flex_attention import AuxRequest, BlockMask, create_block_mask, flex_attention
 
+from torch_ocl.inductor import fallback
+
+from .comparison import same
+
 pytestmark = pytest.mark.filterwarnings("ignore:flex_attention called without", "ignore:return_lse is deprecated")
 
 
@@ -202,3 +206,16 @@ def test_bad_input(attention):
     mask = create_block_mask(causal, None, None, 64, 64, device="ocl")
     with pytest.raises(ValueError, match="block_mask"):
         attention(q, k, v, block_mask=mask)
+
+
+@pytest.mark.parametrize("backend", ["FLASH", "TRITON_DECODE"])
+@pytest.mark.parametrize("strict", [True, False])
+def test_kernels_that_are_not_there(device, monkeypatch, backend, strict):
+    """An error, with and without the rule that what cannot be compiled runs."""
+    monkeypatch.setattr(fallback, "strict", strict)
+    q = torch.randn(1, 2, 16, 8, device=device)
+    compiled = torch.compile(lambda q: flex_attention(q, q, q, kernel_options={"BACKEND": backend}))
+    with pytest.raises(RuntimeError, match=f"BACKEND='{backend}'"):
+        compiled(q)
+    hints = torch.compile(lambda q: flex_attention(q, q, q, kernel_options={"BACKEND": "AUTO", "BLOCK_M": 16}))
+    same(hints(q), flex_attention(q.cpu(), q.cpu(), q.cpu()))
