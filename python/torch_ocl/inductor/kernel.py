@@ -120,7 +120,14 @@ class OclKernel(MemoryKernel):
 
     def counts_evenly(self) -> bool:
         """Whether all lanes that count at all have seen the same number of elements, but for the last vector."""
-        return not (self.width > 1 and self.plan.reduces_lanes) or self.plan.row is None
+        return not (self.width > 1 and self.plan.reduces_lanes) or self.plan.row is None or not self.masks_lanes()
+
+    def masks_lanes(self) -> bool:
+        """Whether a reduction sees vectors that are not full."""
+        if not (self.width > 1 and self.plan.reduces_lanes):
+            return False
+        row = self.plan.tree.numel if self.plan.row is None else self.plan.row
+        return not V.graph.sizevars.statically_known_multiple_of(row, self.width)
 
     def lane_index(self, index: sympy.Expr) -> tuple[str, list[str]]:
         """`index` in lane `l`, and the lines that it needs before it. In a kernel without vectors it is just text."""
@@ -194,12 +201,10 @@ class OclKernel(MemoryKernel):
 
     def kept(self, text: str, neutral: str, dtype: torch.dtype) -> str:
         """The text in lanes that count, `neutral` in the others."""
-        if not (self.width > 1 and self.plan.reduces_lanes):
-            return f"({text})"
-        return f"PICK(MASK(LANE_IDS < n), {text}, {neutral})"
+        return f"PICK(MASK(LANE_IDS < n), {text}, {neutral})" if self.masks_lanes() else f"({text})"
 
     def active(self, mask: str) -> str:
-        return f"({mask} & MASK(LANE_IDS < n))" if self.width > 1 and self.plan.reduces_lanes else mask
+        return f"({mask} & MASK(LANE_IDS < n))" if self.masks_lanes() else mask
 
     def function_name(self, name: str, dtype: torch.dtype) -> str:
         if dtype is torch.float64:
@@ -296,12 +301,23 @@ class OclKernel(MemoryKernel):
         out.writeline("}")
 
     def _write_vectors(self, out: Any, parts: Sequence[Any]) -> None:
-        out.writeline(f"for ({self.index_dtype} at = 0; at < left; at += {self.width}) {{")
-        with out.indent():
-            out.writeline(f"const int n = MIN_OF({self.width}, left - at);")
-            for part in (self.lane_code, *parts):
-                out.splice(part)
-        out.writeline("}")
+        def body(lanes: str) -> None:
+            with out.indent():
+                out.writeline(f"const int n = {lanes};")
+                for part in (self.lane_code, *parts):
+                    out.splice(part)
+            out.writeline("}")
+
+        kind, width = self.index_dtype, self.width
+        if not (self.pending and self.plan.row is not None and self.masks_lanes()):
+            out.writeline(f"for ({kind} at = 0; at < left; at += {width}) {{")
+            return body(f"MIN_OF({width}, left - at)")
+        # Masks cost as much as short sums: whole vectors need none, which the compiler sees when n is a number.
+        out.writeline(f"const {kind} whole = left / {width} * {width};")
+        out.writeline(f"for ({kind} at = 0; at < whole; at += {width}) {{")
+        body(str(width))
+        out.writeline(f"for ({kind} at = whole; at < left; at += {width}) {{")
+        body("left - at")
 
     # ---- text and call
     def parameters(self) -> list[tuple[str, str, str]]:

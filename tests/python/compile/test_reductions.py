@@ -3,6 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from torch._inductor.utils import run_and_get_code
 
 from .comparison import check, same
 
@@ -98,3 +99,18 @@ def test_along_columns_in_strips(device):
     check(lambda x: (x.argmax(0), x.var(0), (x > 3).any(0)), [x])
     check(lambda x: x.softmax(0), [x])
     check(lambda x: x.sum((0, 2, 3)), [torch.randn(3, 70, 5, 9).to(memory_format=torch.channels_last)])
+
+
+@pytest.mark.parametrize("inner", [(4, 8), (6, 9), (16, 16), (7, 7)], ids=str)
+def test_along_rows_of_parts(device, inner):
+    """As in batch normalisation: vectors run along parts of a row, with and without a rest at their ends."""
+    x = torch.randn(5, 3, *inner) + 2
+    check(lambda x: (x.sum((0, 2, 3)), x.amin((0, 2, 3)), (x > 4).sum((0, 2, 3))), [x])
+    check(lambda x: torch.var_mean(x, (0, 2, 3)), [x])
+    check(lambda x: (x.transpose(0, 1).flatten(1).argmax(1), x.transpose(0, 1).flatten(1).logsumexp(1)), [x])
+
+
+def test_whole_vectors_need_no_masks(device):
+    for columns, masks in ((48, False), (50, True)):
+        _, code = run_and_get_code(torch.compile(lambda x: x.sum(1)), torch.randn(9, columns, device=device))
+        assert ("LANE_IDS < n" in code[0]) == (masks and torch.ocl.get_device_properties().style == "cpu")
