@@ -14,21 +14,21 @@ from .source import program_text
 KERNELS_OF_A_PROGRAM = 8
 
 
-_check: Any = torch._C._dynamo.guards.assert_size_stride
+assert_input: Any = torch._C._dynamo.guards.assert_size_stride
 
 
 def assert_size_stride(tensor: torch.Tensor, size: Sequence[int], stride: Sequence[int], *more: Any) -> None:
     """Inductor's check of what an operator without a generated kernel has returned. Another memory order than the
     predicted one (fake.py) is mended by a copy, in place; the graph would fail otherwise."""
     try:
-        _check(tensor, size, stride, *more)
+        assert_input(tensor, size, stride, *more)
     except AssertionError:
         of_input = not more or more[0] == "input"
         if of_input or fallback.strict or tensor.device.type != "ocl" or tuple(tensor.shape) != tuple(size):
             raise
         copy = torch.empty_strided(size, stride, dtype=tensor.dtype, device=tensor.device).copy_(tensor)
         tensor.set_(copy.untyped_storage(), 0, tuple(size), tuple(stride))
-        _check(tensor, size, stride, *more)
+        assert_input(tensor, size, stride, *more)
 
 
 class KernelBuildError(RuntimeError):

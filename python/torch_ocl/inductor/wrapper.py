@@ -31,7 +31,7 @@ class OclWrapper(PythonWrapperCodegen):
             f"""
             import torch_ocl
             from torch_ocl._C import empty_strided as empty_strided_ocl
-            from torch_ocl.inductor.runtime import GraphKernels, assert_size_stride
+            from torch_ocl.inductor.runtime import GraphKernels, assert_input, assert_size_stride
             ocl_kernels = GraphKernels({device.index or 0}, width={style_width(device)})
             """,
             strip=True,
@@ -40,6 +40,11 @@ class OclWrapper(PythonWrapperCodegen):
     def write_async_compile_wait(self) -> None:
         super().write_async_compile_wait()
         self.prefix.writeline("globals().update(ocl_kernels.build())")
+
+    def _codegen_assert_size_stride(self, code: Any, name: str, size: str, stride: str, op_name: str) -> None:
+        """Inputs are never put in order by a copy: their check, one for each at every call, is PyTorch's own."""
+        function = "assert_input" if op_name == "input" else "assert_size_stride"
+        code.writeline(f"{function}({name}, {size}, {stride}, {op_name!r})")
 
     def make_allocation(
         self,
