@@ -19,7 +19,8 @@ import torch
 from .. import _core
 from ..ocl import graphs, streams
 
-_reinterpret: Any = torch._C._dynamo.guards._reinterpret_tensor
+_guards: Any = torch._C._dynamo.guards
+_reinterpret: Any = _guards._reinterpret_tensor
 _use_count: Any = torch._C._storage_Use_Count
 
 # Of one graph with the same sizes. Each further one has learned an address that changes or an output that stays.
