@@ -104,9 +104,31 @@ STRUCTURED(softplus_backward, softplus_backward, (TENSOR_IN grad, TENSOR_IN self
            (grad, self, beta, threshold), OCL_ROW("softplus_backward"), scalar_of(beta), scalar_of(threshold))
 STRUCTURED(threshold_backward, threshold_backward, (TENSOR_IN grad, TENSOR_IN self, SCALAR_IN threshold),
            (grad, self, threshold), OCL_ROW("threshold_backward"), scalar_of(threshold))
-STRUCTURED(glu, glu, (TENSOR_IN self, int64_t dim), (self, dim), OCL_ROW("glu"))
 
 // ---- operators without a structured kernel
+// glu has one, but its iterator borrows two halves of the input that end with the meta function. What that function
+// checks and allocates is kept.
+void run_glu(const at::Tensor& self, int64_t dim, at::Tensor out) {
+  const int64_t d = at::maybe_wrap_dim(dim, self.dim());
+  const int64_t half = self.size(d) / 2;
+  binary(OCL_ROW("glu"), self.narrow(d, 0, half), self.narrow(d, half, half), std::move(out));
+}
+at::Tensor& glu_out(const at::Tensor& self, int64_t dim, at::Tensor& out) {
+  struct Kernel final : Out<at::meta::structured_glu, 1> {
+    using Out::Out;
+  } kernel(out);
+  kernel.meta(self, dim);
+  run_glu(self, dim, kernel.output(0));
+  kernel.finish();
+  return out;
+}
+at::Tensor glu_new(const at::Tensor& self, int64_t dim) {
+  New<at::meta::structured_glu> kernel;
+  kernel.meta(self, dim);
+  run_glu(self, dim, kernel.result);
+  return std::move(kernel.result);
+}
+
 // d/da (a sigmoid(b)) and d/db, into the two halves of the result
 at::Tensor& glu_backward_out(const at::Tensor& grad, const at::Tensor& self, int64_t dim, at::Tensor& out) {
   const int64_t d = at::maybe_wrap_dim(dim, self.dim());
