@@ -224,3 +224,11 @@ def test_silu_backward_is_one_kernel(device, no_fallback):
     assert found.is_contiguous(memory_format=torch.channels_last)
     names = kernels_of(lambda: torch.ops.aten.silu_backward(g.to(device), x.to(device)))
     assert names is None or sum(name.startswith("elementwise") for name in names) == 1, names
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int32, torch.float32], ids=str)
+def test_trigamma_at_the_poles_is_as_large_as_the_cpus(device, no_fallback, dtype):
+    x = torch.tensor([-8, -7, -3, -1, 0, 1, 2], dtype=dtype)
+    expected = torch.polygamma(1, x)
+    assert expected[:4].isfinite().all()
+    torch.testing.assert_close(torch.polygamma(1, x.to(device)).cpu(), expected, rtol=1e-4, atol=0)
