@@ -194,18 +194,20 @@ def _names_ocl(device_map: Any) -> bool:
     return device_map is not None and str(device_map).split(":")[0] == "ocl"
 
 
+def _kernel_of(kernels: Any) -> Kernel:
+    """What transformers keeps as its kernels (integrations.gguf.kernels), ours around those for other devices."""
+    if not isinstance(kernels._gguf_kernel, Kernel):
+        kernels._gguf_kernel = Kernel(kernels._gguf_kernel or None)
+    return kernels._gguf_kernel
+
+
 @functools.cache
 def _quantizer() -> type:
     """transformers' quantizer of GGUF files, for `ocl`."""
     from transformers.integrations.gguf import kernels as kernels_module
     from transformers.quantizers.quantizer_gguf import GgufHfQuantizer, logger
 
-    kernels: Any = kernels_module
-
-    def kernel() -> Kernel:
-        if not isinstance(kernels._gguf_kernel, Kernel):
-            kernels._gguf_kernel = Kernel(kernels._gguf_kernel or None)
-        return kernels._gguf_kernel
+    kernel = functools.partial(_kernel_of, kernels_module)
 
     class OclGgufQuantizer(GgufHfQuantizer):  # type: ignore[misc, unused-ignore]
         """Its hooks, in the order in which `from_pretrained` calls them."""
