@@ -49,6 +49,7 @@ struct Operator {
 std::span<const Operator> unary_operators();
 std::span<const Operator> binary_operators();
 std::span<const Operator> linear_operators();
+std::span<const Operator> attention_operators();
 std::span<const Operator> convolution_operators();
 std::span<const Operator> pooling_operators();
 std::span<const Operator> normalization_operators();

@@ -1,5 +1,6 @@
 #include "onnxruntime/program.h"
 
+#include "onnxruntime/fusion.h"
 #include "onnxruntime/graph.h"
 #include "opencl/memory/segment.h"
 #include "ops/core/device_errors.h"
@@ -18,8 +19,13 @@ Program::Program(Device& device, const OrtGraph* graph, const OrtNode* fused)
     values_ += added;
     inputs_.push_back(at->second);
   }
-  for (const OrtNode* node : nodes_of(graph)) add_step(read_node(node));
-  for (const ValueInfo& output : outputs_of(fused)) outputs_.push_back(slot_of(output.name));
+  std::vector<Node> nodes;
+  for (const OrtNode* node : nodes_of(graph)) nodes.push_back(read_node(node));
+  std::vector<std::string> given;
+  for (const ValueInfo& output : outputs_of(fused)) given.push_back(output.name);
+  fuse(nodes, given);
+  for (const Node& node : nodes) add_step(node);
+  for (const std::string& name : given) outputs_.push_back(slot_of(name));
   find_last_uses();
   queue_.finish();
 }

@@ -33,6 +33,11 @@ Kernel compared(const Node& node) {
   return binary(node, row.value, true);
 }
 
+// Made by fusion.cpp.
+Kernel add_relu(const Node&) {
+  return [](Run& run) { elementwise_output(run, 0, "add_relu", run.dtype(0), run.dtype(0), {0, 1}, {1.0}); };
+}
+
 Kernel power(const Node& node) {
   need(node.version >= 7, "broadcasting of opsets before 7");
   need(ops::is_floating(node.dtype(0)) || ops::is_integral(node.dtype(1)), "an integer to a power that is none");
@@ -99,6 +104,7 @@ Kernel where(const Node& node) {
 
 constexpr Operator rows[] = {
     {"Add", numbers, same<"add">},
+    {"AddRelu", floats, add_relu},
     {"Sub", numbers, same<"sub">},
     {"Mul", numbers, same<"mul">},
     {"Div", numbers, same<"div">},

@@ -1,6 +1,5 @@
 // Matrix products.
-#include "onnxruntime/operators/common.h"
-#include "ops/gemm/gemm.h"
+#include "onnxruntime/operators/linear.h"
 
 namespace ocl::ort {
 
@@ -28,6 +27,7 @@ int64_t batch_stride(const TensorView& view) {
 
 struct Product {
   TensorView a, b, y;  // [..., m, k], [..., k, n], [..., m, n] of one rank, broadcast
+  Epilogue epilogue;
 };
 
 void one_product(Run& run, const Product& p, int64_t batch, int64_t a_batch, int64_t b_batch, int64_t y_batch) {
@@ -36,7 +36,12 @@ void one_product(Run& run, const Product& p, int64_t batch, int64_t a_batch, int
   problem.batch = batch;
   problem.m = p.y.size(-2), problem.n = p.y.size(-1), problem.k = p.a.size(-1);
   problem.a = strides_of(p.a, a_batch), problem.b = strides_of(p.b, b_batch), problem.c = strides_of(p.y, y_batch);
-  ops::gemm(run.queue(), problem, {p.a.data, p.b.data, p.y.data, nullptr});
+  problem.activation = p.epilogue.activation;
+  if (p.epilogue.bias) {
+    problem.beta = 1;
+    problem.d = {0, 0, p.epilogue.bias.stride(-1)};
+  }
+  ops::gemm(run.queue(), problem, {p.a.data, p.b.data, p.y.data, p.epilogue.bias.data});
 }
 
 // Products whose leading dimensions have no one stride: one after the other.
@@ -65,37 +70,54 @@ TensorView with_dimension(TensorView view, int at) {
 
 Sizes leading(const TensorView& view) { return {view.sizes.begin(), view.sizes.begin() + view.dims - 2}; }
 
-void matmul_run(Run& run) {
+void matmul_run(Run& run, ops::Activation activation) {
   TensorView a = run.view(0), b = run.view(1);
   const bool row = a.dims == 1, column = b.dims == 1;
   need(a.dims > 0 && b.dims > 0, "MatMul of a scalar");
   if (row) a = with_dimension(a, 0);
   if (column) b = with_dimension(b, 1);
   need(a.size(-1) == b.size(-2), "the inner sizes differ");
-  const Sizes batch = broadcast_sizes(std::array{leading(a), leading(b)});
-  Sizes a_sizes = batch, b_sizes = batch, y_sizes = batch, given = batch;
-  a_sizes.insert(a_sizes.end(), {a.size(-2), a.size(-1)});
-  b_sizes.insert(b_sizes.end(), {b.size(-2), b.size(-1)});
+  Sizes given = broadcast_sizes(std::array{leading(a), leading(b)}), y_sizes = given;
   y_sizes.insert(y_sizes.end(), {a.size(-2), b.size(-1)});
   if (!row) given.push_back(a.size(-2));
   if (!column) given.push_back(b.size(-1));
   const TensorView y = reshaped(run.output(0, a.dtype, given), y_sizes);
+  multiply(run, a, b, y, {run.has(2) ? run.view(2) : TensorView{}, activation});
+}
+
+}  // namespace
+
+void multiply(Run& run, const TensorView& a, const TensorView& b, const TensorView& y, const Epilogue& epilogue) {
   if (y.numel() == 0) return;
-  Product p{broadcast(a, a_sizes), broadcast(b, b_sizes), y};
+  const Sizes batch = leading(y);
+  Sizes a_sizes = batch, b_sizes = batch;
+  a_sizes.insert(a_sizes.end(), {a.size(-2), a.size(-1)});
+  b_sizes.insert(b_sizes.end(), {b.size(-2), b.size(-1)});
+  const Product p{broadcast(a, a_sizes), broadcast(b, b_sizes), y, epilogue};
   const int64_t count = count_of(batch);
-  const int64_t b_batch = batch_stride(p.b), y_batch = y.size(-2) * y.size(-1);
-  int64_t a_batch = batch_stride(p.a);
+  const int64_t a_batch = batch_stride(p.a), b_batch = batch_stride(p.b), y_batch = y.size(-2) * y.size(-1);
   // One matrix b for rows that lie behind each other: one product of more rows.
   if (count > 1 && b_batch == 0 && a_batch == a.size(-2) * a.stride(-2)) {
-    TensorView rows = p.a, to = y;
-    rows.sizes[rows.dims - 2] = to.sizes[to.dims - 2] = count * a.size(-2);
-    return one_product(run, {rows, p.b, to}, 1, 0, 0, 0);
+    Product rows = p;
+    rows.a.sizes[rows.a.dims - 2] = rows.y.sizes[rows.y.dims - 2] = count * a.size(-2);
+    return one_product(run, rows, 1, 0, 0, 0);
   }
   if (a_batch < 0 || b_batch < 0) return each_product(run, p, count);
   one_product(run, p, count, a_batch, b_batch, y_batch);
 }
 
-Kernel matmul(const Node&) { return matmul_run; }
+namespace {
+
+Kernel matmul(const Node&) {
+  return [](Run& run) { matmul_run(run, ops::Activation::none); };
+}
+
+// Made by fusion.cpp.
+Kernel matmul_bias(const Node& node) {
+  return [activation = static_cast<ops::Activation>(node.integer("activation", 0))](Run& run) {
+    matmul_run(run, activation);
+  };
+}
 
 Kernel gemm(const Node& node) {
   need(node.version >= 7, "broadcasting of opsets before 7");
@@ -129,6 +151,7 @@ Kernel gemm(const Node& node) {
 
 constexpr Operator rows[] = {
     {"MatMul", floats | TypeSet{DType::int32, DType::int64}, matmul},
+    {"MatMulBias", floats, matmul_bias},
     {"Gemm", floats, gemm},
 };
 

@@ -8,12 +8,12 @@ namespace ocl::ort {
 
 namespace {
 
-Kernel batch_norm(const Node& node) {
+Kernel batch_norm_kernel(const Node& node, bool relu) {
   need(node.version >= 7 && !node.gives(1) && node.integer("training_mode", 0) == 0, "training");
   need(node.dtype(1) == node.dtype(0) && node.dtype(3) == node.dtype(0), "element types that differ");
   need(node.integer("spatial", 1) == 1, "statistics of single elements");
   const double eps = node.number("epsilon", 1e-5f);
-  return [eps](Run& run) {
+  return [=](Run& run) {
     const TensorView x = run.dense(0);
     ops::BatchNormForward arguments;
     // one inner dimension is what the kernels want
@@ -25,10 +25,13 @@ Kernel batch_norm(const Node& node) {
     arguments.y = reshaped(y, {batch, channels, inner});
     arguments.weight = run.dense(1), arguments.bias = run.dense(2);
     arguments.running_mean = run.dense(3), arguments.running_var = run.dense(4);
-    arguments.eps = eps;
+    arguments.eps = eps, arguments.relu = relu;
     ops::batch_norm_forward(run.queue(), arguments);
   };
 }
+
+Kernel batch_norm(const Node& node) { return batch_norm_kernel(node, false); }
+Kernel batch_norm_relu(const Node& node) { return batch_norm_kernel(node, true); }  // made by fusion.cpp
 
 Kernel layer_norm_kernel(const Node& node, bool rms) {
   need(node.integer("stash_type", 1) == 1 || node.dtype(0) == DType::float64, "a stash_type that is not float32");
@@ -113,6 +116,7 @@ Kernel log_softmax(const Node& node) { return softmax_kernel(node, true); }
 
 constexpr Operator rows[] = {
     {"BatchNormalization", floats, batch_norm},
+    {"BatchNormRelu", floats, batch_norm_relu},
     {"LayerNormalization", floats, layer_norm},
     {"RMSNormalization", floats, rms_norm},
     {"InstanceNormalization", floats, instance_norm},

@@ -1,0 +1,137 @@
+#include "onnxruntime/fusion.h"
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+
+namespace ocl::ort {
+
+namespace {
+
+class Fuser {
+ public:
+  Fuser(std::vector<Node>& nodes, const std::vector<std::string>& kept) : nodes_(nodes), gone_(nodes.size()) {
+    for (size_t i = 0; i < nodes.size(); ++i)
+      for (const ValueInfo& input : nodes[i].inputs) uses_[input.name].push_back(i);
+    for (const std::string& name : kept) uses_[name].insert(uses_[name].end(), 2, nodes.size());
+  }
+
+  void run() {
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      if (gone_[i] || !nodes_[i].domain.empty()) continue;
+      if (nodes_[i].op == "MatMul" && !attention(i)) bias(i);
+      if (nodes_[i].op == "Add" || nodes_[i].op == "BatchNormalization") relu(i);
+    }
+    size_t at = 0;
+    std::erase_if(nodes_, [&](const Node&) { return gone_[at++]; });
+  }
+
+ private:
+  // The only node that reads the first output of node i; nullptr: several do, or others outside.
+  Node* next(const Node& node) {
+    const auto found = uses_.find(node.outputs.at(0).name);
+    if (found == uses_.end() || found->second.size() != 1) return nullptr;
+    const bool single = node.outputs.size() == 1 || std::none_of(node.outputs.begin() + 1, node.outputs.end(),
+                                                                 [](const ValueInfo& v) { return v.present(); });
+    return single ? &nodes_[found->second[0]] : nullptr;
+  }
+
+  Node* next(const Node& node, const char* op) {
+    Node* found = next(node);
+    return found && found->op == op && found->domain.empty() ? found : nullptr;
+  }
+
+  size_t index(const Node* node) const { return static_cast<size_t>(node - nodes_.data()); }
+
+  // The input of a node of two that is not `name`.
+  static const ValueInfo& other(const Node& node, const std::string& name) {
+    return node.inputs.at(node.inputs.at(0).name == name ? 1 : 0);
+  }
+
+  static bool is_real(const ValueInfo& value) { return value.dtype == DType::float32 || value.dtype == DType::float16; }
+
+  // MatMul, Add of a constant vector, Relu or exact Gelu: a, b, bias -> MatMulBias
+  bool bias(size_t i) {
+    Node& product = nodes_[i];
+    Node* sum = next(product, "Add");
+    if (!sum || !is_real(product.inputs.at(0))) return false;
+    const ValueInfo added = other(*sum, product.outputs[0].name);
+    if (!added.initializer || added.sizes.size() != 1 || added.name == product.outputs[0].name) return false;
+    // y must have the product's sizes: a vector of the last one does not change them
+    const ValueInfo& b = product.inputs.at(1);
+    if (!b.ranked || b.sizes.size() < 2 || b.sizes.back() != added.sizes[0]) return false;
+    Node* last = sum;
+    int64_t activation = 0;
+    if (Node* behind = next(*sum, "Relu"))
+      last = behind, activation = 1;
+    else if (Node* gelu = next(*sum, "Gelu"); gelu && gelu->text("approximate", "none") == "none")
+      last = gelu, activation = 2;
+    product.inputs.push_back(added);
+    replace(product, "MatMulBias", {sum, last});
+    product.attributes["activation"].integers = {activation};
+    return true;
+  }
+
+  // Add or BatchNormalization, then Relu
+  void relu(size_t i) {
+    Node& first = nodes_[i];
+    Node* last = next(first, "Relu");
+    if (!last || !is_real(first.inputs.at(0))) return;
+    replace(first, first.op == "Add" ? "AddRelu" : "BatchNormRelu", {last});
+  }
+
+  // softmax(scale q k^T + mask) v
+  bool attention(size_t i) {
+    const Node& scores = nodes_[i];
+    if (!is_real(scores.inputs.at(0))) return false;
+    double scale = 1;
+    const Node* at = &scores;
+    std::vector<Node*> behind;
+    if (Node* scaled = next(*at); scaled && (scaled->op == "Mul" || scaled->op == "Div")) {
+      const ValueInfo& factor = other(*scaled, at->outputs[0].name);
+      const bool divides = scaled->op == "Div";
+      if (!factor.constant || factor.constant->count() != 1) return false;
+      if (divides && scaled->inputs[0].name != at->outputs[0].name) return false;
+      scale = divides ? 1 / factor.constant->real(0) : factor.constant->real(0);
+      behind.push_back(scaled);
+      at = scaled;
+    }
+    ValueInfo mask;
+    if (Node* masked = next(*at, "Add")) {
+      mask = other(*masked, at->outputs[0].name);
+      behind.push_back(masked);
+      at = masked;
+    }
+    Node* softmax = next(*at, "Softmax");
+    if (!softmax || softmax->version < 13) return false;
+    const int64_t axis = softmax->integer("axis", -1);
+    if (axis != -1 && !(softmax->ranked(0) && axis == softmax->rank(0) - 1)) return false;
+    behind.push_back(softmax);
+    Node* weighted = next(*softmax, "MatMul");
+    if (!weighted || weighted->inputs.at(0).name != softmax->outputs[0].name) return false;
+    // All inputs exist where the last node stands.
+    weighted->inputs = {scores.inputs[0], scores.inputs[1], weighted->inputs[1], mask};
+    weighted->attributes["scale"].floats = {static_cast<float>(scale)};
+    weighted->op = "Attention4D", weighted->domain = fused_domain;
+    gone_[i] = true;
+    for (const Node* node : behind) gone_[index(node)] = true;
+    return true;
+  }
+
+  // `first` becomes the node that gives what the last of `others` gave.
+  void replace(Node& first, const char* op, const std::vector<Node*>& others) {
+    first.outputs = others.back()->outputs;
+    first.op = op, first.domain = fused_domain;
+    for (const Node* node : others) gone_[index(node)] = true;
+  }
+
+  std::vector<Node>& nodes_;
+  std::vector<bool> gone_;
+  std::unordered_map<std::string, std::vector<size_t>> uses_;
+};
+
+}  // namespace
+
+void fuse(std::vector<Node>& nodes, const std::vector<std::string>& kept) { Fuser(nodes, kept).run(); }
+
+}  // namespace ocl::ort
