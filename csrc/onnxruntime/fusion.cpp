@@ -19,6 +19,7 @@ class Fuser {
   void run() {
     for (size_t i = 0; i < nodes_.size(); ++i) {
       if (gone_[i] || !nodes_[i].domain.empty()) continue;
+      if (nodes_[i].op == "QuantizeLinear") fake_quantize(i);
       if (nodes_[i].op == "MatMul" && !attention(i)) bias(i);
       if (nodes_[i].op == "Add" || nodes_[i].op == "BatchNormalization") relu(i);
     }
@@ -72,6 +73,52 @@ class Fuser {
     return true;
   }
 
+  static bool same(const ValueInfo& a, const ValueInfo& b) {
+    if (a.name == b.name) return true;
+    return a.constant && b.constant && a.dtype == b.dtype && a.sizes == b.sizes &&
+           a.constant->integers == b.constant->integers && a.constant->reals == b.constant->reals;
+  }
+
+  // QuantizeLinear that is read by DequantizeLinear of the same steps only: numbers that the codes stand for
+  void fake_quantize(size_t i) {
+    Node& codes = nodes_[i];
+    const auto found = uses_.find(codes.outputs.at(0).name);
+    if (found == uses_.end() || !codes.has(2) || !is_real(codes.inputs.at(0))) return;
+    for (const size_t at : found->second) {
+      if (at == nodes_.size()) return;
+      const Node& back = nodes_[at];
+      const bool fits = back.op == "DequantizeLinear" && back.domain.empty() && back.has(2) &&
+                        back.inputs[0].name == codes.outputs[0].name && same(back.inputs[1], codes.inputs[1]) &&
+                        same(back.inputs[2], codes.inputs[2]) && back.integer("axis", 1) == codes.integer("axis", 1) &&
+                        back.integer("block_size", 0) == codes.integer("block_size", 0);
+      if (!fits || (at != found->second[0] && is_kept(back.outputs.at(0).name))) return;
+    }
+    const std::vector<size_t> backs = found->second;
+    const ValueInfo result = nodes_[backs[0]].outputs.at(0);
+    for (const size_t at : backs) {
+      gone_[at] = true;
+      if (at != backs[0]) rename(nodes_[at].outputs[0].name, result);
+    }
+    codes.outputs = {result};
+    codes.op = "FakeQuantize", codes.domain = own_domain;
+  }
+
+  bool is_kept(const std::string& name) const {
+    const auto found = uses_.find(name);
+    return found != uses_.end() && std::ranges::find(found->second, nodes_.size()) != found->second.end();
+  }
+
+  // Whoever reads `name` reads `value`.
+  void rename(const std::string& name, const ValueInfo& value) {
+    const std::vector<size_t> readers = uses_[name];
+    for (const size_t reader : readers)
+      for (ValueInfo& input : nodes_[reader].inputs)
+        if (input.name == name) input = value;
+    auto& all = uses_[value.name];
+    all.insert(all.end(), readers.begin(), readers.end());
+    uses_.erase(name);
+  }
+
   // Add or BatchNormalization, then Relu
   void relu(size_t i) {
     Node& first = nodes_[i];
@@ -112,7 +159,7 @@ class Fuser {
     // All inputs exist where the last node stands.
     weighted->inputs = {scores.inputs[0], scores.inputs[1], weighted->inputs[1], mask};
     weighted->attributes["scale"].floats = {static_cast<float>(scale)};
-    weighted->op = "Attention4D", weighted->domain = fused_domain;
+    weighted->op = "Attention4D", weighted->domain = own_domain;
     gone_[i] = true;
     for (const Node* node : behind) gone_[index(node)] = true;
     return true;
@@ -121,7 +168,7 @@ class Fuser {
   // `first` becomes the node that gives what the last of `others` gave.
   void replace(Node& first, const char* op, const std::vector<Node*>& others) {
     first.outputs = others.back()->outputs;
-    first.op = op, first.domain = fused_domain;
+    first.op = op, first.domain = own_domain;
     for (const Node* node : others) gone_[index(node)] = true;
   }
 

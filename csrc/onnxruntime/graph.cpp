@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace ocl::ort {
@@ -54,14 +55,16 @@ Attribute read_attribute(const OrtOpAttr* attribute, OrtOpAttrType type) {
     case ORT_OP_ATTR_INTS: a.integers = elements_of<int64_t>(raw(attribute, type)); break;
     case ORT_OP_ATTR_FLOAT:
     case ORT_OP_ATTR_FLOATS: a.floats = elements_of<float>(raw(attribute, type)); break;
-    case ORT_OP_ATTR_STRING: {
+    case ORT_OP_ATTR_STRING:
+    case ORT_OP_ATTR_STRINGS: {
       const std::vector<char> text = raw(attribute, type);
       a.text.assign(text.begin(), text.end());
       while (!a.text.empty() && a.text.back() == '\0') a.text.pop_back();
+      std::ranges::replace(a.text, '\0', ' ');  // lists come with an end behind each text
       break;
     }
     case ORT_OP_ATTR_TENSOR: a.tensor = tensor_attribute(attribute); break;
-    default: break;  // graphs and lists of texts: no row has them
+    default: break;  // graphs: no row has them
   }
   return a;
 }

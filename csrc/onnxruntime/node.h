@@ -16,7 +16,7 @@ namespace ocl::ort {
 struct Attribute {
   std::vector<int64_t> integers;
   std::vector<float> floats;
-  std::string text;
+  std::string text;  // of a list: with blanks in between
   std::shared_ptr<HostTensor> tensor;
 };
 

@@ -1,6 +1,6 @@
 #include "onnxruntime/operator.h"
 
-#include "onnxruntime/fusion.h"
+#include "onnxruntime/lowering.h"
 
 #include <string_view>
 #include <unordered_map>
@@ -20,10 +20,10 @@ int axis_of(int64_t axis, int rank) {
 
 std::vector<const Operator*> all_operators() {
   std::vector<const Operator*> all;
-  for (const auto& rows :
-       {unary_operators(), binary_operators(), linear_operators(), attention_operators(), convolution_operators(),
-        pooling_operators(), normalization_operators(), shape_operators(), slice_operators(), index_operators(),
-        sequence_operators(), reduction_operators(), resize_operators()})
+  for (const auto& rows : {unary_operators(), binary_operators(), linear_operators(), attention_operators(),
+                           quantized_operators(), recurrent_operators(), detection_operators(), convolution_operators(),
+                           pooling_operators(), normalization_operators(), shape_operators(), slice_operators(),
+                           index_operators(), sequence_operators(), reduction_operators(), resize_operators()})
     for (const Operator& row : rows) all.push_back(&row);
   return all;
 }
@@ -51,7 +51,7 @@ void check_type(const ValueInfo& value, const Device& device, const Node& node) 
 }  // namespace
 
 Kernel make_kernel(const Node& node, const Device& device) {
-  need(node.domain.empty() || node.domain == "ai.onnx" || node.domain == fused_domain, "not in ONNX's own domain");
+  need(node.domain.empty() || node.domain == "ai.onnx" || node.domain == own_domain, "not in ONNX's own domain");
   const Operator* row = find_row(node);
   need(row, "no row of the table for this operator and opset");
   for (const ValueInfo& value : node.inputs) check_type(value, device, node);

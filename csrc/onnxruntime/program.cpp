@@ -2,6 +2,7 @@
 
 #include "onnxruntime/fusion.h"
 #include "onnxruntime/graph.h"
+#include "onnxruntime/lowering.h"
 #include "opencl/memory/segment.h"
 #include "ops/core/device_errors.h"
 #include "ops/elementwise/elementwise.h"
@@ -11,22 +12,53 @@
 
 namespace ocl::ort {
 
+namespace {
+
+constexpr int64_t folded_limit = 1 << 20;  // elements that a folded node may make beyond those that it reads
+
+// As a constant is kept: row-major, and on the host as well where that is small.
+Value settled(Queue& queue, Value value) {
+  if (value.host) {
+    const auto host = value.host;
+    value = upload(queue, *host);
+    if (host->count() <= host_limit) value.host = host;
+    return value;
+  }
+  if (!value.view.is_contiguous()) {
+    Value copy;
+    const Sizes sizes = sizes_of(value.view);
+    copy.memory = allocate(queue, static_cast<size_t>(value.view.numel()) * ops::size_of(value.view.dtype));
+    copy.view = TensorView::contiguous(copy.memory.get(), value.view.dtype, sizes);
+    ops::copy_strided(queue, copy.view, value.view);
+    value = std::move(copy);
+  }
+  if (value.view.numel() <= host_limit && HostTensor::handles(value.view.dtype))
+    value.host = std::make_shared<const HostTensor>(download(queue, value.view));
+  return value;
+}
+
+}  // namespace
+
 Program::Program(Device& device, const OrtGraph* graph, const OrtNode* fused)
     : device_(device), queue_(device.default_queue()) {
   add_constants(graph);
+  std::vector<Node> nodes;
+  for (const OrtNode* node : nodes_of(graph))
+    for (Node& part : lower(read_node(node))) nodes.push_back(std::move(part));
+  std::vector<std::string> given;
+  for (const ValueInfo& output : outputs_of(fused)) given.push_back(output.name);
+  fold_all(nodes);
+  fuse(nodes, given);
+  fold_all(nodes);
   for (const ValueInfo& input : inputs_of(fused)) {
     const auto [at, added] = slots_.emplace(input.name, static_cast<int>(constants_.size()) + values_);
     values_ += added;
     inputs_.push_back(at->second);
   }
-  std::vector<Node> nodes;
-  for (const OrtNode* node : nodes_of(graph)) nodes.push_back(read_node(node));
-  std::vector<std::string> given;
-  for (const ValueInfo& output : outputs_of(fused)) given.push_back(output.name);
-  fuse(nodes, given);
-  for (const Node& node : nodes) add_step(node);
+  add_steps(nodes);
   for (const std::string& name : given) outputs_.push_back(slot_of(name));
   find_last_uses();
+  release_unread_constants();
   queue_.finish();
 }
 
@@ -56,16 +88,80 @@ void Program::add_constants(const OrtGraph* graph) {
   }
 }
 
-void Program::add_step(const Node& node) {
+Step Program::make_step(const Node& node) const {
   Step step;
   step.name = node.op + " '" + node.name + "'";
   step.kernel = make_kernel(node, device_);
-  for (const ValueInfo& input : node.inputs) step.inputs.push_back(input.present() ? slot_of(input.name) : -1);
-  for (const ValueInfo& output : node.outputs) {
-    if (output.present()) slots_.emplace(output.name, static_cast<int>(constants_.size()) + values_++);
-    step.outputs.push_back(output.present() ? slot_of(output.name) : -1);
+  return step;
+}
+
+bool Program::fold(const Node& node) {
+  Step step = make_step(node);
+  int64_t read = 0;
+  for (const ValueInfo& input : node.inputs) {
+    if (input.present() && !slots_.contains(input.name)) return false;
+    step.inputs.push_back(input.present() ? slot_of(input.name) : -1);
+    if (input.present()) read += constants_[static_cast<size_t>(step.inputs.back())].view.numel();
   }
-  steps_.push_back(std::move(step));
+  const int first = static_cast<int>(constants_.size());
+  for (size_t i = 0; i < node.outputs.size(); ++i)
+    step.outputs.push_back(node.outputs[i].present() ? first + static_cast<int>(i) : -1);
+  Run run(queue_, constants_, static_cast<int>(node.outputs.size()), nullptr);
+  std::vector<Value> results;
+  try {
+    run.step(step);
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      if (!node.outputs[i].present()) continue;
+      Value value = run.slot(first + static_cast<int>(i));
+      // What only repeats constants is not worth its memory.
+      if (value.view.numel() > read + folded_limit) return false;
+      results.push_back(settled(queue_, std::move(value)));
+    }
+  } catch (const std::exception&) {
+    return false;  // it says so when the model runs
+  }
+  size_t next = 0;
+  for (const ValueInfo& output : node.outputs) {
+    if (!output.present()) continue;
+    Value& value = results[next++];
+    ValueInfo& info = folded_[output.name] = output;
+    info.dtype = value.view.dtype, info.ranked = true, info.sizes = sizes_of(value.view);
+    info.initializer = true, info.constant = value.host;
+    slots_.emplace(output.name, static_cast<int>(constants_.size()));
+    constants_.push_back(std::move(value));
+  }
+  return true;
+}
+
+void Program::fold_all(std::vector<Node>& nodes) {
+  std::erase_if(nodes, [&](Node& node) {
+    for (ValueInfo& input : node.inputs)
+      if (const auto found = folded_.find(input.name); found != folded_.end()) input = found->second;
+    return fold(node);
+  });
+}
+
+void Program::add_steps(const std::vector<Node>& nodes) {
+  for (const Node& node : nodes) {
+    Step step = make_step(node);
+    for (const ValueInfo& input : node.inputs) step.inputs.push_back(input.present() ? slot_of(input.name) : -1);
+    for (const ValueInfo& output : node.outputs) {
+      if (output.present()) slots_.emplace(output.name, static_cast<int>(constants_.size()) + values_++);
+      step.outputs.push_back(output.present() ? slot_of(output.name) : -1);
+    }
+    steps_.push_back(std::move(step));
+  }
+}
+
+// Those that nodes read which were folded.
+void Program::release_unread_constants() {
+  std::vector<bool> read(constants_.size() + static_cast<size_t>(values_));
+  for (const int slot : outputs_) read[static_cast<size_t>(slot)] = true;
+  for (const Step& step : steps_)
+    for (const int slot : step.inputs)
+      if (slot >= 0) read[static_cast<size_t>(slot)] = true;
+  for (size_t i = 0; i < constants_.size(); ++i)
+    if (!read[i]) constants_[i] = {};
 }
 
 void Program::find_last_uses() {

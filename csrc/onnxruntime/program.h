@@ -20,7 +20,12 @@ class Program {
  private:
   int slot_of(const std::string& name) const;
   void add_constants(const OrtGraph* graph);
-  void add_step(const Node& node);
+  Step make_step(const Node& node) const;
+  // Runs a node of constants now, so that its results are constants as well; false where it is none.
+  bool fold(const Node& node);
+  void fold_all(std::vector<Node>& nodes);
+  void add_steps(const std::vector<Node>& nodes);
+  void release_unread_constants();
   void find_last_uses();
   void read_inputs(OrtKernelContext* context, Run& run) const;
   void finish_outputs(OrtKernelContext* context, Run& run) const;
@@ -29,7 +34,8 @@ class Program {
   Queue& queue_;
   std::vector<Value> constants_;
   std::unordered_map<std::string, int> slots_;
-  int values_ = 0;  // slots that are no constants
+  std::unordered_map<std::string, ValueInfo> folded_;  // constants that no initializer is
+  int values_ = 0;                                     // slots that are no constants
   std::vector<Step> steps_;
   std::vector<int> inputs_, outputs_;  // slots by the position of the fused node
 };

@@ -1,5 +1,6 @@
 #include "onnxruntime/provider.h"
 
+#include "onnxruntime/lowering.h"
 #include "onnxruntime/partition.h"
 #include "onnxruntime/program.h"
 
@@ -27,7 +28,7 @@ void log(const Provider& provider, const std::string& text) {
 // Whether the device runs the node; the reason why not goes to the session's log.
 bool runs(const Provider& provider, const Node& node) {
   try {
-    make_kernel(node, *provider.device);
+    for (const Node& part : lower(node)) make_kernel(part, *provider.device);
     return true;
   } catch (const std::exception& error) {
     log(provider, node.op + " '" + node.name + "' is left to others: " + error.what());

@@ -266,6 +266,13 @@ static constexpr ElementwiseRow rows[] = {
     {"softsign", 1, "a / ((S)1 + fabs(a))", "-"},
     {"scale", 1, "a * s0", "-"},
     {"quantize", 1, "ROUND_EVEN(fma(a, (T)(s0), (T)(s1)))", "-"},  // s0 = 1 / scale, s1 = zero point
+    // ONNX's: value or code, scale, zero point; s0 and s1 are the lowest and the highest code
+    {"quantize_linear", 3, "fmin(fmax(ROUND_EVEN(a / b) + c, (T)(s0)), (T)(s1))", "-"},
+    {"dequantize_linear", 3, "(a - c) * b", "-"},
+    {"fake_quantize", 3, "(fmin(fmax(ROUND_EVEN(a / b) + c, (T)(s0)), (T)(s1)) - c) * b", "-"},
+    // scale and zero point of bytes for numbers from a to b; for numbers from a in steps of b
+    {"dynamic_scale", 2, "(fmax(b, ZERO) == fmin(a, ZERO)) ? (T)1 : (fmax(b, ZERO) - fmin(a, ZERO)) / (S)255", "-"},
+    {"dynamic_zero_point", 2, "fmin(fmax(ROUND_EVEN(-fmin(a, ZERO) / b), ZERO), (T)255)", "-"},
     // clamp(a * s0 + s1, 0, 1)
     {"scale_clamp", 1, "(a * s0 + s1 < ZERO) ? (T)0 : (a * s0 + s1 > (S)1) ? (T)1 : a * s0 + s1", "-"},
     {"log_sigmoid", 1, "((a < ZERO) ? a : (T)0) - log1p_of(exp_fast(-fabs(a)))", "-"},
