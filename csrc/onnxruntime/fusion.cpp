@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <unordered_map>
 
 namespace ocl::ort {
@@ -20,6 +21,7 @@ class Fuser {
     for (size_t i = 0; i < nodes_.size(); ++i) {
       if (gone_[i] || !nodes_[i].domain.empty()) continue;
       if (nodes_[i].op == "QuantizeLinear") fake_quantize(i);
+      if (nodes_[i].op == "Conv") limits(i);
       if (nodes_[i].op == "MatMul" && !attention(i)) bias(i);
       if (nodes_[i].op == "Add" || nodes_[i].op == "BatchNormalization") relu(i);
     }
@@ -71,6 +73,31 @@ class Fuser {
     replace(product, "MatMulBias", {sum, last});
     product.attributes["activation"].integers = {activation};
     return true;
+  }
+
+  // Conv, then Relu or Clip between constants
+  void limits(size_t i) {
+    Node& first = nodes_[i];
+    Node* last = next(first);
+    if (!last || !last->domain.empty() || !is_real(first.inputs.at(0))) return;
+    constexpr float infinity = std::numeric_limits<float>::infinity();
+    float low = -infinity, high = infinity;
+    if (last->op == "Relu") {
+      low = 0;
+    } else if (last->op == "Clip" && last->inputs.at(0).name == first.outputs.at(0).name) {
+      low = last->number("min", low), high = last->number("max", high);
+      for (const size_t bound : {1, 2}) {
+        if (!last->has(bound)) continue;
+        const HostTensor* value = last->constant(bound);
+        if (!value || value->count() != 1) return;
+        (bound == 1 ? low : high) = static_cast<float>(value->real(0));
+      }
+      low = std::min(low, high);  // a minimum above the maximum gives the maximum
+    } else {
+      return;
+    }
+    replace(first, "ConvLimited", {last});
+    first.attributes["low"].floats = {low}, first.attributes["high"].floats = {high};
   }
 
   static bool same(const ValueInfo& a, const ValueInfo& b) {

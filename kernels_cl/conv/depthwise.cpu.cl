@@ -11,6 +11,7 @@
 //   conv_depthwise_weight    backward-weight: KH x K vector accumulators
 #include "common/types.clh"
 #include "common/transpose16.clh"
+#include "conv/limits.clh"
 
 #ifndef DTYPE
 #define DTYPE float32
@@ -112,6 +113,11 @@ inline float16 sweep_at(__local const float* p, const float* w, int pitch, int p
   return even + odd;
 }
 
+inline float16 sweep_limited(__local const float* p, const float* w, int pitch, int plane, float bias, Limits limits) {
+  const float16 sum = sweep_at(p, w, pitch, plane) + bias;
+  return LIMIT(float16, sum, limits);
+}
+
 #if S == 1
 #define ROWS 4
 // ROWS rows of results below each other: a vector of the image is loaded once for all of them.
@@ -129,8 +135,9 @@ inline void sweep_rows(__local const float* p, const float* w, int pitch, float1
 }
 #endif
 
-CPU_CALLABLE(conv_depthwise_gather, (BUFFER(const T, x), BUFFER(const T, filter), BUFFER(const T, bias), BUFFER(T, y),
-                                     PLAIN(const Sweep, s), PLAIN(int, has_bias), PLAIN(int, flip))) {
+CPU_CALLABLE(conv_depthwise_gather,
+             (BUFFER(const T, x), BUFFER(const T, filter), BUFFER(const T, bias), BUFFER(T, y), PLAIN(const Sweep, s),
+              PLAIN(int, has_bias), PLAIN(int, flip), PLAIN(const Limits, limits))) {
   OPEN_RESTRICT(const T, x);
   OPEN_RESTRICT(const T, filter);
   OPEN_RESTRICT(const T, bias);
@@ -158,9 +165,9 @@ CPU_CALLABLE(conv_depthwise_gather, (BUFFER(const T, x), BUFFER(const T, filter)
             sweep_rows(image + r * pitch + at, w, pitch, sums);
             _Pragma("unroll") for (int m = 0; m < ROWS; m++) {
               if (s.out_w >= 16) {
-                STORE16(to + m * s.out_w, at, sums[m] + b);
+                STORE16(to + m * s.out_w, at, LIMIT(float16, sums[m] + b, limits));
               } else {
-                *(__local float16*)line = sums[m] + b;
+                *(__local float16*)line = LIMIT(float16, sums[m] + b, limits);
                 store_row(to + m * s.out_w, line, s.out_w);
               }
             }
@@ -170,12 +177,12 @@ CPU_CALLABLE(conv_depthwise_gather, (BUFFER(const T, x), BUFFER(const T, filter)
       if (s.out_w >= 16)
         for (; r < rows; r++, to += s.out_w) {
           for (int q = 0; q + 16 < s.out_w; q += 16)
-            STORE16(to, q, sweep_at(image + r * pitch + q, w, pitch, plane) + b);
-          STORE16(to, s.out_w - 16, sweep_at(image + r * pitch + s.out_w - 16, w, pitch, plane) + b);
+            STORE16(to, q, sweep_limited(image + r * pitch + q, w, pitch, plane, b, limits));
+          STORE16(to, s.out_w - 16, sweep_limited(image + r * pitch + s.out_w - 16, w, pitch, plane, b, limits));
         }
       else if (r < rows) {
         for (int q = 0; q < (rows - r) * pitch; q += 16)
-          *(__local float16*)(line + q) = sweep_at(image + r * pitch + q, w, pitch, plane) + b;
+          *(__local float16*)(line + q) = sweep_limited(image + r * pitch + q, w, pitch, plane, b, limits);
         for (int k = 0; k < rows - r; k++, to += s.out_w) store_row(to, line + k * pitch, s.out_w);
       }
     }

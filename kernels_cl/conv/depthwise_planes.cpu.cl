@@ -8,6 +8,7 @@
 // batch; the last: C / 16.
 #include "common/types.clh"
 #include "common/transpose16.clh"
+#include "conv/limits.clh"
 
 #ifndef DTYPE
 #define DTYPE float32
@@ -75,7 +76,8 @@ inline void store_planes(__local const float* result, int channels, int pixels, 
 }
 
 // Four results side by side: a pixel of the image is loaded once for all of them.
-inline void sweep_pixels(__local const float* p, const float16* w, int pitch, float16 bias, __local float* result) {
+inline void sweep_pixels(__local const float* p, const float16* w, int pitch, float16 bias, Limits limits,
+                         __local float* result) {
   float16 a = bias, b = bias, c = bias, d = bias;
 #define ADD_COLUMN(sum, m) \
   if (j >= (m) * STRIDE && j - (m) * STRIDE < K) sum = fma(v, w[i * K + j - (m) * STRIDE], sum);
@@ -85,14 +87,15 @@ inline void sweep_pixels(__local const float* p, const float16* w, int pitch, fl
       ADD_COLUMN(a, 0) ADD_COLUMN(b, 1) ADD_COLUMN(c, 2) ADD_COLUMN(d, 3)
     }
   }
-  vstore16(a, 0, result);
-  vstore16(b, 1, result);
-  vstore16(c, 2, result);
-  vstore16(d, 3, result);
+  vstore16(LIMIT(float16, a, limits), 0, result);
+  vstore16(LIMIT(float16, b, limits), 1, result);
+  vstore16(LIMIT(float16, c, limits), 2, result);
+  vstore16(LIMIT(float16, d, limits), 3, result);
 }
 
-CPU_CALLABLE(conv_depthwise_planes, (BUFFER(const T, x), BUFFER(const T, filter), BUFFER(const T, bias), BUFFER(T, y),
-                                     PLAIN(const Planes, s), PLAIN(int, has_bias), PLAIN(int, flip))) {
+CPU_CALLABLE(conv_depthwise_planes,
+             (BUFFER(const T, x), BUFFER(const T, filter), BUFFER(const T, bias), BUFFER(T, y), PLAIN(const Planes, s),
+              PLAIN(int, has_bias), PLAIN(int, flip), PLAIN(const Limits, limits))) {
   OPEN_RESTRICT(const T, x);
   OPEN_RESTRICT(const T, filter);
   OPEN_RESTRICT(const T, bias);
@@ -113,7 +116,7 @@ CPU_CALLABLE(conv_depthwise_planes, (BUFFER(const T, x), BUFFER(const T, filter)
     // What lies past the end of a row is written again by the next one.
     for (int r = 0; r < s.out_h; ++r)
       for (int c = 0; c < s.out_w; c += 4)
-        sweep_pixels(image + (r * STRIDE * s.pitch + c * STRIDE) * 16, w, s.pitch, offset,
+        sweep_pixels(image + (r * STRIDE * s.pitch + c * STRIDE) * 16, w, s.pitch, offset, limits,
                      result + (r * s.out_w + c) * 16);
     store_planes(result, channels, out, y + ((long)n * s.channels + first) * out);
   }

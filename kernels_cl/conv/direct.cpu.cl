@@ -10,6 +10,7 @@
 // 12 sums hide the latency of two multiply-adds per clock and leave 4 of 16 registers: 7 loads for 12 products.
 #include "common/types.clh"
 #include "upsample/weight_map.clh"
+#include "conv/limits.clh"
 
 #ifndef DTYPE
 #define DTYPE float32
@@ -87,13 +88,13 @@ inline void fill_frames(const Direct* s, __global const T* plane, int top, __loc
 }
 
 // Rows of `width` out of lines of `pitch`.
-inline void store_rows(__local const float* from, int rows, int width, int pitch, __global T* to) {
+inline void store_rows(__local const float* from, int rows, int width, int pitch, Limits limits, __global T* to) {
   const int total = rows * width;
   for (int at = 0; at < total; at += width, from += pitch) {
     int j = 0;
     for (; j < width && at + j + L <= total; j += L)
-      STOREV(DTYPE, float32, L, to, at + j, AT(from + j));  // the next row follows
-    for (; j < width; ++j) STORE(DTYPE, float32, to, at + j, from[j]);
+      STOREV(DTYPE, float32, L, to, at + j, LIMIT(V, AT(from + j), limits));  // the next row follows
+    for (; j < width; ++j) STORE(DTYPE, float32, to, at + j, LIMIT(float, from[j], limits));
   }
 }
 
@@ -180,7 +181,7 @@ inline void direct_3(int pairs, __local const float* x, __local const int* offse
 // memory: frames [channel][phase], then a line of `line` floats for each result of a share, rounded up to four.
 CPU_CALLABLE(conv_direct, (BUFFER(const T, x), BUFFER(const float, packed), BUFFER(const T, bias), BUFFER(T, y),
                            PLAIN(const Direct, s), PLAIN(int, has_bias), PLAIN(int, channel_block), PLAIN(int, line),
-                           LOCAL(float, memory))) {
+                           PLAIN(const Limits, limits), LOCAL(float, memory))) {
   OPEN_LOCAL(float, memory);
   OPEN_RESTRICT(const T, x);
   OPEN_RESTRICT(const float, packed);
@@ -235,7 +236,7 @@ CPU_CALLABLE(conv_direct, (BUFFER(const T, x), BUFFER(const float, packed), BUFF
         }
         if (c + channels == s.channels)
           for (int r = 0; r < 4 && o + r < s.results; ++r)
-            store_rows(to + r * line, rows, s.out_w, s.pitch,
+            store_rows(to + r * line, rows, s.out_w, s.pitch, limits,
                        y + n * s.y_image + (o + r) * s.y_plane + (long)top * s.out_w);
       }
     }

@@ -13,6 +13,7 @@
 #include "common/transpose16.clh"
 #include "upsample/weight_map.clh"
 #include "conv/gather.clh"
+#include "conv/limits.clh"
 
 // Grid: (ceil(out / 8), ceil(k / 512), groups).
 CPU_CALLABLE(conv_pack_weights,
@@ -75,10 +76,11 @@ inline void store_pieces(__global T* y, __local const float* tile, int rows, lon
 #define B_AT(p, y) *(__local const float16*)((p) + (y) * 16)
 #define IN_ROW(p, x) (p)[(x) * weight_row]
 
-CPU_CALLABLE(conv_multiply, (BUFFER(const T, x), BUFFER(const float, packed), BUFFER(const T, bias), BUFFER(T, y),
-                             PLAIN(const GatherShape, s), PLAIN(int, has_bias), PLAIN(int, pixel_tasks),
-                             PLAIN(int, channels), PLAIN(int, pixels), PLAIN(int, depth), PLAIN(int, phase_line),
-                             PLAIN(int, phase_at), PLAIN(long, weight_row), LOCAL(float, memory))) {
+CPU_CALLABLE(conv_multiply,
+             (BUFFER(const T, x), BUFFER(const float, packed), BUFFER(const T, bias), BUFFER(T, y),
+              PLAIN(const GatherShape, s), PLAIN(int, has_bias), PLAIN(int, pixel_tasks), PLAIN(int, channels),
+              PLAIN(int, pixels), PLAIN(int, depth), PLAIN(int, phase_line), PLAIN(int, phase_at),
+              PLAIN(long, weight_row), PLAIN(const Limits, limits), LOCAL(float, memory))) {
   OPEN_LOCAL(float, memory);
   OPEN_RESTRICT(const T, x);
   OPEN_RESTRICT(const float, packed);
@@ -88,7 +90,7 @@ CPU_CALLABLE(conv_multiply, (BUFFER(const T, x), BUFFER(const float, packed), BU
   LOCAL_ARRAY(int, first, MAX_PIXELS / 16 + 1);
   LOCAL_ARRAY(Tap, taps, MAX_DEPTH);
   LOCAL_ARRAY(float, edge, 8 * 32);
-  const int group = get_group_id(2), plane = s.output[0] * s.output[1] * s.output[2];
+  const int group = get_group_id(2), plane = s.output[0] * s.output[1] * s.output[2], limited = IS_LIMITED(limits);
   const int size = s.in_channels * s.kernel_size[0] * s.kernel_size[1] * s.kernel_size[2];
   const int part = get_group_id(0) / pixel_tasks;
   const long pixel0 = (long)(get_group_id(0) - part * pixel_tasks) * pixels,
@@ -147,6 +149,10 @@ CPU_CALLABLE(conv_multiply, (BUFFER(const T, x), BUFFER(const float, packed), BU
         } else {
           REGISTER_TILE(float16, float16, c, kc, vectors, a, 8, NEXT_ELEMENT, b, 32, B_AT, FUSED_MULTIPLY_ADD)
         }
+        if (last && limited) EACH_ROW {
+            c[i][0] = LIMIT(float16, c[i][0], limits);
+            c[i][1] = LIMIT(float16, c[i][1], limits);
+          }
         if (last && whole && rows == 8) {
           __global T* to = y + n * image + (long)o * plane + at;
           EACH_ROW {

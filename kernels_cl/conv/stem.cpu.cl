@@ -18,6 +18,7 @@
 #include "conv/stem.clh"
 #include "common/transpose16.clh"
 #include "common/transpose8.clh"
+#include "conv/limits.clh"
 
 #define TAPS (CHANNELS * KERNEL * KERNEL)
 
@@ -76,7 +77,7 @@ inline __attribute__((always_inline)) void accumulate_taps(Geometry g, __global 
 // before.
 CPU_CALLABLE(stem_forward, (BUFFER(const STORAGE(DTYPE), x), BUFFER(const float, w), BUFFER(const STORAGE(DTYPE), bias),
                             BUFFER(STORAGE(DTYPE), y), PLAIN(Geometry, g), PLAIN(int, out_channels),
-                            PLAIN(int, has_bias), LOCAL(float, local_memory))) {
+                            PLAIN(int, has_bias), PLAIN(const Limits, limits), LOCAL(float, local_memory))) {
   OPEN_LOCAL(float, local_memory);
   LOCAL_ARRAY(float, scratch, 16);
   OPEN_RESTRICT(const STORAGE(DTYPE), x);
@@ -84,7 +85,8 @@ CPU_CALLABLE(stem_forward, (BUFFER(const STORAGE(DTYPE), x), BUFFER(const float,
   OPEN_RESTRICT(const STORAGE(DTYPE), bias);
   OPEN_RESTRICT(STORAGE(DTYPE), y);
   __local float *line = local_memory, *planes = local_memory + LINES * g.line;
-  const int image = get_group_id(0), oy = get_group_id(1) * g.band, rows = MIN_OF(g.band, g.out_height - oy);
+  const int image = get_group_id(0), oy = get_group_id(1) * g.band, rows = MIN_OF(g.band, g.out_height - oy),
+            limited = IS_LIMITED(limits);
   for (int i = 0; i < LINES * g.line; ++i) line[i] = 0;
   load_band(g, x + (long)image * CHANNELS * g.height * g.width, oy, rows, line, planes);
   const long out_plane = (long)g.out_height * g.out_width, channel = CHANNELS_LAST ? 1 : out_plane;
@@ -117,6 +119,11 @@ CPU_CALLABLE(stem_forward, (BUFFER(const STORAGE(DTYPE), x), BUFFER(const float,
         for (int j = 0; j < CHUNKS; ++j) PREFETCH_FIRST(out + i * out_plane + ahead + j * 16);
 #endif
       accumulate_taps(g, w + (long)o * TAPS, planes + position, next, sum);
+      if (limited)
+#pragma unroll
+        for (int i = 0; i < CHANNEL_BLOCK; ++i)
+#pragma unroll
+          for (int j = 0; j < CHUNKS; ++j) sum[i][j] = LIMIT(float16, sum[i][j], limits);
 #pragma unroll
       for (int j = 0; j < CHUNKS; ++j) store_tile(sum, j, count[j], pieces[j], scratch, out, out_plane, out_channels);
     }

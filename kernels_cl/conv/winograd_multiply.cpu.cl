@@ -32,6 +32,7 @@
 #define SLAB 256
 #endif
 #include "common/register_tile.clh"
+#include "conv/limits.clh"
 #include "conv/winograd_formulas.clh"
 #if TRANSFORM_WEIGHT
 #include "conv/winograd_weight.clh"
@@ -161,14 +162,17 @@ inline void store_tile_channels_last(const float16* pixels, __global STORAGE(DTY
 // Tiles tile .. tile + count - 1 of m[point][tile][32] to y for output channels o .. o+15.
 inline void restore_tiles(__local const float* m, int tile, int count, int o, int out_channels, int height, int width,
                           int tiles_h, int tiles_w, int first_image, int dilation, int channels_last, long image_stride,
-                          long channel_stride, float16 bias, __global STORAGE(DTYPE) * y) {
+                          long channel_stride, float16 bias, Limits limits, __global STORAGE(DTYPE) * y) {
   const long pixel_stride = channels_last ? out_channels : 1;
   for (int t = 0; t < count; t += TILES_AT_ONCE) {
     float16 pixels[16];
 #pragma unroll
     for (int s = 0; s < TILES_AT_ONCE; ++s) restore_tile(m + (t + s) * 32, pixels + s * TILE * TILE);
 #pragma unroll
-    for (int i = 0; i < 16; ++i) pixels[i] += bias;
+    for (int i = 0; i < 16; ++i) {
+      pixels[i] += bias;
+      pixels[i] = LIMIT(float16, pixels[i], limits);
+    }
     if (!channels_last) TRANSPOSE16(float16, pixels);
     for (int s = 0; s < TILES_AT_ONCE && t + s < count; ++s) {
       const int index = tile + t + s, row = index / tiles_w, image = row / tiles_h, column = index - row * tiles_w;
@@ -209,7 +213,7 @@ CPU_CALLABLE(multiply,
               PLAIN(int, width), PLAIN(int, tiles_h), PLAIN(int, tiles_w), PLAIN(int, tiles), PLAIN(int, order),
               PLAIN(int, has_bias), PLAIN(int, channels_last), PLAIN(long, image_stride), PLAIN(long, channel_stride),
               PLAIN(int, v_tiles), PLAIN(int, depth_taps), PLAIN(int, tap_tiles), PLAIN(long, weight_pitch),
-              PLAIN(int, first_image), PLAIN(int, dilation))) {
+              PLAIN(int, first_image), PLAIN(int, dilation), PLAIN(const Limits, limits))) {
   LOCAL_ARRAY(float, m, PLANES* PLANE_PITCH(TILE_BLOCK * 32));
   OPEN_RESTRICT(const float, v);
   OPEN_RESTRICT(STORAGE(DTYPE), y);
@@ -252,6 +256,6 @@ CPU_CALLABLE(multiply,
     float16 offset = (float16)0.0f;
     if (has_bias) offset = LOADV(DTYPE, float32, 16, bias, o + h);
     restore_tiles(m + h, tile, count, o + h, out_channels, height, width, tiles_h, tiles_w, first_image, dilation,
-                  channels_last, image_stride, channel_stride, offset, y);
+                  channels_last, image_stride, channel_stride, offset, limits, y);
   }
 }

@@ -33,7 +33,7 @@ ops::ConvProblem problem_of(const Window& w, DType dtype) {
   return p;
 }
 
-Kernel convolution(const Node& node) {
+Kernel limited_convolution(const Node& node, const ops::ConvLimits& limits) {
   const WindowAttributes attributes = window_attributes(node);
   const int64_t groups = node.integer("group", 1);
   need(!node.ranked(1) || (node.rank(1) >= 3 && node.rank(1) <= 5), "1 to 3 spatial dimensions");
@@ -54,6 +54,7 @@ Kernel convolution(const Node& node) {
       window = place_window(inside, spatial(x), spatial(w));
     }
     ops::ConvProblem p = problem_of(window, x.dtype);
+    p.limits = limits;
     p.batch = x.sizes[0], p.in_channels = x.sizes[1], p.out_channels = w.sizes[0], p.groups = groups;
     p.output = window.output();
     need(groups > 0 && w.sizes[1] * groups == p.in_channels && p.out_channels % groups == 0,
@@ -62,6 +63,14 @@ Kernel convolution(const Node& node) {
     ops::convolution(run.queue(), ops::ConvPass::forward, p,
                      {x.data, w.data, y.data, run.has(2) ? run.dense(2).data : nullptr});
   };
+}
+
+Kernel convolution(const Node& node) { return limited_convolution(node, {}); }
+
+// Made by fusion.cpp.
+Kernel convolution_within(const Node& node) {
+  const ops::ConvLimits all;
+  return limited_convolution(node, {node.number("low", all.low), node.number("high", all.high)});
 }
 
 // Padding of a transposed convolution: given, or so that the output has output_shape or input * stride.
@@ -129,6 +138,7 @@ constexpr TypeSet floating{DType::float32, DType::float16, DType::float64};
 
 constexpr Operator rows[] = {
     {"Conv", floating, convolution},
+    {"ConvLimited", floating, convolution_within},
     {"ConvTranspose", floating, transposed},
 };
 

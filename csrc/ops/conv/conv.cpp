@@ -5,6 +5,7 @@
 #include "ops/conv/direct.h"
 #include "ops/conv/implicit_gemm.h"
 #include "ops/conv/patches.h"
+#include "ops/conv/plan.h"
 #include "ops/conv/pointwise.h"
 #include "ops/conv/reference.h"
 #include "ops/conv/rows.h"
@@ -64,16 +65,6 @@ ConvProblem channels_first(ConvProblem problem) {
 // Both orders are the same memory when there is one channel or one pixel, for x and y alike.
 bool order_matters(const ConvProblem& p) {
   return (p.in_channels > 1 && p.in_pixels() > 1) || (p.out_channels > 1 && p.out_pixels() > 1);
-}
-
-// A filter as large as its unpadded input sees it once: its taps are channels of a single pixel, and the convolution a
-// product of matrices.
-ConvProblem taps_as_channels(ConvProblem p) {
-  constexpr std::array<int64_t, 3> one{1, 1, 1}, none{0, 0, 0};
-  if (p.output != one || p.padding != none || p.kernel != p.input || p.channels_last || p.filters_last) return p;
-  p.in_channels *= p.taps();
-  p.input = p.kernel = p.stride = p.dilation = one;
-  return p;
 }
 
 // The taps of a dimension that meet the input in some place: [first, first + count).
@@ -369,6 +360,8 @@ void run_conv(const ConvRoute& route, Queue& queue, const ConvOperands& operands
     run_with_ordered_filters(route, queue, operands);
   else
     run_reordered(route, queue, operands);
+  if (route.algorithm->pass == ConvPass::forward && route.problem.limited() && !route.plan.limits)
+    limit_results(queue, route.problem, operands.y);
 }
 
 ConvRoute choose_conv(ConvPass pass, const ConvProblem& problem, const PlanTarget& target) {

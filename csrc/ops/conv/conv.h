@@ -6,11 +6,18 @@
 #include "ops/core/plan_target.h"
 
 #include <functional>
+#include <limits>
 #include <span>
 
 namespace ocl::ops {
 
 enum class ConvPass { forward, backward_data, backward_weight };
+
+// Results of a forward pass are cut off at these: ReLU, ReLU6 and the like without a pass of their own. NaN stays.
+struct ConvLimits {
+  float low = -std::numeric_limits<float>::infinity(), high = std::numeric_limits<float>::infinity();
+  bool operator==(const ConvLimits&) const = default;
+};
 
 // Shapes are those of the forward pass. Spatial triples are (D, H, W); unused leading dimensions are 1 (padding 0).
 struct ConvProblem {
@@ -21,6 +28,7 @@ struct ConvProblem {
   int64_t in_channels = 1, out_channels = 1;  // totals over all groups
   std::array<int64_t, 3> input{1, 1, 1}, output{1, 1, 1}, kernel{1, 1, 1}, stride{1, 1, 1}, padding{0, 0, 0},
       dilation{1, 1, 1};
+  ConvLimits limits;  // forward only
 
   int64_t in_per_group() const { return in_channels / groups; }
   int64_t out_per_group() const { return out_channels / groups; }
@@ -32,6 +40,7 @@ struct ConvProblem {
   int64_t w_numel() const { return out_channels * in_per_group() * taps(); }
   bool operator==(const ConvProblem&) const = default;
 
+  bool limited() const { return limits != ConvLimits{}; }
   bool depthwise() const { return groups == in_channels && groups > 1; }
 };
 
@@ -40,7 +49,7 @@ void check_conv(const ConvProblem& problem);
 
 // Operands by pass, all dense: x [N, C, D, H, W] (or channels_last), w [O, C/groups, KD, KH, KW] (or filters_last), y
 // like x.
-//   forward:         y = x * w + bias        backward_data: x = dy * w^T        backward_weight: w = dy * x
+//   forward:         y = x * w + bias, within the limits    backward_data: x = dy * w^T    backward_weight: w = dy * x
 // The member that the pass computes is written, the other two are read; bias (forward only, may be null) has O
 // elements.
 struct ConvOperands {
@@ -62,6 +71,8 @@ struct ConvPlan {
   size_t workspace = 0;  // bytes
   // Enqueues the pass; the problem is the one that was planned.
   std::function<void(Queue&, const ConvProblem&, const ConvOperands&, void* workspace)> run;
+  // Whether run() cuts the results off at the problem's limits; otherwise it is done behind it.
+  bool limits = false;
 };
 
 struct ConvAlgorithm {

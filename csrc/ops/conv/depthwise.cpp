@@ -93,20 +93,20 @@ Border border_of(const Sweep& s, const ConvProblem& p, int64_t stride) {
 
 // The sweep x -> y with this filter, or with the filter turned around.
 void gather(Queue& queue, const ConvProblem& p, Sweep s, int64_t stride, const void* x, const void* filter,
-            const void* bias, void* y, bool flip, int64_t units) {
+            const void* bias, void* y, bool flip, int64_t units, const ConvLimits& limits = {}) {
   static KernelSite rows("conv/depthwise.cpu.cl", "conv_depthwise_gather"),
       planes("conv/depthwise_planes.cpu.cl", "conv_depthwise_planes");
   const Border image = border_of(s, p, stride);
   const bool small = small_planes(s, image);
   const Range range = small ? planes_range(s, image, units, true) : Range(p.in_channels);
   launch(queue, specialise(small ? planes : rows, queue.device(), p, stride), range, small ? Range(1, 1) : Range(1), x,
-         filter, bias, y, s, int32_t{bias != nullptr}, int32_t{flip});
+         filter, bias, y, s, int32_t{bias != nullptr}, int32_t{flip}, limits);
 }
 
 void forward(Queue& queue, const ConvProblem& p, const ConvOperands& t, int64_t units) {
   const Sweep s =
       sweep(p.batch, p.in_channels, &p.input[1], &p.output[1], p.padding[1], p.padding[2], &p.kernel[1], p.stride[1]);
-  gather(queue, p, s, p.stride[1], t.x, t.w, t.bias, t.y, false, units);
+  gather(queue, p, s, p.stride[1], t.x, t.w, t.bias, t.y, false, units, p.limits);
 }
 
 // Stride 1 is the forward sweep over dy with the filter turned around; stride 2 has a kernel of its own.
@@ -151,20 +151,21 @@ void backward_weight(Queue& queue, const ConvProblem& p, const ConvOperands& t, 
   launch(queue, specialise(site, queue.device(), p, p.stride[1]), Range(p.in_channels), Range(1), t.x, t.y, t.w, s);
 }
 
-template <auto run>
+template <auto run, bool limits = false>
 ConvPlan plan(const ConvProblem& p, const PlanTarget& target) {
   if (const char* reason = refuses_common(p, target)) return refused(reason);
   return {nullptr, nullptr, 0,
           [units = target.compute_units](Queue& queue, const ConvProblem& problem, const ConvOperands& t, void*) {
             run(queue, problem, t, units);
-          }};
+          },
+          limits};
 }
 
 }  // namespace
 
 std::span<const ConvAlgorithm> depthwise_algorithms() {
   static const ConvAlgorithm algorithms[] = {
-      {"depthwise", ConvPass::forward, plan<forward>},
+      {"depthwise", ConvPass::forward, plan<forward, true>},
       {"depthwise", ConvPass::backward_data, plan<backward_data>},
       {"depthwise", ConvPass::backward_weight, plan<backward_weight>},
   };

@@ -138,7 +138,7 @@ bool plan_multiply(Plan& plan, const Gather& g, const PlanTarget& target) {
 int64_t packed_floats(const Gather& g) { return g.groups * round_up(g.shape.out_channels, 4) * g.depth(); }
 
 void multiply(Queue& queue, DType type, const Gather& g, const Plan& plan, const void* x, const void* w,
-              const void* bias, void* y, float* packed) {
+              const void* bias, void* y, float* packed, const ConvLimits& limits) {
   static KernelSite pack_site("conv/direct.cpu.cl", "conv_direct_pack"), site("conv/direct.cpu.cl", "conv_direct");
   Device& device = queue.device();
   const int64_t stride = stride_of(g);
@@ -147,7 +147,7 @@ void multiply(Queue& queue, DType type, const Gather& g, const Plan& plan, const
          Range(1, 1), w, packed, s, g.weights);
   launch(queue, specialise(site, device, type, DType::float32, stride), Range(plan.shares, plan.parts, g.groups),
          Range(1, 1, 1), x, packed, bias, y, s, int32_t{bias != nullptr}, narrow(plan.channels), narrow(line_of(s)),
-         LocalMemory{plan.local_bytes});
+         limits, LocalMemory{plan.local_bytes});
 }
 
 // ---- whether it is the better choice: parts of a processor's peak, fitted to what was measured with AVX2
@@ -179,8 +179,9 @@ ConvPlan plan_gather(const Gather& g, const PlanTarget& target, bool forward) {
   return {nullptr, slower_than_gathering(g, plan, target), 4 * static_cast<size_t>(packed_floats(g)) + 256,
           [g, plan, forward](Queue& queue, const ConvProblem& p, const ConvOperands& t, void* workspace) {
             multiply(queue, p.dtype, g, plan, forward ? t.x : t.y, t.w, forward ? t.bias : nullptr, forward ? t.y : t.x,
-                     static_cast<float*>(workspace));
-          }};
+                     static_cast<float*>(workspace), forward ? p.limits : ConvLimits{});
+          },
+          forward};
 }
 
 ConvPlan plan_forward(const ConvProblem& p, const PlanTarget& target) {

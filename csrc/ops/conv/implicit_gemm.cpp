@@ -210,7 +210,7 @@ Product product_of(const Gather& g, const PlanTarget& target) { return {g, choos
 
 // y [batch, groups * out_channels, output]; packed: room for packed_floats.
 void multiply(Queue& queue, DType type, const Product& product, const void* x, const void* w, const void* bias, void* y,
-              float* packed) {
+              float* packed, const ConvLimits& limits = {}) {
   static KernelSite pack_site("conv/implicit_gemm.cpu.cl", "conv_pack_weights"),
       multiply_site("conv/implicit_gemm.cpu.cl", "conv_multiply");
   const auto& [g, t] = product;
@@ -227,7 +227,7 @@ void multiply(Queue& queue, DType type, const Product& product, const void* x, c
   launch(queue, specialise(multiply_site, device, type, stride, volume), grid, Range(1, 1, 1), x, direct ? w : packed,
          bias, y, g.shape, int32_t{bias != nullptr}, static_cast<int32_t>(t.pixel_tasks),
          static_cast<int32_t>(t.channels), static_cast<int32_t>(t.pixels), static_cast<int32_t>(t.depth),
-         static_cast<int32_t>(t.phase_line), static_cast<int32_t>(t.phase_at), direct ? g.depth() : int64_t{0},
+         static_cast<int32_t>(t.phase_line), static_cast<int32_t>(t.phase_at), direct ? g.depth() : int64_t{0}, limits,
          LocalMemory{t.local_bytes});
 }
 
@@ -275,7 +275,7 @@ const void* forward_source(Queue& queue, const ConvProblem& p, void* x, void* me
 void forward(Queue& queue, const Product& product, const ConvProblem& p, const ConvOperands& t, void* workspace) {
   float* packed = static_cast<float*>(workspace);
   const void* x = forward_source(queue, p, t.x, packed + round_up(packed_floats(product.gather), 64) + 64);
-  multiply(queue, p.dtype, product, x, t.w, t.bias, t.y, packed);
+  multiply(queue, p.dtype, product, x, t.w, t.bias, t.y, packed, p.limits);
 }
 
 ConvPlan plan_forward(const ConvProblem& p, const PlanTarget& target) {
@@ -284,7 +284,8 @@ ConvPlan plan_forward(const ConvProblem& p, const PlanTarget& target) {
   return {nullptr, nullptr, 4 * round_up(packed_floats(product.gather), 64) + 256 + skipped_bytes(p),
           [product](Queue& queue, const ConvProblem& problem, const ConvOperands& t, void* workspace) {
             forward(queue, product, problem, t, workspace);
-          }};
+          },
+          true};
 }
 
 // ---- backward-data: one sub-grid of dx per residue of the stride, each a stride-1 product, then interleaved.

@@ -1,4 +1,4 @@
-// Inside the convolution family: plans in short.
+// Inside the convolution family: plans in short, and what is done to problems and results around them.
 #pragma once
 
 #include "ops/conv/conv.h"
@@ -10,6 +10,13 @@ inline ConvPlan refused(const char* reason) {
   plan.refusal = reason;
   return plan;
 }
+
+// A filter as large as its unpadded input sees it once: its taps are channels of a single pixel, and the convolution a
+// product of matrices. Other problems stay as they are.
+ConvProblem taps_as_channels(ConvProblem p);
+
+// Cuts results of a forward pass off at the problem's limits.
+void limit_results(Queue& queue, const ConvProblem& p, void* results);
 
 namespace conv_detail {
 

@@ -1,5 +1,8 @@
 #include "ops/conv/conv.h"
 
+#include "ops/conv/plan.h"
+#include "ops/elementwise/elementwise.h"
+
 #include <limits>
 #include <string>
 
@@ -22,6 +25,19 @@ void check_conv(const ConvProblem& p) {
                 p.output[d] <= 0,
             "the output is larger than input, padding and kernel allow");
   }
+}
+
+ConvProblem taps_as_channels(ConvProblem p) {
+  constexpr std::array<int64_t, 3> one{1, 1, 1}, none{0, 0, 0};
+  if (p.output != one || p.padding != none || p.kernel != p.input || p.channels_last || p.filters_last) return p;
+  p.in_channels *= p.taps();
+  p.input = p.kernel = p.stride = p.dilation = one;
+  return p;
+}
+
+void limit_results(Queue& queue, const ConvProblem& p, void* results) {
+  const TensorView y = TensorView::contiguous(results, p.dtype, {p.y_numel()});
+  elementwise(queue, elementwise_row("clamp"), compute_type(p.dtype), y, {y}, {p.limits.low, p.limits.high});
 }
 
 }  // namespace ocl::ops

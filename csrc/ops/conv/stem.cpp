@@ -83,7 +83,7 @@ void run_forward(Queue& queue, const Plan& plan, const ConvProblem& p, const Con
   launch(queue, site.get(queue.device(), stem_variant(p), make_defines),
          Range(p.batch, ceil_div(p.output[1], plan.geometry.band)), Range(1, 1), operands.x, w,
          operands.bias ? operands.bias : operands.y, operands.y, plan.geometry, static_cast<int32_t>(p.out_channels),
-         int32_t{operands.bias != nullptr}, LocalMemory{plan.local_bytes});
+         int32_t{operands.bias != nullptr}, p.limits, LocalMemory{plan.local_bytes});
 }
 
 void run_weight_gradient(Queue& queue, const Plan& plan, const ConvProblem& p, const ConvOperands& operands,
@@ -107,7 +107,8 @@ ConvPlan plan_stem(const ConvProblem& p, const PlanTarget& target) {
   return {nullptr, nullptr, plan.workspace,
           [plan](Queue& queue, const ConvProblem& problem, const ConvOperands& operands, void* workspace) {
             run(queue, plan, problem, operands, workspace);
-          }};
+          },
+          pass == ConvPass::forward};
 }
 
 constexpr ConvAlgorithm algorithms[] = {

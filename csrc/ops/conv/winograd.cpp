@@ -131,7 +131,7 @@ void transform_weight(Queue& queue, const WinogradPlan& plan, DType type, const 
 
 // weight: of the first tap in depth, the others `pitch` elements further each.
 void multiply(Queue& queue, const WinogradPlan& plan, DType type, const float* v, const void* weight, int64_t pitch,
-              const void* bias, void* y, bool flip, const WinogradPart& part) {
+              const void* bias, void* y, bool flip, const WinogradPart& part, const ConvLimits& limits) {
   Kernel& kernel = kernel_of(queue.device(), Step::multiply, type, plan);
   const int64_t image_tiles = plan.tiles_h * plan.tiles_w, tiles = part.images * image_tiles;
   const ImageStrides strides = result_strides(plan);
@@ -140,7 +140,7 @@ void multiply(Queue& queue, const WinogradPlan& plan, DType type, const float* v
          narrow(plan.result_height), narrow(plan.result_width), narrow(plan.tiles_h), narrow(plan.tiles_w),
          narrow(tiles), filter_order(plan, flip), int32_t{bias != nullptr}, int32_t{plan.channels_last}, strides.image,
          strides.channel, narrow(part.source_images * image_tiles), narrow(plan.depth_taps), narrow(image_tiles), pitch,
-         narrow(part.first_result), narrow(plan.dilation));
+         narrow(part.first_result), narrow(plan.dilation), limits);
 }
 
 void weight_gradient(Queue& queue, const WinogradPlan& plan, DType type, const float* d, const float* v, void* w,
@@ -174,7 +174,7 @@ void order_filters(Queue& queue, const WinogradPlan& plan, DType type, const voi
 }
 
 void run_convolution(Queue& queue, const WinogradPlan& plan, DType type, const void* source, const void* w,
-                     const void* bias, void* result, bool flip, void* workspace) {
+                     const void* bias, void* result, bool flip, void* workspace, const ConvLimits& limits = {}) {
   float* v = static_cast<float*>(workspace);
   float* u = v + plan.v_bytes / 4;
   const int64_t taps = plan.depth_taps, filters = plan.source_channels * plan.result_channels * plan.taps * plan.taps;
@@ -195,7 +195,8 @@ void run_convolution(Queue& queue, const WinogradPlan& plan, DType type, const v
   for (int64_t i = 0; i < plan.parts(); ++i) {
     const WinogradPart part = winograd_part(plan, i);
     transform_input(queue, plan, type, elements_from(source, part.source_offset, type), v, part);
-    multiply(queue, plan, type, v, weight, pitch, bias, elements_from(result, part.result_offset, type), flip, part);
+    multiply(queue, plan, type, v, weight, pitch, bias, elements_from(result, part.result_offset, type), flip, part,
+             limits);
   }
 }
 
@@ -278,9 +279,10 @@ const char* decline(ConvPass pass, const ConvProblem& problem, const WinogradPla
 }
 
 template <ConvPass pass>
-void run(Queue& queue, const WinogradPlan& plan, DType type, const ConvOperands& operands, void* workspace) {
+void run(Queue& queue, const WinogradPlan& plan, const ConvProblem& p, const ConvOperands& operands, void* workspace) {
+  const DType type = p.dtype;
   if constexpr (pass == ConvPass::forward)
-    run_convolution(queue, plan, type, operands.x, operands.w, operands.bias, operands.y, false, workspace);
+    run_convolution(queue, plan, type, operands.x, operands.w, operands.bias, operands.y, false, workspace, p.limits);
   else if constexpr (pass == ConvPass::backward_data)
     run_convolution(queue, plan, type, operands.y, operands.w, nullptr, operands.x, true, workspace);
   else
@@ -294,8 +296,9 @@ ConvPlan plan_winograd(const ConvProblem& problem, const PlanTarget& target) {
   if (const char* reason = refuse(pass, plan, target)) return refused(reason);
   return {nullptr, decline(pass, problem, plan, target), plan.workspace(),
           [plan](Queue& queue, const ConvProblem& p, const ConvOperands& operands, void* workspace) {
-            run<pass>(queue, plan, p.dtype, operands, workspace);
-          }};
+            run<pass>(queue, plan, p, operands, workspace);
+          },
+          pass == ConvPass::forward};
 }
 
 // ---- table

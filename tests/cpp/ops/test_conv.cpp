@@ -156,9 +156,39 @@ void run_case(const Case& c, DType type, double tolerance) {
   }
 }
 
+// Every algorithm cuts off what it gives without limits, and NaN stays.
+void run_limited(const Case& c) {
+  ConvProblem p = problem_of(c), limited = p;
+  const auto floats = [](const std::vector<double>& values) {
+    return std::vector<float>(values.begin(), values.end());
+  };
+  std::vector<float> pixels = floats(coarse_values(p.x_numel(), 1, 0.125));
+  pixels[0] = NAN;
+  const Array<float> x(pixels), w(floats(coarse_values(p.w_numel(), 2, 0.125))), free(p.y_numel()), cut(p.y_numel());
+  for (const ConvLimits limits : {ConvLimits{0, INFINITY}, ConvLimits{-0.5f, 0.75f}})
+    for (const bool channels_last : {false, true}) {
+      p.channels_last = limited.channels_last = channels_last;
+      limited.limits = limits;
+      for (const ConvAlgorithm& algorithm : conv_algorithms(ConvPass::forward)) {
+        const ConvRoute route = conv_route(algorithm, p, PlanTarget(device()));
+        if (route.plan.refusal) continue;
+        run_conv(route, queue(), {x.data(), w.data(), free.data(), nullptr});
+        run_conv(conv_route(algorithm, limited, PlanTarget(device())), queue(),
+                 {x.data(), w.data(), cut.data(), nullptr});
+        const std::vector<float> all = free.host(), within = cut.host();
+        for (size_t i = 0; i < all.size(); ++i) {
+          const float want = all[i] < limits.low ? limits.low : all[i] > limits.high ? limits.high : all[i];
+          ASSERT_TRUE(within[i] == want || (std::isnan(want) && std::isnan(within[i])))
+              << algorithm.name << ": " << within[i] << " of " << all[i] << " at " << i;
+        }
+      }
+    }
+}
+
 class Conv : public ::testing::TestWithParam<Case> {};
 
 TEST_P(Conv, Float32) { run_case<float>(GetParam(), DType::float32, 2e-4); }
+TEST_P(Conv, Limits) { run_limited(GetParam()); }
 TEST_P(Conv, BFloat16) { run_case<BFloat16>(GetParam(), DType::bfloat16, 4e-2); }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, Conv, ::testing::ValuesIn(conv_cases),

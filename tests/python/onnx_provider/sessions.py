@@ -25,8 +25,12 @@ def library() -> Path | None:
 @functools.cache
 def devices() -> list:
     """The OpenCL devices that ONNX Runtime lists once it has loaded the library."""
-    onnxruntime.register_execution_provider_library("ocl", str(library()))
-    return [device for device in onnxruntime.get_ep_devices() if device.ep_name == NAME]
+    def listed() -> list:
+        return [device for device in onnxruntime.get_ep_devices() if device.ep_name == NAME]
+
+    if not listed():  # this module may have been imported under two names
+        onnxruntime.register_execution_provider_library("ocl", str(library()))
+    return listed()
 
 
 def options(alone: bool = True, optimized: bool = False, **entries: str) -> onnxruntime.SessionOptions:
