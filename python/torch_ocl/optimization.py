@@ -10,7 +10,7 @@ from torch import fx, nn
 from torch.nn import functional as F
 from torch.nn.utils.fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
 
-from . import _blocks
+from . import _blocks, _limits
 
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
@@ -33,9 +33,10 @@ class AddReLU(nn.Module):
 
 def optimize(model: nn.Module) -> nn.Module:
     """A copy of `model` in evaluation mode in which batch norms are folded into the convolutions and linear layers
-    before them, activations work in place where nobody else reads their input, the ReLU of a residual sum is part of
-    the addition, and dropout is gone. In transformers the norm by the root mean square is one kernel, the gate and the
-    other half of a gated layer (SwiGLU, GeGLU) are one product, and so are query, key and value of a single token.
+    before them, a ReLU, ReLU6 or clip is part of the convolution before it, other activations work in place where
+    nobody else reads their input, the ReLU of a residual sum is part of the addition, and dropout is gone. In
+    transformers the norm by the root mean square is one kernel, the gate and the other half of a gated layer (SwiGLU,
+    GeGLU) are one product, and so are query, key and value of a single token.
 
     Outputs differ from the model's by rounding only. Modules that torch.fx cannot trace are kept and their parts are
     rewritten one by one; modules with hooks are kept as they are. Where nothing can be rewritten, a warning says why.
@@ -108,6 +109,7 @@ def _rewrite(module: nn.Module, reasons: list[str]) -> nn.Module:
     shared = _shared_modules(traced)
     _fold_batch_norms(traced, shared)
     _fuse_residual_sums(traced)
+    _limits.limit_convolutions(traced)
     _activations_in_place(traced, shared)
     _drop_identities(traced)
     traced.delete_all_unused_submodules()

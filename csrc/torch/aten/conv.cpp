@@ -5,6 +5,7 @@
 #include "ops/conv/conv.h"
 
 #include <ATen/native/ConvUtils.h>
+#include <ATen/ops/convolution.h>
 #include <ATen/ops/convolution_native.h>
 
 namespace ocl::aten {
@@ -91,10 +92,8 @@ std::vector<int64_t> output_sizes(const at::Tensor& input, const at::Tensor& wei
                       : at::native::conv_output_size(input.sizes(), weight.sizes(), p.padding, p.stride, p.dilation);
 }
 
-at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight,
-                       const std::optional<at::Tensor>& optional_bias, at::IntArrayRef stride, at::IntArrayRef padding,
-                       at::IntArrayRef dilation, bool transposed, at::IntArrayRef output_padding, int64_t groups) {
-  const Parameters p{stride, padding, dilation, transposed, output_padding, groups};
+at::Tensor forward(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& optional_bias,
+                   const Parameters& p, const ops::ConvLimits& limits) {
   const at::Tensor bias_given = optional_bias.value_or(at::Tensor());
   check_types(input, weight, bias_given);
   check_shapes(input, weight, p);
@@ -103,9 +102,10 @@ at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight,
   const at::Tensor bias = bias_given.defined() ? bias_given.contiguous() : at::Tensor();
   at::Tensor output = empty_like_options(output_sizes(input, weight, p), input.options(), format);
   Queue& queue = queue_for(input);
-  if (!transposed) {
-    ops::convolution(queue, ConvPass::forward, problem_of(x, output, w, p, format),
-                     {address(x), address(w), address(output), address(bias)});
+  if (!p.transposed) {
+    ConvProblem problem = problem_of(x, output, w, p, format);
+    problem.limits = limits;
+    ops::convolution(queue, ConvPass::forward, problem, {address(x), address(w), address(output), address(bias)});
     return output;
   }
   ops::convolution(queue, ConvPass::backward_data, problem_of(output, x, w, p, format),
@@ -116,6 +116,27 @@ at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight,
     output.add_(bias.view(shape));
   }
   return output;
+}
+
+at::Tensor convolution(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
+                       at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
+                       at::IntArrayRef output_padding, int64_t groups) {
+  return forward(input, weight, bias, {stride, padding, dilation, transposed, output_padding, groups}, {});
+}
+
+// With its results cut off, for torch_ocl.optimize; without gradients.
+at::Tensor limited_convolution(const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
+                               at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation,
+                               int64_t groups, double low, double high) {
+  const c10::DeviceGuard guard(input.device());
+  const Parameters p{stride, padding, dilation, false, {}, groups};
+  check_types(input, weight, bias ? *bias : at::Tensor());
+  check_shapes(input, weight, p);
+  for (const int64_t size : output_sizes(input, weight, p))
+    if (size <= 0)  // ATen's errors for kernels that are larger than the input; an empty batch has no limits to keep
+      return at::convolution(input, weight, bias, stride, padding, dilation, false,
+                             std::vector<int64_t>(stride.size(), 0), groups);
+  return forward(input, weight, bias, p, {static_cast<float>(low), static_cast<float>(high)});
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(const at::Tensor& grad_output,
@@ -172,6 +193,13 @@ at::Tensor any_convolution(const at::Tensor& input, const at::Tensor& weight, co
     check_types(input, weight, bias ? *bias : at::Tensor());
   return at::native::convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups);
 }
+
+TORCH_LIBRARY_FRAGMENT(ocl, m) {
+  m.def(
+      "limited_convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, "
+      "int groups, float low, float high) -> Tensor");
+}
+TORCH_LIBRARY_IMPL(ocl, PrivateUse1, m) { m.impl("limited_convolution", limited_convolution); }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("convolution", any_convolution);
