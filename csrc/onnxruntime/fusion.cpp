@@ -18,6 +18,8 @@ class Fuser {
   }
 
   void run() {
+    for (size_t i = 0; i < nodes_.size(); ++i)
+      if (nodes_[i].op == "Div" && nodes_[i].domain.empty()) gelu(i);
     for (size_t i = 0; i < nodes_.size(); ++i) {
       if (gone_[i] || !nodes_[i].domain.empty()) continue;
       if (nodes_[i].op == "QuantizeLinear") fake_quantize(i);
@@ -52,6 +54,37 @@ class Fuser {
   }
 
   static bool is_real(const ValueInfo& value) { return value.dtype == DType::float32 || value.dtype == DType::float16; }
+
+  // Whether a value is this one number.
+  static bool is_number(const ValueInfo& value, double number) {
+    return value.constant && value.constant->count() == 1 && std::abs(value.constant->real(0) - number) < 1e-6;
+  }
+
+  // x / sqrt(2), Erf, + 1, * x, * 0.5 with the last two in any order, as PyTorch exports GELU
+  void gelu(size_t i) {
+    const Node& root = nodes_[i];
+    const ValueInfo x = root.inputs.at(0);
+    if (!is_real(x) || !is_number(root.inputs.at(1), std::sqrt(2.0)) || x.name == root.inputs[1].name) return;
+    Node* erf = next(root, "Erf");
+    Node* sum = erf ? next(*erf, "Add") : nullptr;
+    if (!sum || !is_number(other(*sum, erf->outputs[0].name), 1)) return;
+    Node* first = next(*sum, "Mul");
+    Node* last = first ? next(*first, "Mul") : nullptr;
+    if (!last) return;
+    const ValueInfo &a = other(*first, sum->outputs[0].name), &b = other(*last, first->outputs[0].name);
+    if (!(a.name == x.name && is_number(b, 0.5)) && !(b.name == x.name && is_number(a, 0.5))) return;
+    // x is read once by what remains
+    auto& readers = uses_[x.name];
+    const size_t at = index(last);
+    for (const size_t gone : {i, index(a.name == x.name ? first : last)})
+      readers.erase(std::ranges::find(readers, gone));
+    readers.push_back(at);
+    last->inputs = {x};
+    last->op = "Gelu", last->version = 20, last->attributes.clear();
+    for (const Node* node :
+         {&root, static_cast<const Node*>(erf), static_cast<const Node*>(sum), static_cast<const Node*>(first)})
+      gone_[index(node)] = true;
+  }
 
   // MatMul, Add of a constant vector, Relu or exact Gelu: a, b, bias -> MatMulBias
   bool bias(size_t i) {
@@ -159,14 +192,18 @@ class Fuser {
     const Node& scores = nodes_[i];
     if (!is_real(scores.inputs.at(0))) return false;
     double scale = 1;
+    ValueInfo factor;  // one that is computed while the model runs
+    bool divides = false;
     const Node* at = &scores;
     std::vector<Node*> behind;
     if (Node* scaled = next(*at); scaled && (scaled->op == "Mul" || scaled->op == "Div")) {
-      const ValueInfo& factor = other(*scaled, at->outputs[0].name);
-      const bool divides = scaled->op == "Div";
-      if (!factor.constant || factor.constant->count() != 1) return false;
+      factor = other(*scaled, at->outputs[0].name);
+      divides = scaled->op == "Div";
       if (divides && scaled->inputs[0].name != at->outputs[0].name) return false;
-      scale = divides ? 1 / factor.constant->real(0) : factor.constant->real(0);
+      if (factor.constant && factor.constant->count() == 1) {
+        scale = divides ? 1 / factor.constant->real(0) : factor.constant->real(0);
+        factor = {};
+      }
       behind.push_back(scaled);
       at = scaled;
     }
@@ -184,7 +221,8 @@ class Fuser {
     Node* weighted = next(*softmax, "MatMul");
     if (!weighted || weighted->inputs.at(0).name != softmax->outputs[0].name) return false;
     // All inputs exist where the last node stands.
-    weighted->inputs = {scores.inputs[0], scores.inputs[1], weighted->inputs[1], mask};
+    weighted->inputs = {scores.inputs[0], scores.inputs[1], weighted->inputs[1], mask, factor};
+    weighted->attributes["divides"].integers = {divides};
     weighted->attributes["scale"].floats = {static_cast<float>(scale)};
     weighted->op = "Attention4D", weighted->domain = own_domain;
     gone_[i] = true;

@@ -40,10 +40,9 @@ constexpr Function<int64_t> integer_functions[] = {
 };
 
 constexpr Function<double> real_functions[] = {
-    {"Add", [](double a, double b) { return a + b; }},
-    {"Sub", [](double a, double b) { return a - b; }},
-    {"Mul", [](double a, double b) { return a * b; }},
-    {"Div", [](double a, double b) { return a / b; }},
+    {"Add", [](double a, double b) { return a + b; }},          {"Sub", [](double a, double b) { return a - b; }},
+    {"Mul", [](double a, double b) { return a * b; }},          {"Div", [](double a, double b) { return a / b; }},
+    {"Pow", [](double a, double b) { return std::pow(a, b); }},
 };
 
 bool is_comparison(const std::string& op) {
@@ -107,6 +106,18 @@ std::optional<HostTensor> host_binary(const std::string& op, const HostTensor& a
     else
       y.reals.push_back(real(a.reals[ia], b.reals[ib]));
   }
+  return rounded(y);
+}
+
+std::optional<HostTensor> host_unary(const std::string& op, const HostTensor& x) {
+  if (x.whole()) return std::nullopt;
+  double (*f)(double) = nullptr;
+  if (op == "Sqrt") f = [](double a) { return std::sqrt(a); };
+  if (op == "Reciprocal") f = [](double a) { return 1 / a; };
+  if (op == "Neg") f = [](double a) { return -a; };
+  if (!f) return std::nullopt;
+  HostTensor y = x;
+  for (double& value : y.reals) value = f(value);
   return rounded(y);
 }
 

@@ -11,6 +11,8 @@ namespace ocl::ort {
 // The operator (ONNX's name) on two broadcast tensors of one type; nothing for one that the host does not know, for
 // sizes that do not broadcast and for results above host_limit.
 std::optional<HostTensor> host_binary(const std::string& op, const HostTensor& a, const HostTensor& b);
+// The operator on each element; nothing for one that the host does not know.
+std::optional<HostTensor> host_unary(const std::string& op, const HostTensor& x);
 // condition ? a : b
 std::optional<HostTensor> host_where(const HostTensor& condition, const HostTensor& a, const HostTensor& b);
 

@@ -21,7 +21,20 @@ bool takes(Run& run, const TensorView& q, const TensorView& k, const TensorView&
   return !ops::attention_refuses(run.queue().device(), q.dtype, q.size(-1), v.size(-1));
 }
 
-void in_steps(Run& run, const TensorView& q, const TensorView& k, const TensorView& v, double scale) {
+// The factor of the scores: a number, or an input that is no single number or not known to the host.
+struct Factor {
+  double scale = 1;
+  bool computed = false, divides = false;
+};
+
+Factor factor_of(Run& run, Factor factor) {
+  if (!run.has(4)) return factor;
+  factor.computed = !run.on_host(4) || count_of(run.sizes(4)) != 1;
+  if (!factor.computed) factor.scale = factor.divides ? 1 / run.host(4).real(0) : run.host(4).real(0);
+  return factor;
+}
+
+void in_steps(Run& run, const TensorView& q, const TensorView& k, const TensorView& v, const Factor& factor) {
   const auto leading = [](const TensorView& x) { return Sizes(x.sizes.begin(), x.sizes.begin() + x.dims - 2); };
   need(q.dims >= 2 && k.dims >= 2 && v.dims >= 2 && q.size(-1) == k.size(-2), "the inner sizes differ");
   Sizes sizes = broadcast_sizes(std::array{leading(q), leading(k)});
@@ -29,8 +42,16 @@ void in_steps(Run& run, const TensorView& q, const TensorView& k, const TensorVi
   TensorView scores = run.scratch(q.dtype, sizes);
   multiply(run, q, k, scores);
   const DType compute = ops::compute_type(q.dtype);
-  if (scale != 1 && scores.numel())
-    ops::elementwise(run.queue(), ops::elementwise_row("scale"), compute, scores, {scores}, {scale});
+  if (factor.computed) {
+    const Sizes scaled = broadcast_sizes(std::array{sizes, run.sizes(4)});
+    const TensorView product = run.scratch(q.dtype, scaled);
+    if (product.numel())
+      ops::elementwise(run.queue(), ops::elementwise_row(factor.divides ? "div" : "mul"), compute, product,
+                       {broadcast(scores, scaled), broadcast(run.view(4), scaled)});
+    scores = product, sizes = scaled;
+  } else if (factor.scale != 1 && scores.numel()) {
+    ops::elementwise(run.queue(), ops::elementwise_row("scale"), compute, scores, {scores}, {factor.scale});
+  }
   if (run.has(3)) {
     const Sizes masked = broadcast_sizes(std::array{sizes, run.sizes(3)});
     const TensorView sum = run.scratch(q.dtype, masked);
@@ -49,9 +70,11 @@ void in_steps(Run& run, const TensorView& q, const TensorView& k, const TensorVi
 }
 
 Kernel attention(const Node& node) {
-  return [scale = static_cast<double>(node.number("scale", 1))](Run& run) {
+  const Factor given{node.number("scale", 1), false, node.integer("divides", 0) != 0};
+  return [given](Run& run) {
     const TensorView q = run.view(0), k = run.view(1), v = run.view(2);
-    if (!takes(run, q, k, v)) return in_steps(run, q, k, v, scale);
+    const Factor scale = factor_of(run, given);
+    if (scale.computed || !takes(run, q, k, v)) return in_steps(run, q, k, v, scale);
     const Sizes scores{q.size(0), q.size(1), q.size(2), k.size(-1)};
     TensorView mask;
     if (run.has(3)) {
@@ -63,7 +86,7 @@ Kernel attention(const Node& node) {
     const TensorView y = run.output(0, q.dtype, {q.size(0), q.size(1), q.size(2), v.size(-1)});
     const TensorView sums = run.scratch(DType::float32, {q.size(0), q.size(1), q.size(2)});
     ops::AttentionOptions options;
-    options.scale = scale;
+    options.scale = scale.scale;
     ops::attention(run.queue(), with_dense_rows(run, q), with_dense_rows(run, permuted(k, swapped)),
                    with_dense_rows(run, v), mask, y, sums, options);
   };

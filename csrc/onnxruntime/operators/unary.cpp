@@ -1,4 +1,5 @@
 // Operators of one tensor, element by element.
+#include "onnxruntime/host.h"
 #include "onnxruntime/operators/common.h"
 
 #include <cmath>
@@ -28,8 +29,12 @@ struct Text {
 };
 
 template <Text row>
-Kernel plain(const Node&) {
-  return with(row.value);
+Kernel plain(const Node& node) {
+  return [op = node.op, on_device = with(row.value)](Run& run) {
+    if (run.on_host(0))
+      if (auto known = host_unary(op, run.host(0))) return run.give(0, std::move(*known));
+    on_device(run);
+  };
 }
 
 template <Text row>
