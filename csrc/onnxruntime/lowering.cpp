@@ -124,16 +124,15 @@ std::vector<Node> recurrent(const Node& node, const Recurrent& kind) {
   need(node.integer("input_forget", 0) == 0, "coupled gates");
   need(!node.has(7), "peepholes");
   need(!node.has(4), "sequences of several lengths");
-  need(node.integer("linear_before_reset", 0) != 0 || kind.gates != 3, "a reset before the product");
   Lowering to(node);
   const DType dtype = node.dtype(0);
   const ValueInfo w = to.value("w", dtype, {}), bias = to.value("bias", dtype, {}), r = to.value("r", dtype, {}),
                   recurrent_bias = to.value("recurrent_bias", dtype, {}), packed = to.value("packed", dtype, {});
-  to.add("RecurrentWeights", own_domain, 1,
-         {node.inputs.at(1), node.inputs.at(2), node.has(3) ? node.inputs[3] : ValueInfo{}},
-         {w, bias, r, recurrent_bias, packed})
-      .attributes["gates"]
-      .integers = {kind.gates};
+  Node& weights = to.add("RecurrentWeights", own_domain, 1,
+                         {node.inputs.at(1), node.inputs.at(2), node.has(3) ? node.inputs[3] : ValueInfo{}},
+                         {w, bias, r, recurrent_bias, packed});
+  weights.attributes["gates"].integers = {kind.gates};
+  weights.attributes["linear_before_reset"].integers = {node.integer("linear_before_reset", 0)};
   std::vector<ValueInfo> inputs{node.inputs[0], w, bias, r, recurrent_bias, packed};
   for (const size_t state : {5, 6}) inputs.push_back(node.has(state) ? node.inputs[state] : ValueInfo{});
   to.add(kind.sequence, own_domain, 1, std::move(inputs), node.outputs).attributes = node.attributes;

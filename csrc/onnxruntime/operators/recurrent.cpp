@@ -45,7 +45,7 @@ void reorder(Run& run, const TensorView& from, int64_t first, int64_t hidden, in
 // W [D, G H, I], R [D, G H, H], B [D, 2 G H] or none -> both weights, biases of the input's and the recurrent product
 // [D, G H], and R as the kernels of whole sequences read it. Biases are added up where the gates do the same.
 Kernel recurrent_weights(const Node& node) {
-  return [gates = node.integer("gates", 1)](Run& run) {
+  return [gates = node.integer("gates", 1), own_bias = node.integer("linear_before_reset", 0) != 0](Run& run) {
     Queue& queue = run.queue();
     const TensorView w = run.view(0), r = run.view(1);
     need(w.dims == 3 && r.dims == 3 && r.size(1) == gates * r.size(2) && w.size(1) == r.size(1) &&
@@ -64,7 +64,7 @@ Kernel recurrent_weights(const Node& node) {
       need(b.dims == 2 && b.size(0) == directions && b.size(1) == 2 * rows, "the biases' sizes do not fit");
       reorder(run, b, 0, hidden, gates, bias);
       reorder(run, b, rows, hidden, gates, recurrent);
-      const int64_t joined = gates == 3 ? 2 * hidden : rows;  // the last gate of GRU has its own
+      const int64_t joined = gates == 3 && own_bias ? 2 * hidden : rows;  // what the reset multiplies has its own
       const TensorView first = part(bias, 1, 0, joined), second = part(recurrent, 1, 0, joined);
       ops::elementwise(queue, ops::elementwise_row("add"), ops::compute_type(w.dtype), first, {first, second});
       ops::zero(queue, second);
@@ -81,7 +81,7 @@ Kernel recurrent_weights(const Node& node) {
 // One direction of a layer: sizes, and its part of every tensor.
 struct Layer {
   int64_t gates = 1, steps = 0, rows = 0, hidden = 0;
-  bool reverse = false;
+  bool reverse = false, resets_state = false;    // GRU: the reset multiplies the state, not its product
   const char* activation = nullptr;              // of RNN
   TensorView input;                              // its products [T, N, G H]
   TensorView recurrent, recurrent_bias, packed;  // [G H, H], [G H]
@@ -101,6 +101,26 @@ void recurrent_product(Run& run, const Layer& layer, const TensorView& h, const 
   ops::gemm(run.queue(), p, {h.data, layer.recurrent.data, to.data, added.data});
 }
 
+// The step of a GRU whose reset multiplies the state: gates [N, 3 H] in the order r, z, n; to: the new state.
+void reset_state_step(Run& run, const Layer& layer, const TensorView& gates, const TensorView& h, const TensorView& rz,
+                      const TensorView& scratch, const TensorView& to) {
+  Queue& queue = run.queue();
+  const int64_t hidden = layer.hidden;
+  const DType compute = ops::compute_type(h.dtype);
+  const auto apply = [&](const char* row, const TensorView& y, std::initializer_list<TensorView> inputs) {
+    ops::elementwise(queue, ops::elementwise_row(row), compute, y, inputs);
+  };
+  Layer some = layer;
+  some.gates = 2, some.recurrent = part(layer.recurrent, 0, 0, 2 * hidden);
+  recurrent_product(run, some, h, part(gates, 1, 0, 2 * hidden), rz);
+  apply("sigmoid", rz, {rz});
+  apply("mul", scratch, {part(rz, 1, 0, hidden), h});
+  some.gates = 1, some.recurrent = part(layer.recurrent, 0, 2 * hidden, hidden);
+  recurrent_product(run, some, scratch, part(gates, 1, 2 * hidden, hidden), to);
+  apply("tanh", to, {to});
+  apply("lerp", to, {to, h, part(rz, 1, hidden, hidden)});
+}
+
 void step_by_step(Run& run, const Layer& layer) {
   Queue& queue = run.queue();
   const DType dtype = layer.input.dtype;
@@ -117,6 +137,9 @@ void step_by_step(Run& run, const Layer& layer) {
     if (layer.gates == 1) {
       recurrent_product(run, layer, h, gates, y);
       ops::elementwise(queue, ops::elementwise_row(layer.activation), ops::compute_type(dtype), y, {y});
+    } else if (layer.resets_state) {
+      reset_state_step(run, layer, gates, h, part(product, 1, 0, 2 * hidden),
+                       TensorView::contiguous(workspace.data, dtype, {n, hidden}), y);
     } else if (layer.gates == 3) {
       recurrent_product(run, layer, h, layer.recurrent_bias, product);
       ops::gru_cell(queue, {gates, product, {}, {}}, h, y, workspace);
@@ -162,6 +185,7 @@ TensorView input_gates(Run& run, const TensorView& x, const TensorView& w, const
 
 struct LayerOptions {
   int64_t gates = 1;
+  bool resets_state = false;
   bool batch_first = false;
   std::string direction;
   const char* activation = nullptr;
@@ -204,12 +228,13 @@ void layer_run(Run& run, const LayerOptions& o) {
   };
   const TensorView y = result(0, true), last_h = result(1, false), last_c = o.gates == 4 ? result(2, false) : last_h;
   if (y.numel() == 0) return;
-  const bool suits =
-      x.dtype == DType::float32 && packed.numel() && ops::rnn_sequence_suits(queue.device(), rows, hidden);
+  const bool suits = x.dtype == DType::float32 && !o.resets_state && packed.numel() &&
+                     ops::rnn_sequence_suits(queue.device(), rows, hidden);
   for (int64_t d = 0; d < directions; ++d) {
     Layer layer;
     layer.gates = o.gates, layer.steps = steps, layer.rows = rows, layer.hidden = hidden;
-    layer.reverse = o.direction == "reverse" || d == 1, layer.activation = o.activation;
+    layer.reverse = o.direction == "reverse" || d == 1, layer.activation = o.activation,
+    layer.resets_state = o.resets_state;
     layer.input = input_gates(run, x, slice(w, d), slice(bias, d));
     layer.recurrent = slice(r, d), layer.recurrent_bias = slice(recurrent_bias, d);
     layer.h0 = first_state(run, 6, o, d, layer);
@@ -236,7 +261,8 @@ void need_activations(const Node& node, const std::string& one_direction) {
 }
 
 LayerOptions options_of(const Node& node, int64_t gates) {
-  return {gates, node.integer("layout", 0) != 0, node.text("direction", "forward"), nullptr};
+  return {gates, gates == 3 && node.integer("linear_before_reset", 0) == 0, node.integer("layout", 0) != 0,
+          node.text("direction", "forward"), nullptr};
 }
 
 Kernel lstm(const Node& node) {
