@@ -25,6 +25,7 @@ def library() -> Path | None:
 @functools.cache
 def devices() -> list:
     """The OpenCL devices that ONNX Runtime lists once it has loaded the library."""
+
     def listed() -> list:
         return [device for device in onnxruntime.get_ep_devices() if device.ep_name == NAME]
 
