@@ -10,7 +10,7 @@ from torch import fx, nn
 from torch.nn import functional as F
 from torch.nn.utils.fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
 
-from . import _blocks, _limits
+from . import _blocks, _limits, _products
 
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
@@ -108,6 +108,7 @@ def _rewrite(module: nn.Module, reasons: list[str]) -> nn.Module:
         return module
     shared = _shared_modules(traced)
     _fold_batch_norms(traced, shared)
+    _products.join_products(traced)
     _fuse_residual_sums(traced)
     _limits.limit_convolutions(traced)
     _activations_in_place(traced, shared)

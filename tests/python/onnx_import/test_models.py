@@ -214,6 +214,38 @@ def test_optimize_folds_and_fuses_imported_networks(device, no_fallback):
         assert largest_difference(quick(inputs.to(device)), network(inputs)) < 1e-5
 
 
+class Perceptron(nn.Module):
+    """Layers on three dimensions, which are exported as products and sums."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.third = nn.Linear(8, 12), nn.Linear(12, 12), nn.Linear(12, 4)
+
+    def forward(self, x):
+        return self.third(F.relu(self.second(F.gelu(self.first(x)))))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_optimize_joins_biases_and_activations_to_products(device, no_fallback):
+    from torch_ocl._products import biased_product
+
+    torch.manual_seed(0)
+    network, file, x = Perceptron().eval(), io.BytesIO(), torch.randn(2, 5, 8)
+    torch.onnx.export(
+        network, (x,), file, dynamo=False, opset_version=17, dynamic_axes={"x": {0: "n"}}, input_names=["x"]
+    )
+    quick = torch_ocl.optimize(torch_ocl.onnx.load(file.getvalue(), device))
+    calls = [node for node in quick.graph.nodes if node.op == "call_function"]
+    assert [(node.target, node.args[-1]) for node in calls] == [
+        (biased_product, activation) for activation in ("gelu", "relu", "none")
+    ]
+    with torch.no_grad():
+        assert largest_difference(quick(x.to(device)), network(x)) < 1e-5
+    assert largest_difference(quick(x.to(device)), network(x)) < 1e-5  # with gradients: the operators themselves
+    with torch.no_grad():
+        assert largest_difference(quick.cpu()(x), network(x)) < 1e-5
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", ["residual", "decoder", "recurrent"])
 def test_copies_files_and_moves(name, device):
