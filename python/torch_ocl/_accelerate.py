@@ -127,6 +127,15 @@ def _after_state(state: ModuleType) -> None:
             return backend or "gloo", state.DistributedType.MULTI_GPU
         return backend, kind
 
+    default = state.PartialState.default_device
+
+    def default_device(self: Any) -> torch.device:
+        """What hooks take that were given no device, cpu_offload_with_hook among them."""
+        device = default.fget(self)
+        return torch.device(NAME) if device.type == "cpu" and _chosen() else device
+
+    if isinstance(default, property):
+        state.PartialState.default_device = property(default_device, doc=default.__doc__)
     state.PartialState.__init__ = __init__
     state.PartialState._prepare_backend = _prepare_backend
 

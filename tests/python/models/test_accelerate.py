@@ -74,6 +74,23 @@ def test_accelerator(precision, tmp_path):
     assert run(ACCELERATOR.format(precision=precision), tmp_path) == "ocl {'ocl'}"
 
 
+OFFLOAD = """
+from accelerate import cpu_offload_with_hook
+model, hook = cpu_offload_with_hook(torch.nn.Linear(4, 5))
+assert model.weight.device.type == "cpu"
+output = model(torch.randn(3, 4))
+assert model.weight.device.type == "ocl"
+hook.offload()
+assert model.weight.device.type == "cpu"
+print(output.device.type)
+"""
+
+
+@pytest.mark.feature("Hugging Face Accelerate and Trainer")
+def test_a_hook_without_a_device_takes_ocl(tmp_path):
+    assert run(OFFLOAD, tmp_path) == "ocl"
+
+
 @pytest.mark.feature("Hugging Face Accelerate and Trainer")
 def test_trainer(tmp_path):
     pytest.importorskip("transformers")
