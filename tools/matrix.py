@@ -1,7 +1,8 @@
 """Tries the project in bare environments: `./run matrix [ROW...]`; `./run matrix --list` names the rows.
 
 A row is a Debian release, an OpenCL driver and a user. debootstrap makes the release in build/matrix (or --folder),
-with nothing in it that Debian does not call essential, and the tracked files of HEAD are unpacked there. What a
+with nothing in it that Debian does not call essential, and the tracked files of HEAD are unpacked there. --next tries
+the rows with the newest torch that pip gives, which the project may not name yet: as rows of their own. What a
 newcomer does follows, each step a process whose exit status counts: set-up, the doctor, a product, training steps
 compared with the CPU, an error, C++ tests, a sample of the Python tests. Needs root and debootstrap. An interrupted run
 may be repeated: set-up skips what is there.
@@ -35,6 +36,7 @@ A number below {count} of {count} names what failed.
 """
 CPP_SAMPLE = "Queue*:Program*:Elementwise*:Reduce*:Gemm*:Conv*:Host*"
 INTEL = "OCL_ICD_FILENAMES=.venv/lib/libintelocl.so LD_LIBRARY_PATH=.venv/lib"
+NEXT = "-next"  # ends the names of rows with a torch that is newer than what the project names
 KEPT = ["PIP_CERT", "SSL_CERT_FILE", "PIP_DEFAULT_TIMEOUT", "TORCH_VERSION", "http_proxy", "https_proxy"]
 
 
@@ -113,8 +115,9 @@ class Environment:
     def mounted(self) -> contextlib.AbstractContextManager[None]:
         return mounted(self.folder)
 
-    def unpack(self) -> None:
-        """Packages of the row, its user, and the tracked files of HEAD."""
+    def unpack(self, torch: str) -> None:
+        """Packages of the row, its user, and the tracked files of HEAD; `torch`, where it says one, is a version that
+        the project is to take whatever it names."""
         if self.row.packages:
             self.call("apt-get update && apt-get install -y --no-install-recommends " + " ".join(self.row.packages))
         user = self.row.user
@@ -124,6 +127,10 @@ class Environment:
         target.mkdir(parents=True, exist_ok=True)
         archive = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, check=True, capture_output=True).stdout
         subprocess.run(["tar", "x", "-C", target], input=archive, check=True)
+        if torch:
+            self.variables["TORCH_VERSION"] = torch
+            file = target / "pyproject.toml"
+            file.write_text(admitting(file.read_text(), torch))
         self.call(f"chown -R {user} {self.project}")
 
     def call(self, command: str) -> None:
@@ -146,6 +153,27 @@ class Environment:
         )
 
 
+def admitting(project: str, torch: str) -> str:
+    """The text of a project file whose range of torch ends behind this version. Errors: ValueError where it has none."""
+    minor = int(torch.split(".")[1])
+    text, count = re.subn(
+        r'("torch>=2\.\d+,<2\.)(\d+)"', lambda m: f'{m[1]}{max(int(m[2]), minor + 1)}"', project, count=1
+    )
+    if not count:
+        raise ValueError("the project file names no range of torch")
+    return text
+
+
+def newest_torch() -> str:
+    """The newest release of torch that pip knows. Errors: CalledProcessError, ValueError."""
+    command = [sys.executable, "-m", "pip", "index", "versions", "torch"]
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    found = re.match(r"torch \((\d+\.\d+\.\d+)", output)
+    if not found:
+        raise ValueError(f"pip names no release of torch: {output[:200]}")
+    return found[1]
+
+
 @contextlib.contextmanager
 def mounted(folder: Path) -> Iterator[None]:
     """proc, sys and dev are there inside the block, and nothing that is unmounted there is unmounted outside."""
@@ -166,28 +194,29 @@ def mounted(folder: Path) -> Iterator[None]:
 def attempt(row: Row, options: argparse.Namespace) -> tuple[str, bool]:
     """Runs one row: its line of the table, and whether it is whole."""
     environment = Environment(row, options)
+    name = row.name + (NEXT if options.torch else "")
     environment.make()
-    logs = Path(options.folder).resolve() / "logs" / row.name
+    logs = Path(options.folder).resolve() / "logs" / name
     logs.mkdir(parents=True, exist_ok=True)
     failed: list[str] = []
     with environment.mounted():
-        environment.unpack()
+        environment.unpack(options.torch)
         wanted = checks(row)
-        for name, (command, seconds) in wanted.items():
+        for check, (command, seconds) in wanted.items():
             result = environment.check(command, seconds)
-            (logs / (re.sub(r"\W+", "-", name) + ".log")).write_text(result.stdout)
+            (logs / (re.sub(r"\W+", "-", check) + ".log")).write_text(result.stdout)
             last = (result.stdout.strip().splitlines() or [""])[-1][:120]
             print(
-                f"  {'ok    ' if result.returncode == 0 else 'FAILED'} {name} ({result.returncode}): {last}", flush=True
+                f"  {'ok    ' if result.returncode == 0 else 'FAILED'} {check} ({result.returncode}): {last}", flush=True
             )
             if result.returncode:
-                failed.append(name)
+                failed.append(check)
         facts = environment.check(".venv/bin/python tests/matrix/newcomer.py versions", 300).stdout.strip().splitlines()
     driver, torch, python = facts[-3:] if len(facts) >= 3 else ("-", "-", "-")
     passed = f"{len(wanted) - len(failed)} of {len(wanted)}" + (f" (failed: {', '.join(failed)})" if failed else "")
     system = row.system + ("" if row.user == "root" else ", plain user")
     date = datetime.date.today().isoformat()
-    cells = (row.name, system, driver.replace("\t", " ").replace("|", "/"), python, torch, passed, date)
+    cells = (name, system, driver.replace("\t", " ").replace("|", "/"), python, torch, passed, date)
     return "| " + " | ".join(cells) + " |", not failed
 
 
@@ -198,7 +227,8 @@ def write(lines: dict[str, str]) -> None:
     known |= lines
     names = list(checks(ROWS[0]))
     head = HEAD.format(checks=", ".join(names), count=len(names))
-    DOCUMENT.write_text(head + "\n".join(known[row.name] for row in ROWS if row.name in known) + "\n")
+    order = [row.name + end for row in ROWS for end in ("", NEXT)]
+    DOCUMENT.write_text(head + "\n".join(known[name] for name in order if name in known) + "\n")
 
 
 def arguments() -> argparse.Namespace:
@@ -208,7 +238,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--folder", default=ROOT / "build" / "matrix", help="where the environments are kept")
     parser.add_argument("--mirror", default="http://deb.debian.org/debian", help="Debian's archive")
     parser.add_argument("--keep", nargs="*", metavar="VARIABLE", default=KEPT, help="variables that reach the checks")
+    parser.add_argument("--next", action="store_true", help="with the newest torch that pip gives, supported or not")
     options = parser.parse_args()
+    options.torch = newest_torch() if options.next else ""
     unknown = set(options.rows) - {row.name for row in ROWS}
     if unknown:
         parser.error(f"no row {', '.join(sorted(unknown))}; rows: {', '.join(row.name for row in ROWS)}")
@@ -230,7 +262,7 @@ def main() -> int:
         print(f"{row.name}:", flush=True)
         line, passed = attempt(row, options)
         whole &= passed
-        write({row.name: line})
+        write({row.name + (NEXT if options.torch else ""): line})
         print(line, flush=True)
     return 0 if whole else 1
 
