@@ -32,7 +32,7 @@ typedef struct {
   long sizes[6], from[6], to[6];  // batches
 } permute_geometry;
 
-static inline void batch_offsets(const permute_geometry* g, long batch, long* from, long* to) {
+static inline void batch_offsets(SHARED const permute_geometry* g, long batch, long* from, long* to) {
   long f = 0, t = 0;
   for (int d = 0; d < 6 && batch > 0; d++) {
     const long q = batch / g->sizes[d], at = batch - q * g->sizes[d];
@@ -156,13 +156,14 @@ CPU_CALLABLE(permute_rows, (BUFFER(const T, from), BUFFER(T, to), PLAIN(permute_
 
 __kernel __attribute__((reqd_work_group_size(TILE, ROWS, 1))) void permute_gpu(TENSOR(const T, from), TENSOR(T, to),
                                                                                permute_geometry g) {
+  SHARE(permute_geometry, g, shared);
   OPEN(const T, from);
   OPEN(T, to);
   __local T tile[TILE][TILE + 1];
   const int x = get_local_id(0), y = get_local_id(1);
   const long i = (long)get_group_id(0) * TILE, j = (long)get_group_id(1) * TILE;
   long f, t;
-  batch_offsets(&g, get_group_id(2), &f, &t);
+  batch_offsets(shared, get_group_id(2), &f, &t);
 #pragma unroll
   for (int r = 0; r < TILE; r += ROWS)
     if (i + y + r < g.size0 && j + x < g.size1) tile[y + r][x] = from[f + (i + y + r) * g.from0 + j + x];

@@ -21,6 +21,7 @@ TASK_CALLABLE(combine_indices,
               (BUFFER(long, out), BUFFER(const STORAGE(INDEX_DTYPE), i0), BUFFER(const STORAGE(INDEX_DTYPE), i1),
                BUFFER(const STORAGE(INDEX_DTYPE), i2), BUFFER(const STORAGE(INDEX_DTYPE), i3), BUFFER(int, error),
                PLAIN(CombineWalk, walk), PLAIN(int, code), PLAIN(int, accumulate), PLAIN(long, block))) {
+  SHARE(CombineWalk, walk, shared);
   OPEN(long, out);
   OPEN(const STORAGE(INDEX_DTYPE), i0);
   OPEN(const STORAGE(INDEX_DTYPE), i1);
@@ -32,12 +33,15 @@ TASK_CALLABLE(combine_indices,
   for (long n = from; n < to; ++n) {
     long at[SLOTS] = {0, 0, 0, 0}, linear = n;
     for (int d = walk.dims - 1; d >= 0; --d) {
-      const long rest = divide(linear, walk.sizes[d]), coordinate = linear - rest * walk.sizes[d];
+      const long rest = divide(linear, shared->sizes[d]), coordinate = linear - rest * shared->sizes[d];
       linear = rest;
-      for (int t = 0; t < SLOTS; ++t) at[t] += coordinate * walk.strides[t][d];
+#pragma unroll
+      for (int t = 0; t < SLOTS; ++t) at[t] += coordinate * shared->strides[t][d];
     }
     long sum = accumulate ? out[n] : 0;
-    for (int t = 0; t < walk.count; ++t) {
+#pragma unroll
+    for (int t = 0; t < SLOTS; ++t) {  // not to walk.count: the arrays are to be in registers
+      if (t >= walk.count) continue;
       const long k = checked_index((long)index[t][at[t]], -walk.limits[t], walk.limits[t], error, code);
       sum = k < 0 || sum < 0 ? -1 : sum + k * walk.steps[t];
     }

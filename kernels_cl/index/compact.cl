@@ -133,7 +133,7 @@ COMPACT_KERNEL void compact_scan(TENSOR(long, offsets), long blocks) {
   }
 #endif
 
-static inline void put_coordinates(__global long* out, long i, const CompactShape* shape) {
+static inline void put_coordinates(__global long* out, long i, SHARED const CompactShape* shape) {
   for (int d = shape->dims - 1; d >= 0; --d) {
     const long rest = divide(i, shape->sizes[d]);
     out[d * shape->column] = i - rest * shape->sizes[d];
@@ -141,8 +141,9 @@ static inline void put_coordinates(__global long* out, long i, const CompactShap
   }
 }
 #define PUT_COORDINATES(i, r) \
-  if ((r) < limit) put_coordinates(out + (r) * shape.row, i, &shape)
+  if ((r) < limit) put_coordinates(out + (r) * shape.row, i, shared)
 COMPACT_KERNEL void compact_coordinates(COMPACT_PARAMETERS(long, long)) {
+  SHARE(CompactShape, shape, shared);
   COMPACT_OPEN(long, long);
   COMPACT_RUN(PUT_COORDINATES);
 }

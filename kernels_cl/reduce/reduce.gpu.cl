@@ -46,8 +46,8 @@ static inline long gpu_vectors(State1* s, INPUT p, long first, long last, int la
 }
 #endif
 
-static inline void gpu_range(State1* s, INPUT p, long begin, long end, long step, const Shape* shape, VALUE(ACC) center,
-                             long first, VALUE(PARAM) param) {
+static inline void gpu_range(State1* s, INPUT p, long begin, long end, long step, SHARED const Shape* shape,
+                             VALUE(ACC) center, long first, VALUE(PARAM) param) {
   long r = begin;
   if (shape->reduced <= 1) {
     const long stride = shape->reduced ? shape->reduced_x[0] : 1, hop = step * stride;
@@ -85,6 +85,7 @@ static inline void gpu_range(State1* s, INPUT p, long begin, long end, long step
 // A group is GROUP / lanes outputs with `lanes` (a power of two) work-items each, and one chunk of the reduced range.
 // Neighbouring items run along the reduction when reduced_fast, otherwise along the outputs.
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void reduce_gpu(OUTPUTS, int reduced_fast) {
+  SHARE(Shape, shape, shared);
   OPEN_OUTPUTS;
   __local VALUE(ACC) values[GROUP];
 #if INDEXED
@@ -105,13 +106,13 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void reduce_gpu(OUTP
 #else
     const VALUE(ACC) center = CONSTANT(1, 0);
 #endif
-    INPUT p = x + offset_of(o, shape.kept, shape.kept_size, shape.kept_x);
+    INPUT p = x + offset_of(o, shape.kept, shared->kept_size, shared->kept_x);
     long begin = first;
 #if !IS_COMPLEX(IN)
     if (shape.reduced == 1 && shape.reduced_x[0] == 1 && (size_t)(p + first) % sizeof(FOUR_OF(IN)) == 0)
       begin = gpu_vectors(&s, p, first, last, lane, lanes, center, param);
 #endif
-    if (begin < last) gpu_range(&s, p, begin + lane, last, lanes, &shape, center, first, param);
+    if (begin < last) gpu_range(&s, p, begin + lane, last, lanes, shared, center, first, param);
   }
   const int slot = lane * width + column;
   for (int left = lanes; left > 1;) {  // 16 states to one at a time
@@ -134,7 +135,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void reduce_gpu(OUTP
     left = next;
   }
   if (lane == 0 && o < shape.outputs)
-    store_result(s, o, split, first, &shape, y, y_index, partial, partial_index, param);
+    store_result(s, o, split, first, shared, y, y_index, partial, partial_index, param);
 }
 
 // A group of FINISHERS work-items combines the partial states of an output: each a run of splits in their order, then
@@ -145,6 +146,7 @@ __kernel __attribute__((reqd_work_group_size(FINISHERS, 1, 1))) void reduce_fina
                                                                                   TENSOR(STORAGE(OUT), y),
                                                                                   TENSOR(long, y_index), Shape shape,
                                                                                   long splits, VALUE(PARAM) param) {
+  SHARE(Shape, shape, shared);
   OPEN(const STORAGE(ACC), partial);
   OPEN(const long, partial_index);
   OPEN(STORAGE(OUT), y);
@@ -185,8 +187,8 @@ __kernel __attribute__((reqd_work_group_size(FINISHERS, 1, 1))) void reduce_fina
   }
   if (item > 0) return;
 #if INDEXED
-  if (shape.has_index) y_index[offset_of(o, shape.kept, shape.kept_size, shape.kept_index)] = best_index;
+  if (shape.has_index) y_index[offset_of(o, shape.kept, shared->kept_size, shared->kept_index)] = best_index;
   if (!shape.has_y) return;
 #endif
-  STORE(OUT, ACC, y, offset_of(o, shape.kept, shape.kept_size, shape.kept_y), FINISH(best));
+  STORE(OUT, ACC, y, offset_of(o, shape.kept, shared->kept_size, shared->kept_y), FINISH(best));
 }

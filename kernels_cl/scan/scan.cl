@@ -48,7 +48,7 @@ typedef struct {
 #define CARRIES(W) VALUE_V(CARRY, W)
 #define INPUT __global const STORAGE(IN)*
 
-static inline long offset_of(long i, int dims, const long* size, const long* stride) {
+static inline long offset_of(long i, int dims, SHARED const long* size, SHARED const long* stride) {
   long offset = 0;
   for (int d = dims - 1; d > 0; --d) {
     const long q = i / size[d];
@@ -77,6 +77,7 @@ DEFINE_LOG_ADD_EXP(16)
   BUFFER(const STORAGE(IN), x), BUFFER(STORAGE(OUT), y), BUFFER(long, y_index), BUFFER(STORAGE(CARRY), carry), \
       BUFFER(long, carry_index), PLAIN(Shape, shape)
 #define OPEN_ARGUMENTS         \
+  SHARE(Shape, shape, shared); \
   OPEN(const STORAGE(IN), x);  \
   OPEN(STORAGE(OUT), y);       \
   OPEN(long, y_index);         \
@@ -155,9 +156,9 @@ CPU_CALLABLE(scan_rows, (ARGUMENTS)) {
   const long last = MIN_OF(first + shape.group, shape.rows);
   const long begin = chunk * shape.chunk, end = MIN_OF(begin + shape.chunk, shape.n);
   for (long o = first; o < last; ++o) {
-    INPUT px = x + offset_of(o, shape.kept, shape.kept_size, shape.kept_x);
-    __global STORAGE(OUT)* py = y + offset_of(o, shape.kept, shape.kept_size, shape.kept_y);
-    __global long* pi = y_index + (INDEXED ? offset_of(o, shape.kept, shape.kept_size, shape.kept_index) : 0);
+    INPUT px = x + offset_of(o, shape.kept, shared->kept_size, shared->kept_x);
+    __global STORAGE(OUT)* py = y + offset_of(o, shape.kept, shared -> kept_size, shared->kept_y);
+    __global long* pi = y_index + (INDEXED ? offset_of(o, shape.kept, shared->kept_size, shared->kept_index) : 0);
     const bool carried = shape.pass && shape.chunks > 1;
     VALUE(CARRY) state = carried ? carry[chunk * shape.rows + o] : TO_CARRY(CONSTANT(1, IDENTITY));
     long state_index = INDEXED && carried ? carry_index[chunk * shape.rows + o] : begin;
@@ -189,8 +190,8 @@ CPU_CALLABLE(scan_columns, (ARGUMENTS)) {
   for (long item = first; item < last; ++item) {
     const long outer = item / strips, column = (item - outer * strips) * 16, o = outer * columns + column;
     const int lanes = (int)MIN_OF(columns - column, 16L);
-    INPUT px = x + offset_of(outer, shape.kept - 1, shape.kept_size, shape.kept_x) + column;
-    __global STORAGE(OUT)* py = y + offset_of(outer, shape.kept - 1, shape.kept_size, shape.kept_y) + column;
+    INPUT px = x + offset_of(outer, shape.kept - 1, shared->kept_size, shared->kept_x) + column;
+    __global STORAGE(OUT)* py = y + offset_of(outer, shape.kept - 1, shared -> kept_size, shared->kept_y) + column;
     VALUE(CARRY) value[16] = {0};
     CARRIES(16) state = (CARRIES(16))(TO_CARRY(CONSTANT(1, IDENTITY)));
     if (shape.pass && shape.chunks > 1) {
@@ -233,12 +234,12 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void scan_items(ARGU
   const bool carried = shape.pass && shape.chunks > 1;
   VALUE(CARRY) state = carried ? carry[chunk * shape.rows + o] : TO_CARRY(CONSTANT(1, IDENTITY));
   long state_index = INDEXED && carried ? carry_index[chunk * shape.rows + o] : begin;
-  INPUT px = x + offset_of(o, shape.kept, shape.kept_size, shape.kept_x);
+  INPUT px = x + offset_of(o, shape.kept, shared->kept_size, shared->kept_x);
 #if INDEXED
   if (!carried) state = LOAD(IN, ACC, px, begin * shape.x_stride);
 #endif
-  scan_sequence(px, y + offset_of(o, shape.kept, shape.kept_size, shape.kept_y),
-                y_index + (INDEXED ? offset_of(o, shape.kept, shape.kept_size, shape.kept_index) : 0), begin, end,
+  scan_sequence(px, y + offset_of(o, shape.kept, shared->kept_size, shared->kept_y),
+                y_index + (INDEXED ? offset_of(o, shape.kept, shared->kept_size, shared->kept_index) : 0), begin, end,
                 &shape, &state, &state_index);
   if (shape.pass) return;
   carry[chunk * shape.rows + o] = state;
@@ -257,9 +258,9 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void scan_groups(ARG
   const int id = get_local_id(0);
   const long task = get_group_id(0), chunk = task % shape.chunks, o = task / shape.chunks;
   const long begin = chunk * shape.chunk, end = MIN_OF(begin + shape.chunk, shape.n);
-  INPUT px = x + offset_of(o, shape.kept, shape.kept_size, shape.kept_x);
-  __global STORAGE(OUT)* py = y + offset_of(o, shape.kept, shape.kept_size, shape.kept_y);
-  __global long* pi = y_index + (INDEXED ? offset_of(o, shape.kept, shape.kept_size, shape.kept_index) : 0);
+  INPUT px = x + offset_of(o, shape.kept, shared->kept_size, shared->kept_x);
+  __global STORAGE(OUT)* py = y + offset_of(o, shape.kept, shared -> kept_size, shared->kept_y);
+  __global long* pi = y_index + (INDEXED ? offset_of(o, shape.kept, shared->kept_size, shared->kept_index) : 0);
   const bool carried = shape.pass && shape.chunks > 1;
   VALUE(CARRY) state = carried ? carry[chunk * shape.rows + o] : TO_CARRY(CONSTANT(1, IDENTITY));
   long state_index = INDEXED && carried ? carry_index[chunk * shape.rows + o] : begin;

@@ -157,8 +157,8 @@ typedef struct {
 static inline ELEMENT no_element(void) { return (ELEMENT)(0); }
 
 // Elements [from, to) of one row.
-static inline void triangle_row(__global ELEMENT* out, __global const ELEMENT* in, const TriangleShape* s, long linear,
-                                long from, long to) {
+static inline void triangle_row(__global ELEMENT* out, __global const ELEMENT* in, SHARED const TriangleShape* s,
+                                long linear, long from, long to) {
   long rest = divide(linear, s->rows), o = 0, i = 0;
   const long row = linear - rest * s->rows;
   for (int d = s->dims - 1; d >= 0; --d) {
@@ -187,15 +187,16 @@ static inline void triangle_row(__global ELEMENT* out, __global const ELEMENT* i
 // CPU: a work-item does `block` rows; GPU: one element
 TASK_CALLABLE(triangle,
               (BUFFER(ELEMENT, out), BUFFER(const ELEMENT, in), PLAIN(TriangleShape, shape), PLAIN(long, block))) {
+  SHARE(TriangleShape, shape, shared);
   OPEN(ELEMENT, out);
   OPEN(const ELEMENT, in);
   const long item = get_global_id(0);
 #if CPU_STYLE
   const long to = MIN_OF((item + 1) * block, shape.total_rows);
-  for (long r = item * block; r < to; ++r) triangle_row(out, in, &shape, r, 0, shape.columns);
+  for (long r = item * block; r < to; ++r) triangle_row(out, in, shared, r, 0, shape.columns);
 #else
   const long r = divide(item, shape.columns), c = item - r * shape.columns;
-  if (r < shape.total_rows) triangle_row(out, in, &shape, r, c, c + 1);
+  if (r < shape.total_rows) triangle_row(out, in, shared, r, c, c + 1);
 #endif
 }
 

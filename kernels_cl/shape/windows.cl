@@ -129,24 +129,25 @@ typedef struct {
 
 TASK_CALLABLE(unfold_backward, (BUFFER(STORAGE(D), out), BUFFER(const STORAGE(D), grad), PLAIN(UnfoldShape, shape),
                                 PLAIN(long, block))) {
+  SHARE(UnfoldShape, shape, shared);
   OPEN(STORAGE(D), out);
   OPEN(const STORAGE(D), grad);
   const long from = (long)get_global_id(0) * block, to = MIN_OF(from + block, shape.total);
   for (long i = from; i < to; ++i) {
     long rest = i, offset = 0, p = 0;
     for (int d = shape.dims - 1; d >= 0; --d) {
-      const long next = divide(rest, shape.sizes[d]), coordinate = rest - next * shape.sizes[d];
+      const long next = divide(rest, shared->sizes[d]), coordinate = rest - next * shared->sizes[d];
       rest = next;
       if (d == shape.dim)
         p = coordinate;
       else
-        offset += coordinate * shape.grad[d];
+        offset += coordinate * shared->grad[d];
     }
     const long first = p < shape.size ? 0 : (p - shape.size) / shape.step + 1,
                last = MIN_OF(p / shape.step, shape.windows - 1);
     V sum = (V)(0);
     for (long w = first; w <= last; ++w) {
-      const V value = LOAD(D, D, grad, offset + w * shape.grad[shape.dim] + (p - w * shape.step) * shape.last_stride);
+      const V value = LOAD(D, D, grad, offset + w * shared->grad[shape.dim] + (p - w * shape.step) * shape.last_stride);
       sum += value;
     }
     STORE(D, D, out, i, sum);

@@ -112,6 +112,7 @@ static inline Last find_last(Row row, __local uint* count, __local uint* sums, _
    ((key_ & (last).key_mask) == (last).key && ((uint)(i) & (last).index_mask) <= (last).index))
 
 FIRST_KERNEL void sort_first(TENSOR(const STORAGE(IN), x), TENSOR(RAW, values), TENSOR(long, indices), Shape shape) {
+  SHARE(Shape, shape, shared);
   OPEN(const STORAGE(IN), x);
   OPEN(RAW, values);
   OPEN(long, indices);
@@ -121,7 +122,7 @@ FIRST_KERNEL void sort_first(TENSOR(const STORAGE(IN), x), TENSOR(RAW, values), 
   __local int collected;
   const long r = get_group_id(0);
   const int id = get_local_id(0), keep = (int)shape.keep;
-  const Row row = {x + offset_of(r, shape.kept, shape.kept_size, shape.kept_x), shape.x_stride, (int)shape.n};
+  const Row row = {x + offset_of(r, shape.kept, shared->kept_size, shared->kept_x), shape.x_stride, (int)shape.n};
   const Last last = find_last(row, count, sums, found, keep);
   int size = 1;
   while (size < keep) size *= 2;
@@ -133,8 +134,8 @@ FIRST_KERNEL void sort_first(TENSOR(const STORAGE(IN), x), TENSOR(RAW, values), 
   })
   bitonic_sort(first, size, ITEMS);
   BITS px = (BITS)row.data;
-  const long at_values = offset_of(r, shape.kept, shape.kept_size, shape.kept_values);
-  const long at_indices = offset_of(r, shape.kept, shape.kept_size, shape.kept_indices);
+  const long at_values = offset_of(r, shape.kept, shared->kept_size, shared->kept_values);
+  const long at_indices = offset_of(r, shape.kept, shared->kept_size, shared->kept_indices);
   for (int i = id; i < keep; i += ITEMS) {
     const long index = INDEX_OF(first[i]);
     if (shape.has_values) values[at_values + i * shape.values_stride] = px[index * shape.x_stride];

@@ -95,12 +95,13 @@ static inline void insert_first(__global ELEMENT* a, INPUT x, long stride, long 
 // A task is one block of one row; a[row][n] and b[row][n]. With keep < n there is one block, and only the first `keep`
 // elements of a are wanted.
 CPU_CALLABLE(sort_blocks, (BUFFER(const STORAGE(IN), x), BUFFER(ELEMENT, a), BUFFER(ELEMENT, b), PLAIN(Shape, shape))) {
+  SHARE(Shape, shape, shared);
   OPEN(const STORAGE(IN), x);
   OPEN(ELEMENT, a);
   OPEN(ELEMENT, b);
   const long task = get_global_id(0), row = task / shape.blocks, begin = task % shape.blocks * shape.block;
   const long end = MIN_OF(begin + shape.block, shape.n);
-  INPUT p = x + offset_of(row, shape.kept, shape.kept_size, shape.kept_x);
+  INPUT p = x + offset_of(row, shape.kept, shared->kept_size, shared->kept_x);
   a += row * shape.n + begin;
   b += row * shape.n + begin;
   long m = end - begin;
@@ -174,12 +175,13 @@ static inline void sort_by_eights(__local ELEMENT* s, int size) {
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void sort_blocks(TENSOR(const STORAGE(IN), x),
                                                                              TENSOR(ELEMENT, a), TENSOR(ELEMENT, b),
                                                                              Shape shape) {
+  SHARE(Shape, shape, shared);
   OPEN(const STORAGE(IN), x);
   OPEN(ELEMENT, a);
   __local ELEMENT s[AT(BLOCK)];
   const long task = get_group_id(0), row = task / shape.blocks, begin = task % shape.blocks * shape.block;
   const int id = get_local_id(0), n = (int)(MIN_OF(begin + shape.block, shape.n) - begin);
-  INPUT p = x + offset_of(row, shape.kept, shape.kept_size, shape.kept_x);
+  INPUT p = x + offset_of(row, shape.kept, shared->kept_size, shared->kept_x);
   int size = HELD;
   while (size < n) size *= 2;
   for (int i = id; i < size; i += GROUP)
@@ -306,6 +308,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void sort_merge(TENS
 // values[row, i] = x[row, index], indices[row, i] = index for the first `keep` sorted elements.
 TASK_CALLABLE(sort_write, (BUFFER(const RAW, x), BUFFER(const ELEMENT, a), BUFFER(RAW, values), BUFFER(long, indices),
                            PLAIN(Shape, shape), PLAIN(long, per_item))) {
+  SHARE(Shape, shape, shared);
   OPEN(const RAW, x);
   OPEN(const ELEMENT, a);
   OPEN(RAW, values);
@@ -314,10 +317,11 @@ TASK_CALLABLE(sort_write, (BUFFER(const RAW, x), BUFFER(const ELEMENT, a), BUFFE
              end = MIN_OF(begin + per_item, total);
   for (long t = begin; t < end;) {
     const long row = divide(t, shape.keep), skip = t - row * shape.keep, n = MIN_OF(shape.keep - skip, end - t);
-    BITS px = x + offset_of(row, shape.kept, shape.kept_size, shape.kept_x);
-    const long at_values = offset_of(row, shape.kept, shape.kept_size, shape.kept_values) + skip * shape.values_stride;
+    BITS px = x + offset_of(row, shape.kept, shared->kept_size, shared->kept_x);
+    const long at_values =
+        offset_of(row, shape.kept, shared->kept_size, shared->kept_values) + skip * shape.values_stride;
     const long at_indices =
-        offset_of(row, shape.kept, shape.kept_size, shape.kept_indices) + skip * shape.indices_stride;
+        offset_of(row, shape.kept, shared->kept_size, shared->kept_indices) + skip * shape.indices_stride;
     __global const ELEMENT* e = a + row * shape.n + skip;
     for (long i = 0; i < n; ++i) {
       const long index = INDEX_OF(e[i]);
@@ -336,6 +340,7 @@ TASK_CALLABLE(sort_write, (BUFFER(const RAW, x), BUFFER(const ELEMENT, a), BUFFE
 // One element of every sorted (ascending) row.
 __kernel void sort_select(TENSOR(const RAW, x), TENSOR(const ELEMENT, a), TENSOR(RAW, values), TENSOR(long, indices),
                           Shape shape, int selection, long k) {
+  SHARE(Shape, shape, shared);
   OPEN(const RAW, x);
   OPEN(const ELEMENT, a);
   OPEN(RAW, values);
@@ -364,9 +369,9 @@ __kernel void sort_select(TENSOR(const RAW, x), TENSOR(const ELEMENT, a), TENSOR
     }
   }
   const long index = INDEX_OF(e[at]);
-  BITS px = x + offset_of(row, shape.kept, shape.kept_size, shape.kept_x);
-  values[offset_of(row, shape.kept, shape.kept_size, shape.kept_values)] = px[index * shape.x_stride];
-  indices[offset_of(row, shape.kept, shape.kept_size, shape.kept_indices)] = index;
+  BITS px = x + offset_of(row, shape.kept, shared->kept_size, shared->kept_x);
+  values[offset_of(row, shape.kept, shared->kept_size, shared->kept_values)] = px[index * shape.x_stride];
+  indices[offset_of(row, shape.kept, shared->kept_size, shared->kept_indices)] = index;
 }
 
 // flags[i] = 1 where v[i] differs from v[i - 1]
