@@ -1,4 +1,4 @@
-// The operating system, as far as the library needs it. One implementation file per system.
+// The operating system, as far as the library needs it. The files that implement it are named after the system.
 #pragma once
 
 #include <cstddef>

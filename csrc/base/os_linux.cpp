@@ -1,38 +1,27 @@
-// What differs between operating systems, all of it: address-space reservation, anonymous pages, process ids, the cache
-// folder, locks between processes, other processes. A Windows counterpart (VirtualAlloc MEM_RESERVE / MEM_COMMIT,
-// GetCurrentProcessId, LOCALAPPDATA, LockFileEx, CreateProcess) implements platform.h in platform_windows.cpp.
+// What a process asks of Linux: pages and addresses, processors and threads, libraries that are loaded, faults, forks.
+// os_linux_processes.cpp and os_linux_files.cpp have the rest of os.h. A Windows counterpart (VirtualAlloc with
+// MEM_RESERVE and MEM_COMMIT, GetCurrentProcessId, LOCALAPPDATA, LockFileEx, CreateProcess) is os_windows*.cpp.
 #include "base/os.h"
 
 #include <dlfcn.h>
-#include <fcntl.h>
 #if defined(__linux__)
 #include <link.h>
-#include <sys/prctl.h>
 #endif
-#include <poll.h>
 #include <sched.h>
-#include <sys/file.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
-#include <chrono>
 #include <csetjmp>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <mutex>
 #include <pthread.h>
-#include <spawn.h>
 #include <string_view>
 #include <thread>
 
@@ -260,126 +249,6 @@ std::string file_beside_library(const char* name) {
 
 void end_process(int status) { _exit(status); }
 
-static bool write_all(int channel, const void* data, size_t bytes) noexcept {
-  for (const char* at = static_cast<const char*>(data); bytes > 0;) {
-    const ssize_t count = send(channel, at, bytes, MSG_NOSIGNAL);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return false;
-    at += count;
-    bytes -= static_cast<size_t>(count);
-  }
-  return true;
-}
-
-static bool read_all(int channel, void* data, size_t bytes) noexcept {
-  for (char* at = static_cast<char*>(data); bytes > 0;) {
-    const ssize_t count = recv(channel, at, bytes, 0);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return false;
-    at += count;
-    bytes -= static_cast<size_t>(count);
-  }
-  return true;
-}
-
-ChildProcess::ChildProcess(const std::string& path) noexcept {
-  int ends[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return;
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], STDIN_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-  char* const arguments[] = {const_cast<char*>(path.c_str()), nullptr};
-  pid_t process = 0;
-  if (posix_spawn(&process, path.c_str(), &actions, nullptr, arguments, environ) == 0) {
-    channel_ = ends[0];
-    process_ = process;
-  } else {
-    close(ends[0]);
-  }
-  close(ends[1]);
-  posix_spawn_file_actions_destroy(&actions);
-}
-
-ChildProcess::~ChildProcess() {
-  if (channel_ < 0) return;
-  shutdown(channel_, SHUT_RDWR);  // forked processes may have the channel, too
-  close(channel_);
-  if (process_) waitpid(process_, nullptr, 0);
-}
-
-using Deadline = std::chrono::time_point<std::chrono::steady_clock, std::chrono::duration<double>>;
-
-static Deadline in_seconds(double seconds) {
-  return std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
-}
-
-// Whether something can be read, the end among it, before the deadline.
-static bool readable(int channel, Deadline deadline) {
-  for (;;) {
-    const std::chrono::duration<double, std::milli> left = deadline - std::chrono::steady_clock::now();
-    pollfd waiting{channel, POLLIN, 0};
-    const int ready = poll(&waiting, 1, static_cast<int>(std::max(left.count(), 0.0)));
-    if (ready >= 0 || errno != EINTR) return ready > 0;
-  }
-}
-
-void ChildProcess::finish_writing() noexcept {
-  if (started()) shutdown(channel_, SHUT_WR);
-}
-
-ChildProcess::End ChildProcess::end(double seconds) noexcept {
-  if (!process_) return end_;
-  finish_writing();
-  const Deadline deadline = in_seconds(seconds);
-  for (char ignored[64];;) {  // the other side of the channel closes with the process
-    const bool in_time = std::chrono::steady_clock::now() < deadline && readable(channel_, deadline);
-    if (!in_time) kill(process_, SIGKILL);
-    if (!in_time || recv(channel_, ignored, sizeof ignored, 0) <= 0) break;
-  }
-  int status = 0;
-  const bool known = waitpid(process_, &status, 0) == process_;
-  process_ = 0;
-  if (!known) return end_;
-  const int number = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
-  end_text_ = (WIFSIGNALED(status) ? "signal " : "status ") + std::to_string(number);
-  const bool own_fault =
-      number == SIGABRT || std::find(std::begin(faults), std::end(faults), number) != std::end(faults);
-  if (WIFSIGNALED(status))
-    end_ = own_fault ? End::failed : End::stopped;
-  else
-    end_ = number == 0 ? End::clean : End::failed;
-  return end_;
-}
-
-bool ChildProcess::write(const void* data, size_t bytes) noexcept { return write_all(channel_, data, bytes); }
-bool ChildProcess::read(void* data, size_t bytes) noexcept { return read_all(channel_, data, bytes); }
-
-// `stream` becomes what /dev/null is.
-static void discard(int stream, int flags) {
-  const int nothing = open("/dev/null", flags | O_CLOEXEC);
-  if (nothing >= 0) dup2(nothing, stream);
-}
-
-ParentChannel::ParentChannel() noexcept : channel_(fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)) {
-#if defined(__linux__)
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-#endif
-  discard(STDIN_FILENO, O_RDONLY);
-  if (dup2(STDERR_FILENO, STDOUT_FILENO) < 0) discard(STDOUT_FILENO, O_WRONLY);
-}
-
-bool ParentChannel::write(const void* data, size_t bytes) noexcept { return write_all(channel_, data, bytes); }
-bool ParentChannel::read(void* data, size_t bytes, double seconds) noexcept {
-  // No bytes are there at once: waiting for them would be waiting for the next message.
-  return bytes == 0 || (readable(channel_, in_seconds(seconds)) && read_all(channel_, data, bytes));
-}
-
-void silence_output() {
-  discard(STDOUT_FILENO, O_WRONLY);
-  discard(STDERR_FILENO, O_WRONLY);
-}
-
 int process_id() { return static_cast<int>(getpid()); }
 
 static std::atomic<bool> forked{false};
@@ -392,58 +261,5 @@ void watch_forks() {
 }
 
 void around_forks(void (*before)(), void (*after)()) { pthread_atfork(before, after, nullptr); }
-
-std::string temporary_cache_folder() {
-  const char* temporary = std::getenv("TMPDIR");
-  return std::string(temporary && *temporary ? temporary : "/tmp") + "/cache-" + std::to_string(geteuid());
-}
-
-std::string user_cache_folder() {
-  std::string folder;
-  if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg && *xdg)
-    folder = xdg;
-  else if (const char* home = std::getenv("HOME"); home && *home)
-    folder = std::string(home) + "/.cache";
-  if (folder.empty()) return temporary_cache_folder();
-  make_private_folder(folder);
-  return faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) == 0 ? folder : temporary_cache_folder();
-}
-
-bool others_keep_off(const std::string& path) noexcept {
-  struct stat facts;
-  if (stat(path.c_str(), &facts) != 0) return true;  // nothing that could be read
-  return (facts.st_uid == geteuid() || facts.st_uid == 0) && (facts.st_mode & (S_IWGRP | S_IWOTH)) == 0;
-}
-
-void make_private_folder(const std::string& path) noexcept {
-  try {
-    for (size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
-      mkdir(path.substr(0, end).c_str(), 0700);  // those that are there stay as they are
-      if (end == std::string::npos) break;
-    }
-  } catch (...) {}
-}
-
-void make_private_file(const std::string& path) noexcept { chmod(path.c_str(), S_IRUSR | S_IWUSR); }
-
-FileLock::FileLock(const std::string& path, double seconds) noexcept {
-  make_private_folder(std::filesystem::path(path).parent_path().string());
-  const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (file < 0) return;
-  file_ = file;
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
-  while (!(held_ = flock(file, LOCK_EX | LOCK_NB) == 0)) {
-    if (errno != EWOULDBLOCK && errno != EINTR) return;
-    waited_ = true;
-    if (std::chrono::steady_clock::now() > deadline) return;
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-}
-
-FileLock::~FileLock() {
-  if (file_ < 0) return;
-  if (held_) flock(static_cast<int>(file_), LOCK_UN);  // closing would not free it while a forked child holds a copy
-  close(static_cast<int>(file_));
-}
 
 }  // namespace ocl::os
