@@ -110,9 +110,11 @@ int64_t estimated_end(const Tasks& tasks, int64_t cores) {
   return end;
 }
 
-// Chooses channels of a task, at most `limit`, and the order of tasks for the earliest end.
+// Gathering a vector takes as long as multiplying it with so many channels.
+constexpr int64_t gathering = 10;
+
+// For few cores: chooses channels of a task, at most `limit`, and the order of tasks for the earliest end.
 void split_channels(Tiles& t, int64_t total, int64_t out_channels, int64_t limit, int64_t groups, int64_t cores) {
-  constexpr int64_t gathering = 10;  // gathering a vector takes as long as multiplying it with so many channels
   int64_t best_end = std::numeric_limits<int64_t>::max();
   // Two tasks for each core at least, in case one starts late.
   const int64_t most = ceil_div(out_channels, 8),
@@ -134,20 +136,65 @@ void split_channels(Tiles& t, int64_t total, int64_t out_channels, int64_t limit
                     width = i % 2 ? out_channels - (channel_tasks - 1) * channels : channels;
       tasks.cost[i / 2][i % 2] = vectors * (round_up(width, 8) + gathering);
     }
-    if (cores <= most_played_cores) {
-      consider(played_end(tasks, cores, false), channels, false);
-      consider(played_end(tasks, cores, true), channels, true);
-    } else {
-      consider(estimated_end(tasks, cores), channels, false);
-    }
+    consider(played_end(tasks, cores, false), channels, false);
+    consider(played_end(tasks, cores, true), channels, true);
     // The next number of parts whose tasks have fewer channels.
     parts = channels > 8 ? ceil_div(out_channels, channels - 8) : most + 1;
   }
 }
 
+// The vectors that a task gathers for each row of a slab. Phases are read with the rows around the pixels, for all taps
+// of a channel at once.
+int64_t gathered_vectors(const Gather& g, bool phases, int64_t pixels) {
+  const int64_t around = phases ? g.shape.stride[1] * g.shape.stride[2] * phase_line(g, pixels) / g.taps() : 0;
+  return ceil_div(pixels + around, 16);
+}
+
+// For many cores: chooses pixels and channels of a task. Where pixels alone do not make enough tasks, each task of
+// fewer channels gathers its pixels again, but tasks of fewer pixels gather only their seams again; too few of either
+// would leave cores that gather more than they multiply. Of the splits that end about as early, the one with the least
+// work is taken: what cores do not do, others, and other processes, have the caches and the clock for.
+// `limit`: the most channels beside so many pixels.
+template <class Limit>
+void split_tasks(Tiles& t, const Gather& g, bool phases, int64_t cores, const Limit& limit) {
+  const int64_t out_channels = g.shape.out_channels, total = g.shape.batch * g.plane();
+  struct Split {
+    int64_t pixels, channels, end, work;
+  };
+  std::vector<Split> splits;
+  const auto add = [&](int64_t pixels, int64_t channels) {
+    const int64_t pixel_tasks = ceil_div(total, pixels), channel_tasks = ceil_div(out_channels, channels);
+    Tasks tasks{pixel_tasks, channel_tasks, g.groups, {}};
+    const int64_t heights[] = {pixels, total - (pixel_tasks - 1) * pixels},
+                  widths[] = {channels, round_up(out_channels - (channel_tasks - 1) * channels, 8)};
+    int64_t work = 0;
+    for (int i = 0; i < 4; ++i) {
+      tasks.cost[i / 2][i % 2] =
+          ceil_div(heights[i / 2], 16) * widths[i % 2] + gathering * gathered_vectors(g, phases, heights[i / 2]);
+      work += tasks.cost[i / 2][i % 2] * (i / 2 ? 1 : pixel_tasks - 1) * (i % 2 ? 1 : channel_tasks - 1);
+    }
+    // A core that starts late delays the end by a part of a task.
+    splits.push_back({pixels, channels, estimated_end(tasks, cores) + tasks.cost_of(0, 0) / 4, work});
+    return tasks.count();
+  };
+  for (int64_t pixels = t.pixels; pixels >= 32; pixels -= 32) {
+    const int64_t most = ceil_div(out_channels, 8);
+    for (int64_t parts = ceil_div(out_channels, limit(pixels)); parts <= most;
+         parts = std::max(parts + 1, parts * 5 / 4))
+      if (add(pixels, round_up(ceil_div(out_channels, parts), 8)) >= 16 * cores) break;  // even enough
+    if (ceil_div(total, pixels) * g.groups >= 4 * cores) break;
+  }
+  const int64_t earliest =
+      std::min_element(splits.begin(), splits.end(), [](const Split& a, const Split& b) { return a.end < b.end; })->end;
+  const Split* best = nullptr;
+  for (const Split& split : splits)
+    if (split.end <= earliest + earliest / 10 && (!best || split.work < best->work)) best = &split;
+  t.pixels = best->pixels;
+  t.channels = best->channels;
+}
+
 // A slab of 32 pixels should stay in a 32 KiB L1 cache: depth <= 256; slabs of equal depth. Sums between slabs are kept
-// in local memory, which bounds channels. Short of tasks, channels are split before pixels: pixels would be gathered no
-// less often.
+// in local memory, which bounds channels.
 Tiles choose_tiles(const Gather& g, const PlanTarget& target) {
   const int64_t cores = target.compute_units;
   int64_t budget = (static_cast<int64_t>(std::min<uint64_t>(target.local_memory, 768 << 10)) - static_local_bytes) / 4;
@@ -168,9 +215,15 @@ Tiles choose_tiles(const Gather& g, const PlanTarget& target) {
   t.pixel_tasks = ceil_div(total, t.pixels);
   t.pixels = std::min(t.pixels, round_up(ceil_div(total, t.pixel_tasks), 32));
   t.pixel_tasks = ceil_div(total, t.pixels);
-  int64_t limit = round_up(g.shape.out_channels, 8);
-  if (slabs > 1) limit = std::min(limit, channels_beside(t.pixels));
-  split_channels(t, total, g.shape.out_channels, limit, g.groups, cores);
+  const auto limit = [&](int64_t pixels) {
+    const int64_t all = round_up(g.shape.out_channels, 8);
+    return slabs > 1 ? std::min(all, channels_beside(pixels)) : all;
+  };
+  if (cores <= most_played_cores)
+    split_channels(t, total, g.shape.out_channels, limit(t.pixels), g.groups, cores);
+  else
+    split_tasks(t, g, phases, cores, limit);
+  t.pixel_tasks = ceil_div(total, t.pixels);
   t.channel_tasks = ceil_div(g.shape.out_channels, t.channels);
   t.local_bytes = 4 * (t.pixels * t.depth + (slabs > 1 ? t.pixels * t.channels : 0));
   t.phase_line = phases ? phase_line(g, t.pixels) : 0;

@@ -171,10 +171,12 @@ KernelSite gpu_planes_sums("norm/batch_norm.gpu.cl", "planes_sums"),
     gpu_rows_sums("norm/batch_norm.gpu.cl", "rows_sums");
 KernelSite gpu_gradient("norm/batch_norm.gpu.cl", "elements_gradient");
 
-// Few channels: the batch is split over tasks instead.
+// Whether a task takes a whole channel, in one sweep over memory. With few channels, or where they would leave many
+// units without one at the end, the batch is split over tasks instead, which takes two.
 bool fused(const Device& device, const Problem& p) {
-  return device.cpu_style() && !p.rows &&
-         (p.x.channels >= 4 * int64_t{device.capabilities().compute_units} || count_parts(device, p) == 1);
+  if (!device.cpu_style() || p.rows) return false;
+  const int64_t units = device.capabilities().compute_units, channels = p.x.channels;
+  return 4 * channels >= 3 * units * ceil_div(channels, units) || count_parts(device, p) == 1;
 }
 
 // Range of the kernels that reduce parts of channels.
