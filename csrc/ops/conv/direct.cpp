@@ -3,6 +3,7 @@
 #include "ops/conv/combine.h"
 #include "ops/conv/gather.h"
 #include "ops/conv/plan.h"
+#include "ops/conv/splits.h"
 
 #include <algorithm>
 
@@ -126,7 +127,12 @@ bool plan_multiply(Plan& plan, const Gather& g, const PlanTarget& target) {
   while (s.band > 4 && s.batch * s.bands * g.groups * plan.parts < 4 * units) set_band(s, stride, (s.band + 1) / 2);
   const int64_t pieces = int64_t{s.batch} * s.bands;
   plan.shares = std::clamp<int64_t>(ceil_div(16 * units, g.groups), 1, pieces);
-  plan.parts = std::clamp<int64_t>(ceil_div(2 * units, plan.shares * g.groups), plan.parts, blocks);
+  // Results are parted as far as it occupies the units: each part fills the frames again.
+  const auto occupied = [&](int64_t parts) {
+    const int64_t tasks = parts * plan.shares * g.groups;
+    return tasks >= 2 * units || (units > most_played_cores && 4 * tasks >= 3 * units * ceil_div(tasks, units));
+  };
+  while (plan.parts < blocks && !occupied(plan.parts)) ++plan.parts;
   plan.channels = std::clamp<int64_t>(
       std::min(most_block_bytes / (4 * channel_floats(s, stride)), most_pairs / s.taps()), 1, s.channels);
   plan.channels = ceil_div(s.channels, ceil_div(s.channels, plan.channels));

@@ -4,6 +4,7 @@
 #include "ops/conv/combine.h"
 #include "ops/conv/gather.h"
 #include "ops/conv/plan.h"
+#include "ops/conv/splits.h"
 #include "ops/elementwise/elementwise.h"
 
 #include <algorithm>
@@ -52,64 +53,6 @@ int64_t phase_floats(const Gather& g, int64_t pixels) {
   return pixels * g.taps() + g.shape.stride[1] * g.shape.stride[2] * phase_line(g, pixels);
 }
 
-// The tasks of a launch: every pixel task meets every channel task in every group; the last one of each may be smaller.
-struct Tasks {
-  int64_t pixel_tasks, channel_tasks, groups;
-  int64_t cost[2][2];  // of a task: [last pixel task][last channel task]
-
-  int64_t count() const { return pixel_tasks * channel_tasks * groups; }
-  int64_t cost_of(int64_t pixel_task, int64_t channel_task) const {
-    return cost[pixel_task + 1 == pixel_tasks][channel_task + 1 == channel_tasks];
-  }
-};
-
-// Up to how many cores a schedule is played through; that takes time in proportion to cores * tasks, and tasks grow
-// with the cores. With more of them the order of tasks hardly matters: there is always a core that is free soon.
-constexpr int64_t most_played_cores = 4;
-
-// When the last task ends. Every core has a contiguous share, then takes from the end of the longest one left.
-int64_t played_end(const Tasks& tasks, int64_t cores, bool channels_slow) {
-  struct Core {
-    int begin, end;
-    int64_t time;
-  };
-  Core all[most_played_cores];
-  const int count = static_cast<int>(tasks.count()), pixel_tasks = static_cast<int>(tasks.pixel_tasks),
-            channel_tasks = static_cast<int>(tasks.channel_tasks), units = static_cast<int>(cores);
-  for (int i = 0; i < units; ++i) all[i] = {count * i / units, count * (i + 1) / units, 0};
-  const auto cost = [&](int i) {
-    i %= pixel_tasks * channel_tasks;
-    return channels_slow ? tasks.cost_of(i % pixel_tasks, i / pixel_tasks)
-                         : tasks.cost_of(i / channel_tasks, i % channel_tasks);
-  };
-  int64_t last = 0;
-  for (int i = 0; i < count; ++i) {
-    Core& free = *std::min_element(all, all + cores, [](const Core& a, const Core& b) { return a.time < b.time; });
-    Core& longest = *std::max_element(all, all + cores,
-                                      [](const Core& a, const Core& b) { return a.end - a.begin < b.end - b.begin; });
-    free.time += cost(free.begin < free.end ? free.begin++ : --longest.end);
-    last = std::max(last, free.time);
-  }
-  return last;
-}
-
-// The same in closed form: in rounds of one task for each core, large tasks first, a round takes as long as its
-// largest task.
-int64_t estimated_end(const Tasks& tasks, int64_t cores) {
-  const int64_t pixels[] = {tasks.pixel_tasks - 1, 1}, channels[] = {tasks.channel_tasks - 1, 1};
-  struct Kind {
-    int64_t cost, count;
-  } kinds[4];
-  for (int i = 0; i < 4; ++i) kinds[i] = {tasks.cost[i / 2][i % 2], pixels[i / 2] * channels[i % 2] * tasks.groups};
-  std::sort(kinds, kinds + 4, [](const Kind& a, const Kind& b) { return a.cost > b.cost; });
-  int64_t end = 0, before = 0;
-  for (const Kind& kind : kinds) {
-    end += kind.cost * (ceil_div(before + kind.count, cores) - ceil_div(before, cores));
-    before += kind.count;
-  }
-  return end;
-}
-
 // Gathering a vector takes as long as multiplying it with so many channels.
 constexpr int64_t gathering = 10;
 
@@ -152,9 +95,7 @@ int64_t gathered_vectors(const Gather& g, bool phases, int64_t pixels) {
 
 // For many cores: chooses pixels and channels of a task. Where pixels alone do not make enough tasks, each task of
 // fewer channels gathers its pixels again, but tasks of fewer pixels gather only their seams again; too few of either
-// would leave cores that gather more than they multiply. Of the splits that end about as early, the one with the least
-// work is taken: what cores do not do, others, and other processes, have the caches and the clock for.
-// `limit`: the most channels beside so many pixels.
+// would leave cores that gather more than they multiply. `limit`: the most channels beside so many pixels.
 template <class Limit>
 void split_tasks(Tiles& t, const Gather& g, bool phases, int64_t cores, const Limit& limit) {
   const int64_t out_channels = g.shape.out_channels, total = g.shape.batch * g.plane();
@@ -184,13 +125,9 @@ void split_tasks(Tiles& t, const Gather& g, bool phases, int64_t cores, const Li
       if (add(pixels, round_up(ceil_div(out_channels, parts), 8)) >= 16 * cores) break;  // even enough
     if (ceil_div(total, pixels) * g.groups >= 4 * cores) break;
   }
-  const int64_t earliest =
-      std::min_element(splits.begin(), splits.end(), [](const Split& a, const Split& b) { return a.end < b.end; })->end;
-  const Split* best = nullptr;
-  for (const Split& split : splits)
-    if (split.end <= earliest + earliest / 10 && (!best || split.work < best->work)) best = &split;
-  t.pixels = best->pixels;
-  t.channels = best->channels;
+  const Split& best = thriftiest(splits);
+  t.pixels = best.pixels;
+  t.channels = best.channels;
 }
 
 // A slab of 32 pixels should stay in a 32 KiB L1 cache: depth <= 256; slabs of equal depth. Sums between slabs are kept
