@@ -1,11 +1,11 @@
 """The recipes of docs/contribute/recipes.md work: applied to a copy of the tree, built, and used as they say.
 
 The page is the program here. A fenced block whose title is a path is a new file; with "after `text`" or "before `text`"
-it is
-inserted beside the one line that contains the text; "check" is Python that must end well, and "expect ..." must appear
-in what the
-check above it printed. Only with --build: it compiles what the recipes touch, and without ccache the whole backend
-(minutes).
+it is inserted beside the one line that contains the text; "check" is Python that must end well, and "expect ..." must
+appear in what the check above it printed.
+
+Only with --build: all recipes are built at once, with the settings of the tree's own build, so that ccache has what
+they do not touch. Without ccache it compiles the whole backend (minutes).
 """
 
 import os
@@ -113,19 +113,46 @@ def run(*command, **options):
     return done.stdout
 
 
+# What the copy's build takes over from the tree's own: with other flags, nothing would be in ccache.
+SETTINGS = re.compile(
+    r"^(CMAKE_(?:BUILD_TYPE|PREFIX_PATH|CXX_COMPILER|CXX_FLAGS|EXE_LINKER_FLAGS)|Python3?_(?:EXECUTABLE|INCLUDE_DIR))"
+    r":\w+=(.+)$",
+    re.MULTILINE,
+)
+
+
+def settings():
+    """{variable of CMake: value} of the tree's own build; what a build needs at least where there is none."""
+    prefix = [torch.utils.cmake_prefix_path, os.environ.get("CMAKE_PREFIX_PATH", "").replace(":", ";")]
+    found = {
+        "CMAKE_PREFIX_PATH": ";".join(filter(None, prefix)),
+        "Python_EXECUTABLE": sys.executable,
+        "Python3_EXECUTABLE": sys.executable,
+    }
+    cache = ROOT / "build" / "cmake" / "CMakeCache.txt"
+    return found | dict(SETTINGS.findall(cache.read_text()) if cache.exists() else [])
+
+
+def in_copy(text):
+    """The text with the environments of the tree as the copy has them. ccache compares paths inside of a tree by their
+    place in it."""
+    for name in (".venv", ".apt"):
+        text = text.replace(str(ROOT / name), str(COPY / name))
+    return text
+
+
 @pytest.fixture(scope="module")
 def built():
     """The folder to put on PYTHONPATH for a build with all recipes."""
     write_tree(wanted_tree())
+    for name in (".venv", ".apt"):
+        if (ROOT / name).exists() and not (COPY / name).exists():
+            (COPY / name).symlink_to(ROOT / name)
     build = COPY / "build" / "cmake"
     if not (build / "build.ninja").exists():
         shutil.rmtree(build, ignore_errors=True)
-        prefix = [torch.utils.cmake_prefix_path, os.environ.get("CMAKE_PREFIX_PATH", "")]
-        run(
-            *("cmake", "-S", COPY, "-B", build, "-G", "Ninja", "-DTORCH_OCL_TESTS=OFF"),
-            *(f"-DCMAKE_PREFIX_PATH={';'.join(filter(None, prefix))}",),
-            *(f"-DPython3_EXECUTABLE={sys.executable}", f"-DPython_EXECUTABLE={sys.executable}"),
-        )
+        chosen = [in_copy(f"-D{name}={value}") for name, value in settings().items()]
+        run("cmake", "-S", COPY, "-B", build, "-G", "Ninja", "-DTORCH_OCL_TESTS=OFF", *chosen)
     run("cmake", "--build", build)
     run("cmake", "--install", build, "--prefix", COPY / "python" / "torch_ocl", "--component", "python")
     return COPY / "python"
