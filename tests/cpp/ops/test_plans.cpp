@@ -4,6 +4,9 @@
 #include "ops/conv_support.h"
 #include "support.h"
 
+#include "ops/conv/combine.h"
+#include "ops/conv/gather.h"
+#include "ops/conv/splits.h"
 #include "ops/conv/winograd.h"
 #include "ops/core/plan_table.h"
 #include "ops/gemm/gemm.h"
@@ -136,6 +139,60 @@ TEST(Plans, ProductsArePlannedQuicklyForAnyNumberOfUnits) {
         }
       }
     }
+}
+
+// More units need more tasks, and more tasks pack their operands again or leave sums to be added: what the tasks take
+// together may not grow with the units more than they gain.
+TEST(Plans, ManyUnitsDoNotMultiplyTheWorkOfWeightGradients) {
+  constexpr int64_t packing = 10, storing = 50;  // in products of a pixel, as measured (ops/conv/combine.cpp)
+  PlanTarget target;
+  std::map<int64_t, int64_t> all;
+  for (const auto& [channels, edge, outputs, stride] : pointwise_layers) {
+    if (stride != 1) continue;
+    const ConvProblem p = problem_of(Layer{4, channels, edge, outputs, 1, 1, 1});
+    const Gather g = flatten_pointwise(forward_gather(p));
+    const int64_t pixels = p.batch * p.out_pixels();
+    for (const int64_t units : unit_counts) {
+      target.compute_units = units;
+      const WeightTiles t = choose_weight_tiles(g, target, 1);
+      const int64_t tiles = ceil_div(outputs, t.channels) * ceil_div(channels, t.columns);
+      EXPECT_GE(t.share * t.parts, pixels);
+      EXPECT_LE(t.local_bytes, target.local_memory);
+      if (units <= 16) {
+        EXPECT_GE(2 * tiles * t.parts, units) << channels << " to " << outputs << ", " << units << " units";
+      }
+      all[units] += tiles * (pixels * (t.channels * t.columns + packing * (t.channels + t.columns)) +
+                             (t.parts > 1 ? storing * t.parts * t.channels * t.columns : 0));
+    }
+  }
+  for (const int64_t units : unit_counts)
+    EXPECT_LE(all[units], all[2] * (units <= 64 ? 115 : 125) / 100) << units << " units";
+}
+
+TEST(Plans, TheThriftiestSplitEndsAboutAsEarlyAsTheEarliest) {
+  struct Split {
+    int64_t end, work;
+  };
+  EXPECT_EQ(thriftiest(std::vector<Split>{{100, 400}, {109, 300}, {111, 200}, {105, 350}}).work, 300);
+  EXPECT_EQ(thriftiest(std::vector<Split>{{100, 400}, {100, 400}}).end, 100);
+}
+
+// A schedule that is played through cannot end before the work is done, nor later than in rounds of the largest task.
+TEST(Plans, EndsThatAreEstimatedAreNearThosePlayedThrough) {
+  for (const int64_t cores : {1, 2, 3, 4})
+    for (const int64_t pixel_tasks : {1, 2, 5, 12})
+      for (const int64_t channel_tasks : {1, 3, 8}) {
+        const Tasks tasks{pixel_tasks, channel_tasks, 2, {{100, 60}, {40, 30}}};
+        int64_t work = 0;
+        for (int64_t i = 0; i < pixel_tasks; ++i)
+          for (int64_t j = 0; j < channel_tasks; ++j) work += 2 * tasks.cost_of(i, j);
+        const int64_t least = ceil_div(work, cores), rounds = 100 * ceil_div(tasks.count(), cores);
+        for (const int64_t end :
+             {played_end(tasks, cores, false), played_end(tasks, cores, true), estimated_end(tasks, cores)}) {
+          EXPECT_GE(end, least) << cores << " cores, " << pixel_tasks << " x " << channel_tasks;
+          EXPECT_LE(end, rounds) << cores << " cores, " << pixel_tasks << " x " << channel_tasks;
+        }
+      }
 }
 
 // The numbers of a plan are those of its target alone: workspaces, tasks and local memory belong together.
