@@ -25,7 +25,9 @@ bool write_atomically(const fs::path& target, std::initializer_list<std::string_
     if (file) fs::rename(temporary, target, failure);
     if (file && !failure) return true;
     fs::remove(temporary, failure);
-  } catch (...) {}
+  } catch (...) {  // no memory for the names: as good as a disk that is full
+    return false;
+  }
   return false;
 }
 

@@ -42,7 +42,9 @@ void make_private_folder(const std::string& path) noexcept {
       mkdir(path.substr(0, end).c_str(), 0700);  // those that are there stay as they are
       if (end == std::string::npos) break;
     }
-  } catch (...) {}
+  } catch (...) {  // no memory for the names: the folder is missing, as where it may not be made
+    return;
+  }
 }
 
 void make_private_file(const std::string& path) noexcept { chmod(path.c_str(), S_IRUSR | S_IWUSR); }

@@ -312,7 +312,10 @@ void CpuExecutor::copy(void* destination, const void* source, size_t bytes) {
                [=](size_t begin, size_t end) { std::memcpy(to + begin, from + begin, end - begin); });
 }
 
-float CpuExecutor::copy_time(size_t bytes) const { return copy_time_.load() * static_cast<float>(bytes / block_bytes); }
+float CpuExecutor::copy_time(size_t bytes) const {
+  const size_t blocks = bytes / block_bytes;  // what is less than one takes next to nothing
+  return copy_time_.load() * static_cast<float>(blocks);
+}
 
 void CpuExecutor::fill(void* destination, const void* pattern, size_t pattern_bytes, size_t bytes) {
   char* to = static_cast<char*>(destination);

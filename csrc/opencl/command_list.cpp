@@ -270,6 +270,7 @@ void CommandList::issue(Queue& queue, const Step& step) const {
     case kFill: return queue.fill(step.destination, kept_.data() + step.pattern, step.pattern_bytes, step.bytes);
     case kRead: return queue.read(step.destination, step.source, step.bytes, false);
     case kWrite: return queue.write(step.destination, step.source, step.bytes, false);
+    default: throw Error("a graph has a step of unknown kind");
   }
 }
 

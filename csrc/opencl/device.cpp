@@ -58,7 +58,7 @@ bool shares_memory(Device& device, bool by_address) {
         if (by_address)
           arguments.add_address(host);
         else
-          arguments.add_value(&buffer, sizeof buffer);
+          arguments.add_value(&buffer, sizeof(cl_mem));
         arguments.add(offset);
         arguments.add(n);
         enqueue(queue, arguments, Range(64), Range());

@@ -74,6 +74,7 @@ Kernel variadic(const Node& node, const char* row, bool mean) {
     if (n == 2 && run.all_on_host())
       if (auto known = host_binary(op, run.host(0), run.host(1))) return run.give(0, std::move(*known));
     std::vector<Sizes> all;
+    all.reserve(static_cast<size_t>(n));
     for (int i = 0; i < n; ++i) all.push_back(run.sizes(i));
     const Sizes sizes = broadcast_sizes(all);
     const DType type = run.dtype(0), compute = ops::compute_type(type);

@@ -12,11 +12,11 @@ namespace ocl {
 
 // Mirrors kernels_cl/selftest/atomic.cl: every work-item adds 1 to x[0], its number to x[1], and NaN to x[2].
 bool adds_right(Device& device, FloatAtomics way) {
-  constexpr int items = 1024;  // sums stay below 2^24: exact in any order
+  constexpr int items = 1024, numbers = items * (items - 1) / 2;  // sums stay below 2^24: exact in any order
   float x[3] = {0.5f, 0, 1};
   const Defines defines = Defines().add("FLOAT_ATOMICS", static_cast<int64_t>(way));
   return run_selftest(device, "selftest/atomic.cl", "add_to_three", defines, Range(items), x, sizeof x) &&
-         x[0] == items + 0.5f && x[1] == items * (items - 1) / 2 && std::isnan(x[2]);
+         x[0] == items + 0.5f && x[1] == numbers && std::isnan(x[2]);
 }
 
 bool may_have_float_atomics(const Device& device) { return device.capabilities().float_atomic_add; }

@@ -16,7 +16,7 @@ std::optional<double> run_selftest(Device& device, const char* file, const char*
     Kernel& kernel = get_kernel(device, file, name, defines, BuildTime::at_once);  // its time is not the kernel's
     const cl_ulong offset = 0;
     Arguments arguments(kernel);
-    arguments.add_value(&buffer, sizeof buffer);
+    arguments.add_value(&buffer, sizeof(cl_mem));
     arguments.add(offset);
     Queue& queue = device.default_queue();
     queue.finish();
@@ -26,7 +26,9 @@ std::optional<double> run_selftest(Device& device, const char* file, const char*
     const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
     if (clEnqueueReadBuffer(queue.handle(), buffer, CL_TRUE, 0, bytes, data, 0, nullptr, nullptr) == CL_SUCCESS)
       seconds = passed.count();
-  } catch (const DriverError&) {}
+  } catch (const DriverError&) {
+    seconds.reset();
+  }
   clReleaseMemObject(buffer);
   return seconds;
 }

@@ -124,7 +124,7 @@ class BuildList {
     const auto at =
         std::find_if(waiting_.begin(), waiting_.end(), [&](const Build& build) { return fits(*build->state_); });
     if (at == waiting_.end()) return nullptr;
-    const Build build = *at;
+    Build build = std::move(*at);
     waiting_.erase(at);
     return build;
   }

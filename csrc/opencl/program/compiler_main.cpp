@@ -68,10 +68,13 @@ int main() {
   bool functions = false;
   for (Request request; request.read(parent);) {
     functions |= request.file == CompilerProcess::functions_question;
-    char answer = request.what == "ask" ? '?' : 'n';
+    const char none = request.what == "ask" ? '?' : 'n';
+    char answer = none;
     try {
       answer = answer_to(request);
-    } catch (const std::exception&) {}  // the other process compiles it again and reports
+    } catch (const std::exception&) {  // the other process compiles it again and reports
+      answer = none;
+    }
     if (!parent.write(&answer, 1)) break;
   }
   if (!functions) os::end_process(0);  // without the destructors of drivers

@@ -233,7 +233,7 @@ std::string_view measure(Queue& queue, const tuning::Problem& key, ConvRoute gue
 // The algorithm named by TORCH_OCL_CONV, or "auto".
 const std::string& forced_algorithm() {
   static const std::string name = [] {
-    const std::string value = environment::get("TORCH_OCL_CONV").value_or("auto");
+    std::string value = environment::get("TORCH_OCL_CONV").value_or("auto");
     std::vector<std::string_view> names{"auto"};
     for (const ConvPass pass : {ConvPass::forward, ConvPass::backward_data, ConvPass::backward_weight})
       for (const ConvAlgorithm& algorithm : conv_algorithms(pass))

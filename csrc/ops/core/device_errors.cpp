@@ -41,8 +41,9 @@ std::string describe(const Record& record) {
     if (record.code > 0 && static_cast<size_t>(record.code) <= sites().rows.size())
       site = sites().rows[record.code - 1];
   }
-  const std::string op(site.op), value = std::to_string(record.value), bound = std::to_string(record.bound);
+  std::string op(site.op);
   if (site.kind == ErrorSite::Kind::message) return op;
+  const std::string value = std::to_string(record.value), bound = std::to_string(record.bound);
   if (site.kind == ErrorSite::Kind::source_too_small)
     return op + ": source has " + bound + " elements, fewer than the mask selects (element " + value + " was needed)";
   return "index out of range in " + op + ": index " + value + " is out of bounds for dimension with size " + bound;

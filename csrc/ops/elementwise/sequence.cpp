@@ -22,7 +22,7 @@ constexpr size_t most_steps = Fusion::most;
 constexpr int sequences_before_program = 32;
 
 // What scripts write out in sequences; the program would take long to build with all rows.
-constexpr std::string_view fusable_rows[] = {
+constexpr const char* fusable_rows[] = {
     "copy",
     "fill",
     "add",
@@ -60,7 +60,7 @@ int operator_of(const ElementwiseRow& row) {
   static const auto operators = [] {
     std::vector<int> found;
     for (const ElementwiseRow& each : elementwise_table()) {
-      const auto* at = std::find(std::begin(fusable_rows), std::end(fusable_rows), each.name);
+      const auto* at = std::find(std::begin(fusable_rows), std::end(fusable_rows), std::string_view(each.name));
       found.push_back(at == std::end(fusable_rows) ? -1 : static_cast<int>(at - std::begin(fusable_rows)));
     }
     return found;
@@ -97,6 +97,7 @@ class Program {
             .add("OPERATORS", operators());
       });
     } catch (const std::exception&) {  // the steps are run one by one as before
+      return;
     }
   }
 
@@ -104,7 +105,7 @@ class Program {
   static std::string operators() {
     std::string all;
     for (size_t i = 0; i < std::size(fusable_rows); ++i) {
-      const ElementwiseRow& row = elementwise_row(fusable_rows[i].data());
+      const ElementwiseRow& row = elementwise_row(fusable_rows[i]);
       const std::string_view expression = row.real;
       int scalars = 0;
       for (const char* name : {"s0", "s1", "s2"}) scalars += expression.find(name) != std::string_view::npos;

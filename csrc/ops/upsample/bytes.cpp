@@ -58,9 +58,9 @@ double scale_of(const UpsampleProblem& p, int axis) {
 int64_t stretched_weights(const Axis& a, int64_t o, int64_t taps, double* w) {
   const double widening = std::max(1.0, a.scale), support = 0.5 * width_of(a.mode) * widening,
                center = a.scale * (static_cast<double>(o) + 0.5);
-  const int64_t first = std::max<int64_t>(static_cast<int64_t>(center - support + 0.5), 0);
+  const int64_t first = std::max<int64_t>(static_cast<int64_t>(std::floor(center - support + 0.5)), 0);
   const int64_t count =
-      std::clamp<int64_t>(std::min(static_cast<int64_t>(center + support + 0.5), a.in) - first, 0, taps);
+      std::clamp<int64_t>(std::min(static_cast<int64_t>(std::floor(center + support + 0.5)), a.in) - first, 0, taps);
   double sum = 0;
   for (int64_t t = 0; t < count; ++t)
     sum += w[t] = filter(a.mode, (static_cast<double>(first + t) - center + 0.5) / widening);
@@ -118,7 +118,8 @@ ByteTable byte_table(const UpsampleProblem& p, int axis) {
                                                              : fixed_weights(a, o, table.taps, w)));
     greatest = std::max(greatest, *std::max_element(w, w + table.taps));
   }
-  while (table.precision < 22 && static_cast<int>(0.5 + greatest * (1 << (table.precision + 1))) < (1 << 15))
+  while (table.precision < 22 &&
+         static_cast<int>(std::floor(0.5 + greatest * (1 << (table.precision + 1)))) < (1 << 15))
     ++table.precision;
   for (const double w : weights)
     table.weight.push_back(static_cast<int16_t>(static_cast<int>(w * (1 << table.precision) + (w < 0 ? -0.5 : 0.5))));
