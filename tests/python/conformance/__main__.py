@@ -51,7 +51,11 @@ def parse_arguments():
     parser.add_argument("--redo", action="store_true", help="also what is in the report")
     parser.add_argument("--failed", action="store_true", help="only what failed in the report")
     parser.add_argument("--report-only", action="store_true", help="run nothing")
-    parser.add_argument("--write-docs", action="store_true", help="write docs/generated/operators.md from the report")
+    parser.add_argument(
+        "--write-docs",
+        action="store_true",
+        help="write docs/generated/operators.md from the report; only the rows of a part",
+    )
     return parser.parse_args()
 
 
@@ -135,8 +139,12 @@ def main():
     if options.write_docs:
         from . import support_table
 
-        date = time.strftime("%Y-%m-%d", time.gmtime(options.report.stat().st_mtime))
-        (pool.ROOT / "docs" / "generated" / "operators.md").write_text(support_table.table(records, date))
+        page = pool.ROOT / "docs" / "generated" / "operators.md"
+        if len(records) < sum(1 for _ in cases.all_cases()):
+            page.write_text(support_table.updated(page.read_text(), records))
+        else:
+            date = time.strftime("%Y-%m-%d", time.gmtime(options.report.stat().st_mtime))
+            page.write_text(support_table.table(records, date))
     sys.exit(status)
 
 

@@ -1,6 +1,7 @@
 """docs/generated/operators.md from the report of a sweep and the registrations of the library."""
 
 import collections
+import re
 
 import torch
 
@@ -56,33 +57,57 @@ def sweep(records, date):
     }
 
 
-def table(records, date):
-    """The document. records: those of a report, judged (gaps.judge); date: when the report was last written."""
+def _rows(records):
+    """{operator: its row} of the records of a report."""
     by_name = collections.defaultdict(dict)
     for record in records:
         case = cases.parse(record["case"])
         if case.source == "op_db":
             by_name[case.name][cases.dtype_name(case.dtype)] = record["checks"]
-    rows, native, total, native_backward, total_backward = [], 0, 0, 0, 0
+    rows = {}
     for name, dtypes in sorted(by_name.items()):
         main = dtypes.get("float32") or next(iter(dtypes.values()))
         forward = _where([main["values"]]) if "values" in main else "?"
         gradient = main.get("gradient", {"status": "none"})
         backward = "-" if gradient["status"] == "none" else _where([gradient])
-        total, native = total + 1, native + (forward == "native")
-        total_backward, native_backward = total_backward + (backward != "-"), native_backward + (backward == "native")
         good = [
             (SHORT[d], c["values"].get("fallbacks"))
             for d, c in dtypes.items()
             if c.get("values", {}).get("status") == "pass"
         ]
         bad = sorted({check for c in dtypes.values() for check, result in c.items() if result["status"] == "gap"})
-        rows.append(
+        rows[name] = (
             f"| {name} | {forward} | {backward} | {' '.join(f'*{d}*' if f else d for d, f in good)} | {' '.join(bad)} |"
         )
+    return rows
+
+
+def _counts(rows):
+    """The numbers above the table, of its rows and of the registrations of the library."""
+    where = [[cell.strip() for cell in row.split("|")[2:4]] for row in rows]
     registered = torch._C._dispatch_get_registrations_for_dispatch_key("PrivateUse1")
-    overloads = sum(name.startswith("aten::") for name in registered)
-    facts = dict(
-        overloads=overloads, native=native, total=total, native_backward=native_backward, total_backward=total_backward
-    )
-    return HEADER.format(**facts, **sweep(records, date)) + "\n".join(rows) + "\n"
+    return {
+        "overloads": sum(name.startswith("aten::") for name in registered),
+        "native": sum(forward == "native" for forward, _ in where),
+        "total": len(where),
+        "native_backward": sum(backward == "native" for _, backward in where),
+        "total_backward": sum(backward != "-" for _, backward in where),
+    }
+
+
+def table(records, date):
+    """The document of a whole sweep. records: those of a report, judged (gaps.judge); date: when the report was last
+    written."""
+    rows = _rows(records)
+    return HEADER.format(**_counts(rows.values()), **sweep(records, date)) + "\n".join(rows.values()) + "\n"
+
+
+def updated(page, records):
+    """The page with the rows of these records in place of those it had; what it says of the sweep stays."""
+    head, separator, body = page.partition("|---|---|---|---|---|\n")
+    rows = {line.split("|")[1].strip(): line for line in body.splitlines()} | _rows(records)
+    counts = _counts(rows.values())
+    head = re.sub(r"\d+ ATen overloads", f"{counts['overloads']} ATen overloads", head)
+    head = re.sub(r"\d+ of \d+(?=\s+run\s+without)", f"{counts['native']} of {counts['total']}", head)
+    head = re.sub(r"\d+ of \d+(?=\s+backward)", f"{counts['native_backward']} of {counts['total_backward']}", head)
+    return head + separator + "\n".join(rows[name] for name in sorted(rows)) + "\n"
