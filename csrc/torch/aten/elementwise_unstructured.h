@@ -16,14 +16,14 @@ inline at::Tensor unary(const ops::ElementwiseRow& row, const at::Tensor& a, at:
   run(row, iterator, scalars);
   return iterator.output();
 }
-inline at::Tensor binary(const ops::ElementwiseRow& row, const at::Tensor& a, const at::Tensor& b, at::Tensor out,
-                         std::initializer_list<ops::ElementwiseScalar> scalars = {}) {
+inline at::Tensor binary(const ops::ElementwiseRow& row, const at::Tensor& a, const at::Tensor& b,
+                         const at::Tensor& out, std::initializer_list<ops::ElementwiseScalar> scalars = {}) {
   auto iterator = at::TensorIterator::borrowing_binary_op(out, a, b);
   run(row, iterator, scalars);
   return iterator.output();
 }
 inline at::Tensor ternary(const ops::ElementwiseRow& row, const at::Tensor& a, const at::Tensor& b, const at::Tensor& c,
-                          at::Tensor out, std::initializer_list<ops::ElementwiseScalar> scalars = {}) {
+                          const at::Tensor& out, std::initializer_list<ops::ElementwiseScalar> scalars = {}) {
   auto iterator = at::TensorIteratorConfig()
                       .add_output(out)
                       .add_const_input(a)
