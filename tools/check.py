@@ -1,4 +1,4 @@
-"""`./run check`: formatting, linting, types, layers and line lengths of the whole tree, each by a pinned tool.
+"""`./run check`: formatting, linting, types, layers, and lengths of lines and files, each by a pinned tool.
 
     ./run check                     all checks; clang-tidy reads the C++ files that differ from `main`
     ./run check --fix               formats C++, OpenCL C, CMake and Python, and mends what ruff can mend
@@ -25,6 +25,7 @@ ENVIRONMENT = ROOT / ".venv-check"
 REQUIREMENTS = ROOT / "tools" / "check_requirements.txt"
 BUILD = ROOT / "build" / "check"  # configured, never built: it only holds compile_commands.json
 MOST_COLUMNS = 120
+MOST_LINES = 420  # "about 400": a file that outgrows it misses a concept
 # Generated documents, one case of a test per line, and OpenCL C that C++ puts together from macros.
 UNBROKEN = (
     "docs/generated/",
@@ -122,6 +123,16 @@ def columns(options: argparse.Namespace) -> None:
         raise Failed("\n".join(found))
 
 
+def lengths(options: argparse.Namespace) -> None:
+    found = []
+    for name in files(*CPP, *OPENCL, ".py"):
+        lines = len((ROOT / name).read_text().splitlines())
+        if lines > MOST_LINES:
+            found.append(f"{name}: {lines} lines, at most {MOST_LINES}")
+    if found:
+        raise Failed("\n".join(found))
+
+
 def changed_files() -> set[str]:
     """Files that differ from where this branch left `main`, and those not yet committed."""
     base = output_of("git", "merge-base", "HEAD", "main", check=False).strip() or "HEAD~1"
@@ -184,6 +195,7 @@ CHECKS: dict[str, Callable[[argparse.Namespace], None]] = {
     "gersemi": gersemi,
     "ruff": ruff,
     "columns": columns,
+    "lengths": lengths,
     "layers": layers,
     "shellcheck": shellcheck,
     "mypy": mypy,

@@ -1,6 +1,5 @@
 // Implicit matrix product, CPU style: y[o, p] = bias[o] + sum_k w[o, k] im2col(x)[k, p], where p runs over all pixels
-// of all images
-// and k over (channel, tap). im2col exists only as slabs of KC rows in local memory.
+// of all images and k over (channel, tap). im2col exists only as slabs of KC rows in local memory.
 //   conv_pack_weights  w -> packed[group][o / 8][k][8]; any strides and tap order, so that it also serves backward-data
 //   conv_multiply      one work-item: `pixels` pixels x `channels` output channels of one group
 // phase_line, phase_at: 0, or the length of a phase and where masks and phases begin in `memory`, when x is gathered by

@@ -1,14 +1,10 @@
 // Stable sorts of the rows of a strided tensor. An element is (key, index): the key is an unsigned integer in the order
-// of the
-// values (NaN last, -0 == 0, complemented when descending), so that comparing elements as a whole is a stable sort
-// whatever the
-// algorithm. Keys of up to 32 bits share one ulong with the index, 64-bit keys make a ulong2.
+// of the values (NaN last, -0 == 0, complemented when descending), so that comparing elements as a whole is a stable
+// sort whatever the algorithm. Keys of up to 32 bits share one ulong with the index, 64-bit keys make a ulong2.
 //   IN, IN_BITS (32 or 64: width of the key), DESCENDING
 // Blocks of every row are sorted (CPU: radix sort, least significant digit first; GPU: bitonic network in local
-// memory), then
-// merged pairwise, each work-item (CPU) or work-group (GPU) finding its part of the output by a search along the merge
-// path
-// (Odeh, Green, Mwassi, Shmueli, Birk: Merge Path, 2012).
+// memory), then merged pairwise, each work-item (CPU) or work-group (GPU) finding its part of the output by a search
+// along the merge path (Odeh, Green, Mwassi, Shmueli, Birk: Merge Path, 2012).
 #include "common/divide.clh"
 #include "sort/keys.clh"
 

@@ -80,10 +80,11 @@ void count_fallback(const std::string& name, const std::string& why) {
   static std::mutex warned_mutex;
   if (now == FallbackPolicy::warn && first) {
     std::lock_guard lock(warned_mutex);
-    if (warned->insert(name).second)
+    if (warned->insert(name).second) {
       TORCH_WARN("The operator '", name, "' ", why,
                  " and runs on the CPU. torch.ocl.fallbacks() lists such operators; ",
                  "TORCH_OCL_FALLBACK=silent hides this warning, =error forbids the fallback.");
+    }
   }
 }
 
