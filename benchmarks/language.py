@@ -13,6 +13,7 @@ import importlib.util
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import nn
@@ -33,8 +34,8 @@ class Row:
     """A variant: how to run it, and the quickest times in seconds."""
 
     name: str
-    prefill: Callable[[int], object]  # of so many tokens; what decode continues from
-    decode: Callable[[object, int], None]  # so many tokens
+    prefill: Callable[[int], Any]  # of so many tokens; what decode continues from
+    decode: Callable[[Any, int], None]  # so many tokens
     bytes: int  # of the weights
     prefill_s: float = field(default=float("inf"))
     token_s: float = field(default=float("inf"))
@@ -66,14 +67,14 @@ def row_of(name: str, model: nn.Module, device: str) -> Row:
     embedding = model.get_input_embeddings().weight  # type: ignore[operator]
 
     @torch.inference_mode()
-    def prefill(tokens: int) -> object:
+    def prefill(tokens: int) -> tuple[Any, torch.Tensor]:
         ids = torch.arange(tokens, device=device).unsqueeze(0) % embedding.shape[0]
         out = model(ids, use_cache=True, logits_to_keep=1)
         return out.past_key_values, out.logits.argmax(-1)
 
     @torch.inference_mode()
-    def decode(state: object, tokens: int) -> None:
-        cache, token = state  # type: ignore[misc]
+    def decode(state: tuple[Any, torch.Tensor], tokens: int) -> None:
+        cache, token = state
         for _ in range(tokens):
             token = model(token, past_key_values=cache, use_cache=True).logits[:, -1:].argmax(-1)
             token.item()  # as a program that shows each word

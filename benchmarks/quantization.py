@@ -51,7 +51,8 @@ def own(name: str, **options: Any) -> Quantise:
     def quantise(weight: torch.Tensor) -> Any:
         linear = nn.Linear(K, N, bias=False, dtype=weight.dtype)
         linear.weight.data = weight
-        layer: Any = torch_ocl.quantize_(nn.Sequential(linear), name, **options)[0].to("ocl")
+        quantised: Any = torch_ocl.quantize_(nn.Sequential(linear), name, **options)
+        layer = quantised[0].to("ocl")
         stored = sum(b.numel() * b.element_size() for b in layer.buffers())
         return layer, layer.dequantize().cpu(), 8 * stored / weight.numel()
 

@@ -33,8 +33,10 @@ def prompt_of(tokenizer: Any, history: list[dict[str, str]]) -> torch.Tensor:
     """The conversation as tokens [1, n]: in the model's own form where it has one, plain text otherwise."""
     if getattr(tokenizer, "chat_template", None):
         text = tokenizer.apply_chat_template(history, add_generation_prompt=True, tokenize=False)
-        return tokenizer(text, return_tensors="pt", add_special_tokens=False).input_ids
-    return tokenizer("\n".join(message["content"] for message in history), return_tensors="pt").input_ids
+        tokens: torch.Tensor = tokenizer(text, return_tensors="pt", add_special_tokens=False).input_ids
+    else:
+        tokens = tokenizer("\n".join(message["content"] for message in history), return_tensors="pt").input_ids
+    return tokens
 
 
 def answer(model: Any, tokenizer: Any, history: list[dict[str, str]], options: argparse.Namespace) -> str:
