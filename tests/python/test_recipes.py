@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 import torch
@@ -106,6 +107,9 @@ def write_tree(files):
 
 
 def run(*command, **options):
+    # cmake and ninja may be packages of the environment, whose programs are beside the interpreter.
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    options["env"] = {**options.get("env", os.environ), "PATH": path}
     done = subprocess.run(
         list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options
     )

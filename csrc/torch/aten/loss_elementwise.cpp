@@ -69,7 +69,7 @@ at::Tensor& huber_loss_backward_out(const at::Tensor& grad, const at::Tensor& se
   return ternary(OCL_ROW("huber_backward"), grad, self, target, out, {norm_of(self, reduction), delta}), out;
 }
 
-at::Tensor weighted(at::Tensor loss, const std::optional<at::Tensor>& weight) {
+at::Tensor weighted(const at::Tensor& loss, const std::optional<at::Tensor>& weight) {
   return weight && weight->defined() ? loss.mul_(*weight) : loss;
 }
 // -b log(a) - (1 - b) log(1 - a). Numbers that are no probabilities are reported at the next synchronisation.
