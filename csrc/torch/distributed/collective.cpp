@@ -48,12 +48,14 @@ at::Tensor HostTensors::output(const at::Tensor& tensor, Use use, std::optional<
 
 std::vector<at::Tensor> HostTensors::input_bytes(const std::vector<at::Tensor>& tensors) {
   std::vector<at::Tensor> result;
+  result.reserve(tensors.size());
   for (const at::Tensor& tensor : tensors) result.push_back(inputs.emplace_back(tensor, Use::read).bytes());
   return result;
 }
 
 std::vector<at::Tensor> HostTensors::output_bytes(const std::vector<at::Tensor>& tensors, Use use) {
   std::vector<at::Tensor> result;
+  result.reserve(tensors.size());
   for (const at::Tensor& tensor : tensors) result.push_back(outputs.emplace_back(tensor, use).bytes());
   return result;
 }
