@@ -10,7 +10,7 @@ namespace ocl::distributed {
 
 // `name`: of a group that c10d::register_process_group knows and that has a backend for the CPU, Gloo's. It gets one
 // for the device (process_group.h).
-void add_to_process_group(std::string name);
+void add_to_process_group(const std::string& name);
 void close_process_groups();
 
 // Calls a function, without Python's lock (GIL) if the calling thread has it.

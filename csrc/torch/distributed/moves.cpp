@@ -41,6 +41,7 @@ std::vector<at::Tensor> slices(const at::Tensor& tensor, const std::vector<int64
 
 std::vector<int64_t> sizes_of(const std::vector<at::Tensor>& tensors) {
   std::vector<int64_t> result;
+  result.reserve(tensors.size());
   for (const at::Tensor& tensor : tensors) result.push_back(tensor.numel());
   return result;
 }
@@ -117,6 +118,7 @@ ProcessGroup::Work ProcessGroup::allgather_into_tensor_coalesced(Tensors& output
                                                                  const c10d::AllgatherOptions& options) {
   TORCH_CHECK_VALUE(outputs.size() == inputs.size() && !inputs.empty(), "requires input and output lists of one size");
   std::vector<Collective::Ptr> parts;
+  parts.reserve(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) parts.push_back(gather_flat(outputs[i], inputs[i], options));
   return together(std::move(parts));
 }

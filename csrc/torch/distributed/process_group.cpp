@@ -113,7 +113,7 @@ void ProcessGroup::shutdown() {
   gloo_->shutdown();
 }
 
-void add_to_process_group(std::string name) {
+void add_to_process_group(const std::string& name) {
   const auto group = c10d::resolve_process_group(name);
   auto backend = c10::make_intrusive<ProcessGroup>(group->getBackend(c10::kCPU), group->getRank(), group->getSize());
   group->setBackend(c10::kPrivateUse1, c10d::ProcessGroup::BackendType::CUSTOM, std::move(backend));
