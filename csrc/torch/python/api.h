@@ -242,6 +242,7 @@ struct Function<f> {
 
 using FastCall = PyObject* (*)(PyObject*, PyObject* const*, Py_ssize_t);
 inline PyMethodDef method(const char* name, FastCall function) {
+  // NOLINTNEXTLINE(bugprone-casting-through-void): METH_FASTCALL tells Python which type it has.
   return {name, reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function)), METH_FASTCALL, nullptr};
 }
 template <auto f>

@@ -121,6 +121,7 @@ void launch(Generated& generated, PyObject* const* objects, size_t count) {
   int device = -1;
   Values values(inputs + generated.codes.size() + 4);
   for (size_t i = 0; i < inputs; ++i) {
+    // NOLINTNEXTLINE(bugprone-signed-char-misuse): an index, which PyTorch keeps in eight bits
     if (device < 0 && generated.kinds[i] == 't') device = to_tensor(objects[i]).device().index();
     add(values, generated.kinds[i], objects[i]);
   }
@@ -214,7 +215,7 @@ PyObject* generated_kernel_function(PyObject*, PyObject* const* objects, Py_ssiz
                                                       .devices = {}});
     for (const std::string& error : made->errors) made->codes.push_back(device_error_code(error));
     const Object capsule(PyCapsule_New(made.get(), capsule_name, delete_generated));
-    static_cast<void>(made.release());  // the capsule's now
+    static_cast<void>(made.release());  // NOLINT(bugprone-unused-return-value): the capsule's now
     Object functions(PyTuple_New(3));
     for (Py_ssize_t i = 0; i < 3; ++i)
       PyTuple_SetItem(functions.get(), i, Object(PyCFunction_NewEx(&of_a_kernel[i], capsule.get(), nullptr)).give());

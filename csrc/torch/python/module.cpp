@@ -202,14 +202,14 @@ std::pair<uint64_t, uint64_t> build_counts() {
 void check_name(bool known, const std::string& name, const char* allowed) {
   if (!known) throw InvalidArgument("expected one of " + std::string(allowed) + ", got '" + name + "'");
 }
-void set_fallback_policy(std::string name) {
+void set_fallback_policy(const std::string& name) {
   check_name(python::set_fallback_policy(name), name, "'warn', 'silent', 'error'");
 }
-void set_winograd_mode(std::string name) {
+void set_winograd_mode(const std::string& name) {
   check_name(python::set_winograd_mode(name), name, "'auto', 'precise', 'off'");
 }
 
-uintptr_t custom_kernel(int device, std::string name, std::string source) {
+uintptr_t custom_kernel(int device, const std::string& name, const std::string& source) {
   return reinterpret_cast<uintptr_t>(torch_ocl_extension()->kernel(device, name.c_str(), source.c_str()));
 }
 
@@ -336,6 +336,7 @@ PyModuleDef module = {PyModuleDef_HEAD_INIT, "_C", nullptr, -1, functions, nullp
 
 }  // namespace ocl::python
 
+// NOLINTNEXTLINE(bugprone-reserved-identifier): Python makes the name of the module's.
 extern "C" __attribute__((visibility("default"))) PyObject* PyInit__C() {
 #ifdef TORCH_OCL_DISTRIBUTED
   ocl::distributed::set_without_gil(&ocl::python::without_gil);
