@@ -18,7 +18,6 @@ class Function(NamedTuple):
         None  # of float64 with OpenCL's own functions; None: `single` does for both, in a program of one
     )
     includes: tuple[str, ...] = ()
-    numbers_only: bool = False  # no form for vectors: on CPU devices graphs with it run as they are
 
 
 def _builtin(name: str) -> Function:
@@ -73,7 +72,7 @@ FUNCTIONS: dict[str, Function] = {
     "special_log_ndtr": Function("log_ndtr_of({0})", includes=(BESSEL, NORMAL)),
     "special_ndtri": Function("ndtri_of({0})", includes=(BESSEL, NORMAL)),
     **{
-        name: Function(f"{function}({{0}})", includes=(BESSEL,), numbers_only=function[0] != "i")
+        name: Function(f"{function}({{0}})", includes=(BESSEL,))
         for name, function in {
             "i0": "i0_of",
             "special_i0e": "i0e_of",

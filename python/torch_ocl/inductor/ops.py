@@ -66,8 +66,6 @@ def call(name: str, *values: Argument, dtype: torch.dtype | None = None) -> CSEV
     """A function of FUNCTIONS."""
     dtype = dtype or floating_type(*values)
     row = FUNCTIONS[name]
-    if row.numbers_only and V.kernel.width > 1:
-        raise NotImplementedError(f"{name} has no form for vectors")
     use_builtin = dtype is torch.float64 and row.double is not None
     if not use_builtin:
         V.kernel.needs_functions(dtype, row.includes)
@@ -78,6 +76,7 @@ def call(name: str, *values: Argument, dtype: torch.dtype | None = None) -> CSEV
 def compare(operator: str) -> Callable[[Argument, Argument], CSEVariable]:
     def compare_(a: Argument, b: Argument) -> CSEVariable:
         dtype = common_type(a, b)
+        dtype = torch.int32 if dtype is torch.bool else dtype  # lanes of a mask are 0 and -1: in another order
         return emit(f"MASK({as_type(a, dtype)} {operator} {as_type(b, dtype)})", torch.bool)
 
     return compare_

@@ -38,6 +38,11 @@ def test_bools(device):
     )
 
 
+def test_bools_are_ordered(device):
+    x, y = torch.rand(77) > 0.5, torch.rand(77) > 0.5
+    check(lambda x, y: (x < y, x <= y, x > y, x >= y, x == y, x != y, torch.maximum(x, y), x > 0, x < 1), [x, y])
+
+
 def test_conversions(device):
     x = torch.tensor([-1.5, -0.5, 0.0, 0.5, 1.5, 2.5, 100.7, 250.2])
     types = [*INTEGERS, torch.bool, *FLOATS]
@@ -68,6 +73,19 @@ def test_special_functions(device, function):
     x = (torch.rand(40) * 0.98 + 0.01).to(device)
     f = getattr(torch.special, function)
     torch.testing.assert_close(torch.compile(lambda x: f(x) * 2)(x), f(x) * 2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_functions_without_a_form_for_vectors(device, dtype):
+    x = torch.tensor([0.0, 0.3, 1.9, 2.0, 2.1, 5.5, 8.0, 8.01, 30.0, -1.0, float("inf"), float("nan")])
+    names = ["bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "modified_bessel_k0", "modified_bessel_k1",
+             "scaled_modified_bessel_k0", "scaled_modified_bessel_k1", "spherical_bessel_j0", "airy_ai"]  # fmt: skip
+    functions = [getattr(torch.special, name) for name in names]
+    check(lambda x: [f(x) for f in functions[:8]], [x], kernels=1)
+    x = x.to(dtype).to(device)
+    torch.testing.assert_close(
+        torch.compile(lambda x: [f(x) for f in functions])(x), [f(x) for f in functions], equal_nan=True
+    )
 
 
 def test_binary_functions(device):

@@ -40,6 +40,8 @@ def test_nan_wins_and_the_first_of_equals_is_named(device):
     check(lambda x: (x.argmax(1), x.argmin(1), x.argmax(0), x.argmin(0)), [x])
     x[3, 7] = x[3, 30] = float("nan")
     check(lambda x: (x.argmax(1), x.argmin(1), x.amax(1), x.amin(0), x.sum(1)), [x])
+    short = torch.tensor([[1.0, float("nan"), 3.0, float("nan")], [2.0, 2.0, 2.0, 2.0]])  # without a loop
+    check(lambda x: (x.argmax(1), x.argmin(1), x.argmax(0), x.max(1), x.min(1)), [short])
 
 
 def test_normalisations_are_one_kernel(device):
