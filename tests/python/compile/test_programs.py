@@ -94,6 +94,15 @@ def test_dynamic_attention(device):
     assert not torch.ocl.fallbacks()
 
 
+def test_results_that_are_parts_of_one_tensor(device):
+    def clip(tensors):
+        norms = torch._foreach_norm(tensors)
+        scale = (1.0 / (torch.stack(norms).norm() + 1e-6)).clamp(max=1.0)
+        return norms[1] + 1, torch._foreach_mul(tensors, scale)
+
+    check(clip, [[torch.randn(n, 5) for n in range(1, 8)]])
+
+
 def test_autocast(device):
     model, x = block().to(device), torch.randn(7, 12).to(device)
     with torch.autocast(device, torch.bfloat16):
