@@ -7,7 +7,7 @@ file(GLOB_RECURSE BACKEND_SOURCES CONFIGURE_DEPENDS csrc/torch/*.cpp)
 list(
   FILTER BACKEND_SOURCES
   EXCLUDE
-  REGEX "torch/python/(api|generated_kernel|module|torch_layout|torch_objects)\\.cpp$"
+  REGEX "torch/python/(api|generated_[a-z]+|module|torch_layout|torch_objects)\\.cpp$"
 )
 if(NOT TORCH_HAS_DISTRIBUTED)
   list(FILTER BACKEND_SOURCES EXCLUDE REGEX torch/distributed/)

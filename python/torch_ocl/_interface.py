@@ -74,6 +74,10 @@ class Core(Protocol):
     def generated_kernel(
         self, program: str, name: str, source: str, kinds: str, grid: int, alignment: int, errors: list[str]
     ) -> tuple[Any, Any, Any]: ...
+    # A function of the list of a graph's inputs.
+    def generated_graph(
+        self, otherwise: Any, device: int, slots: int, inputs: Any, steps: Any, outputs: list[int]
+    ) -> Any: ...
     def empty_strided(
         self, size: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype, device: int
     ) -> torch.Tensor: ...

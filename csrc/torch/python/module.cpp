@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "torch/distributed/groups.h"
 #include "torch/python/exports.h"
+#include "torch/python/generated_graph.h"
 #include "torch/python/generated_kernel.h"
 #include "torch/python/torch_objects.h"
 #include "torch/runtime/extension.h"
@@ -308,6 +309,7 @@ PyMethodDef functions[] = {
     method<glue::custom_kernel>("custom_kernel"),
     method<glue::launch_custom_kernel>("launch_custom_kernel"),
     method("generated_kernel", generated_kernel_function),
+    method("generated_graph", generated_graph_function),
     method("empty_strided", empty_strided),
 #ifdef TORCH_OCL_DISTRIBUTED
     method<ocl::distributed::add_to_process_group>("add_to_process_group"),

@@ -81,6 +81,10 @@ class GraphKernels:
             raise KernelBuildError(str(error)) from error
         return {name: kernel for name, (kernel, _, _) in made.items()}
 
+    def graph(self, call: Any, slots: int, inputs: Any, steps: Any, outputs: list[int]) -> Any:
+        """`call`, the function of a graph, without Python (direct.py, csrc/torch/python/generated_graph.h)."""
+        return _core.core().generated_graph(call, self.device, slots, inputs, steps, outputs)
+
     def _program(self, kernels: list[_Kernel], functions: str) -> dict[str, tuple[Any, Any, Any]]:
         includes = dict.fromkeys(file for kernel in kernels for file in kernel.includes)
         atomics = dict.fromkeys(kind for kernel in kernels for kind in kernel.atomics)

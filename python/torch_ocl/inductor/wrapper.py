@@ -1,5 +1,6 @@
 """The Python module that Inductor writes for a graph: kernels are collected, built together, and called."""
 
+import textwrap
 from typing import Any
 
 import torch
@@ -8,12 +9,16 @@ from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPython
 from torch._inductor.virtualized import V
 
 from .. import ocl
+from .direct import DirectLine, graph_arguments
 from .lanes import style_width
 
 
 class OclWrapper(PythonWrapperCodegen):
     def __init__(self) -> None:
         self._guards: list[bool] = []  # of the devices entered, whether code was written for it
+        self._inputs: list[str] = []
+        self._layouts: dict[str, tuple[str, str]] = {}  # of inputs, as text
+        self._direct: tuple[str | None] | None = None
         super().__init__()
 
     @staticmethod
@@ -41,6 +46,22 @@ class OclWrapper(PythonWrapperCodegen):
         super().write_async_compile_wait()
         self.prefix.writeline("globals().update(ocl_kernels.build())")
 
+    def write_args(self, input_names: list[str]) -> None:
+        self._inputs = input_names
+        super().write_args(input_names)
+
+    def generate_after_suffix(self, result: Any) -> None:
+        super().generate_after_suffix(result)
+        result.writeline(DirectLine(self, "call = ocl_kernels.graph(call, {})"))
+
+    def direct_call(self) -> str | None:
+        """The arguments of GraphKernels.graph (direct.py), once the whole graph is written."""
+        if self._direct is None:
+            body = self.wrapper_call.getvalue()
+            device = _device_of_graph().index or 0
+            self._direct = (graph_arguments(self._inputs, self._layouts, textwrap.dedent(body), device),)
+        return self._direct[0]
+
     def writeline(self, line: Any) -> None:
         """Without Inductor's checks that results of operators lie at multiples of 16 bytes: kernels here may begin
         anywhere, and operators of lists return parts of one tensor."""
@@ -50,6 +71,8 @@ class OclWrapper(PythonWrapperCodegen):
     def _codegen_assert_size_stride(self, code: Any, name: str, size: str, stride: str, op_name: str) -> None:
         """Inputs are never put in order by a copy: their check, one for each at every call, is PyTorch's own."""
         function = "assert_input" if op_name == "input" else "assert_size_stride"
+        if op_name == "input":
+            self._layouts[name] = size, stride
         code.writeline(f"{function}({name}, {size}, {stride}, {op_name!r})")
 
     def make_allocation(
