@@ -164,49 +164,71 @@ class Welford(Reduction):
         super().__init__(kernel, results)
         self.dtype = dtype
         mean, m2, weight = (self.state(dtype, 0) for _ in range(3))
-        kind = dtypes.c_type(dtype, kernel.width)
+        self.kind = kind = dtypes.c_type(dtype, kernel.width)
+        self.count: str | None = None  # vectors that all lanes have seen, but for the last one
+        self.more: list[tuple[str, str, str]] = []  # as variables()
+        self.take = ""  # ends a block
         new = [kernel.named(as_type(value, dtype), dtype) for value in values]
         line = kernel.compute.writeline
         if len(new) == 3:
             weights = kernel.named(kernel.kept(new[2], kernel.literal(0, dtype), dtype), dtype)
             line(f"WELFORD_MERGE({kind}, {mean}, {m2}, {weight}, {new[0]}, {new[1]}, {weights})")
             return
-        # One division for all lanes where they have seen the same number of values.
-        count = f"{results[0]}_count"
-        self.count = count if kernel.counts_evenly() else None
-        one = dtypes.scalar_literal(1, dtype)
-        if self.count:
-            share = f"({kind})({one} / ({dtypes.C_TYPES[dtype]})++{count})"
+        self.count = f"{results[0]}_count" if kernel.counts_evenly() else None
+        if kernel.width > 1 and kernel.plan.reduces_lanes:
+            self._in_blocks(new[0])
         else:
-            line(f"{weight} += {kernel.kept(kernel.literal(1, dtype), kernel.literal(0, dtype), dtype)};")
-            share = f"{kernel.literal(1, dtype)} / ({weight} == {kernel.literal(0, dtype)} ? "
-            share += f"{kernel.literal(1, dtype)} : {weight})"
-        line(f"{{ const {kind} share_ = {share}, delta_ = "
-             f"{kernel.kept(f'{new[0]} - {mean}', kernel.literal(0, dtype), dtype)};")  # fmt: skip
-        line(f"{mean} += delta_ * share_; {m2} += {self._second(kernel, new[0], mean, dtype)}; }}")
+            self._one_by_one(new[0], mean, m2, weight)
 
-    @staticmethod
-    def _second(kernel: Any, value: str, mean: str, dtype: torch.dtype) -> str:
-        return f"delta_ * {kernel.kept(f'{value} - {mean}', kernel.literal(0, dtype), dtype)}"
+    def _in_blocks(self, value: str) -> None:
+        """Sums of a block's differences from the mean before it: an addition waits for the last one, where Welford's step
+        is three operations that wait for each other."""
+        kernel, dtype, kind = self.kernel, self.dtype, self.kind
+        zero, one = (kernel.literal(number, dtype) for number in (0, 1))
+        total, squares, vectors = (f"{self.results[0]}_{name}" for name in ("sum", "squares", "vectors"))
+        self.count = self.count and vectors
+        self.more = [(kind, total, zero), (kind, squares, zero), ("int", vectors, "0")]
+        mean, m2, weight = (state.name for state in self.states)
+        seen = f"({kind})({dtypes.C_TYPES[dtype]}){vectors}" if self.count else weight
+        self.take = f"WELFORD_TAKE({kind}, {mean}, {m2}, {total}, {squares}, {{}})"
+        line = kernel.compute.writeline
+        line(f"if (({vectors}++ & 15) == 1) {self.take.format(seen.replace(vectors, f'({vectors} - 1)'))}")
+        if not self.count:
+            line(f"{weight} += {kernel.kept(one, zero, dtype)};")
+        line(f"{{ const {kind} delta_ = {kernel.kept(f'{value} - {mean}', zero, dtype)};")
+        line(f"{total} += delta_; {squares} += delta_ * delta_; }}")
+
+    def _one_by_one(self, value: str, mean: str, m2: str, weight: str) -> None:
+        kernel, dtype, kind = self.kernel, self.dtype, self.kind
+        zero, one = (kernel.literal(number, dtype) for number in (0, 1))
+        line = kernel.compute.writeline
+        # One division for all lanes where they have seen the same number of values.
+        if self.count:
+            self.more = [("int", self.count, "0")]
+            share = f"({kind})({dtypes.scalar_literal(1, dtype)} / ({dtypes.C_TYPES[dtype]})++{self.count})"
+        else:
+            line(f"{weight} += {kernel.kept(one, zero, dtype)};")
+            share = f"{one} / ({weight} == {zero} ? {one} : {weight})"
+        line(f"{{ const {kind} share_ = {share}, delta_ = {kernel.kept(f'{value} - {mean}', zero, dtype)};")
+        second = f"delta_ * {kernel.kept(f'{value} - {mean}', zero, dtype)}"
+        line(f"{mean} += delta_ * share_; {m2} += {second}; }}")
 
     def variables(self) -> list[tuple[str, str, str]]:
-        count = getattr(self, "count", None)
-        return [*super().variables(), *([("int", count, "0")] if count else [])]
+        return [*super().variables(), *self.more]
 
     def end(self) -> list[str]:
-        count = getattr(self, "count", None)
-        if not count:
-            return super().end()
-        kind = dtypes.c_type(self.dtype, self.kernel.width)
-        weight = self.states[2].name
-        if self.kernel.plan.reduces_lanes and self.kernel.width > 1:
+        weight, count, lines = self.states[2].name, self.count, []
+        if count and self.kernel.plan.reduces_lanes and self.kernel.width > 1:
             length = self.kernel.reduction_length()
             lanes = f"LANE_IDS < (int)({length} - ({count} - 1) * {self.kernel.width})"
             one, zero = self.kernel.literal(1, self.dtype), self.kernel.literal(0, self.dtype)
-            text = f"({kind})({dtypes.C_TYPES[self.dtype]})({count} - 1) + PICK(MASK({lanes}), {one}, {zero})"
-        else:
-            text = f"({kind})({dtypes.C_TYPES[self.dtype]}){count}"
-        return [f"{weight} = {text};", *super().end()]
+            text = f"({self.kind})({dtypes.C_TYPES[self.dtype]})({count} - 1) + PICK(MASK({lanes}), {one}, {zero})"
+            lines.append(f"{weight} = {text};")
+        elif count:
+            lines.append(f"{weight} = ({self.kind})({dtypes.C_TYPES[self.dtype]}){count};")
+        if self.take:
+            lines.append(self.take.format(weight))
+        return [*lines, *super().end()]
 
     def merge(self, own: list[str], other: list[str]) -> str:
         return f"WELFORD_MERGE({dtypes.C_TYPES[self.dtype]}, {', '.join([*own, *other])})"
