@@ -6,6 +6,7 @@ reductions heed n. GPU style: a work-item does one result, or a group reduces on
 """
 
 import itertools
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -24,6 +25,8 @@ from .printer import printer
 from .source import kernel_text
 
 Lines = Callable[[str], list[str]]
+# What differs from vector to vector, or from lane to lane.
+_WITHIN_ROWS = {"n", "at", "l", "LANE_IDS", "LANE_IDS_LONG", "LOADV"}
 
 
 class OclCSE(CSE):
@@ -39,6 +42,10 @@ class OclCSE(CSE):
             return super().generate(buffer, expr, dtype=dtype, assignment=assignment, **rest)
         assert isinstance(dtype, torch.dtype), f"no type for {expr}"
         self.dtype, self.prefix = dtype, f"{dtypes.c_type(dtype, V.kernel.width)} "
+        if V.kernel.is_same_along_rows(str(expr)):
+            variable = super().generate(V.kernel.row_code, expr, dtype=dtype, assignment=assignment, **rest)
+            V.kernel.same_along_rows.add(str(variable))
+            return variable
         return super().generate(buffer, expr, dtype=dtype, assignment=assignment, **rest)
 
     def of_lines(self, buffer: Any, key: str, dtype: torch.dtype, make: Lines) -> CSEVariable:
@@ -76,6 +83,7 @@ class OclKernel(MemoryKernel):
         self.has_loop = False  # over r
         self.columns: ColumnLoop | None = None  # the only loop over r so far, when there is nothing before it
         self.row_code, self.lane_code = IndentedBuffer(), IndentedBuffer()  # of the tree in the lanes
+        self.same_along_rows: set[str] = set()  # variables of row_code
         self.loop_code, self.post_loop = IndentedBuffer(), IndentedBuffer()  # entries of r; stores of results
 
     # ---- plan and indices
@@ -109,6 +117,20 @@ class OclKernel(MemoryKernel):
                 self.row_code.writeline(f"{kind} {entry.name} = {text};")
         else:
             (self.loop_code if entry.is_reduction else self.indexing_code).writeline(f"{kind} {entry.name} = {text};")
+
+    def is_same_along_rows(self, text: str) -> bool:
+        """Whether an expression can be computed once for a row: compilers leave roots and divisions of one number where
+        they are. Not a load from where the kernel writes, or whose index is checked in the loop."""
+        if self.width == 1 or self.features.is_reduction():
+            return False
+        names = set(re.findall(r"[A-Za-z_]\w*", text))
+        variables = {name for name in names if name.startswith("tmp")}
+        if names & _WITHIN_ROWS or not variables <= self.same_along_rows:
+            return False
+        if "LOAD" in names and (variables or any(name.startswith(("out_ptr", "in_out_ptr")) for name in names)):
+            return False
+        indices = (entry for symbol, entry in self.range_tree_nodes.items() if str(symbol) in names)
+        return all(self.plan.role(entry) is lanes.Role.UNIFORM for entry in indices)
 
     def reduction_index(self) -> sympy.Expr:
         """r itself."""

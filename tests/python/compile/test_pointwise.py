@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch._inductor import metrics
+from torch._inductor.utils import run_and_get_code
 
 from .comparison import check, on, same
 
@@ -232,6 +233,22 @@ def test_complex_numbers_stay_with_the_operators(device):
 def test_large_index_in_wide_types(device):
     x = torch.arange(2**31, 2**31 + 100)
     check(lambda x: (x * 3, x // 7, x % 1000), [x])
+
+
+def test_what_is_the_same_along_rows_is_computed_once_for_each(device):
+    def normalise(x, mean, variance):
+        return (x - mean) * (variance + 1e-5).rsqrt()
+
+    arguments = [floats(3, 5, 40), floats(5, 1), floats(5, 1).abs()]
+    check(normalise, arguments, 1)
+    _, (code,) = run_and_get_code(torch.compile(normalise, dynamic=False), *on("ocl", arguments))
+    if torch.ocl.get_device_properties(0).style == "cpu":
+        assert code.index("sqrt(tmp") < code.index("at += 16")
+    check(lambda x, i: x * i[:, None].float().sqrt() + x[i][:, :1], [floats(5, 40), torch.tensor([4, 2, 0, 1, 1])])
+    changed = floats(6, 33).to(device)
+    expected = changed.cpu()
+    torch.compile(lambda x: x.mul_(x[:, :1].clone() + 1))(changed)
+    same(changed, expected * (expected[:, :1] + 1))
 
 
 def test_two_calls_write_no_kernel_again(device):
