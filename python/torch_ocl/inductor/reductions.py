@@ -181,8 +181,8 @@ class Welford(Reduction):
             self._one_by_one(new[0], mean, m2, weight)
 
     def _in_blocks(self, value: str) -> None:
-        """Sums of a block's differences from the mean before it: an addition waits for the last one, where Welford's step
-        is three operations that wait for each other."""
+        """Sums of a block's differences from the mean before it: an addition waits for the last one, where Welford's
+        step is three operations that wait for each other."""
         kernel, dtype, kind = self.kernel, self.dtype, self.kind
         zero, one = (kernel.literal(number, dtype) for number in (0, 1))
         total, squares, vectors = (f"{self.results[0]}_{name}" for name in ("sum", "squares", "vectors"))

@@ -59,6 +59,18 @@ def test_variance_far_from_zero(device):
     torch.testing.assert_close(got.cpu().double(), x.double().var(1), rtol=2e-4, atol=0)
 
 
+def test_variance_in_blocks(device):
+    for shape, dims in (((3, 5), 1), ((3, 17), 1), ((2, 275), 1), ((2, 1031), 1), ((9, 4, 7, 5), (0, 2, 3))):
+        x = torch.randn(shape) + 100
+        x.view(-1)[0] = 1e4  # the first value is no guess of the others'
+        expected = torch.var_mean(x.double(), dims)
+        actual = torch.compile(lambda x, dims=dims: torch.var_mean(x, dims), dynamic=False)(x.to(device))
+        for a, e in zip(actual, expected, strict=True):
+            torch.testing.assert_close(a.cpu().double(), e, rtol=1e-5, atol=1e-6)
+    constant = torch.full((4, 300), 1234.5678).to(device)
+    assert torch.compile(lambda x: x.var(1))(constant).cpu().tolist() == [0.0] * 4
+
+
 def test_batch_and_group_norm(device):
     x, w, b = torch.randn(4, 6, 5, 7), torch.randn(6), torch.randn(6)
     mean, var = torch.zeros(6), torch.ones(6)
