@@ -4,8 +4,10 @@ import textwrap
 from typing import Any
 
 import torch
+from torch._inductor import ir
 from torch._inductor.codegen.common import DeviceOpOverrides
 from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPythonWrapperCodegen
+from torch._inductor.utils import sympy_product
 from torch._inductor.virtualized import V
 
 from .. import ocl
@@ -54,6 +56,13 @@ class OclWrapper(PythonWrapperCodegen):
         super().generate_after_suffix(result)
         result.writeline(DirectLine(self, "call = ocl_kernels.graph(call, {})"))
 
+    def codegen_input_size_asserts(self) -> None:
+        super().codegen_input_size_asserts()
+        for name, value in self.get_graph_inputs().items():
+            if isinstance(value, ir.TensorBox) and sympy_product(value.get_size()) != 0:
+                size, stride = value.get_size(), value.get_stride()
+                self._layouts[name] = self.codegen_python_shape_tuple(size), self.codegen_python_shape_tuple(stride)
+
     def direct_call(self) -> str | None:
         """The arguments of GraphKernels.graph (direct.py), once the whole graph is written."""
         if self._direct is None:
@@ -71,8 +80,6 @@ class OclWrapper(PythonWrapperCodegen):
     def _codegen_assert_size_stride(self, code: Any, name: str, size: str, stride: str, op_name: str) -> None:
         """Inputs are never put in order by a copy: their check, one for each at every call, is PyTorch's own."""
         function = "assert_input" if op_name == "input" else "assert_size_stride"
-        if op_name == "input":
-            self._layouts[name] = size, stride
         code.writeline(f"{function}({name}, {size}, {stride}, {op_name!r})")
 
     def make_allocation(
