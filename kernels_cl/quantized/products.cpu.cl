@@ -94,82 +94,7 @@ inline __attribute__((always_inline)) void dot_floats(const int rows, __global c
 }
 
 #if HAS_WORDS
-inline float sum_of(float8 v) {
-  const float4 w = v.lo + v.hi;
-  return (w.x + w.y) + (w.z + w.w);
-}
-
-#if UNIT != BLOCK
-// As below.
-inline float dot_row(__global const uchar* codes, __local const short16* words, int steps, int segment,
-                     __local const float* factors) {
-  float8 total = (float8)0;
-  for (int k = 0; k < steps; k += UNIT) {
-    int8 sum[4] = {(int8)0, (int8)0, (int8)0, (int8)0};
-    const unit_factors of_blocks = read_factors(codes);
-#pragma unroll
-    for (int i = 0; i < UNIT / BLOCK; i++) {
-      short16 a, b;
-      if (i % 2 == 0) PREFETCH_FIRST(codes + AHEAD + 32 * i);
-      read_scaled(codes, i, of_blocks, &a, &b);
-      ADD_WORDS(sum[i % 2 * 2], words[2 * i], a);
-      ADD_WORDS(sum[i % 2 * 2 + 1], words[2 * i + 1], b);
-    }
-    words += UNIT / 16;
-    codes += UNIT_BYTES;
-    total = fma(convert_float8((sum[0] + sum[1]) + (sum[2] + sum[3])), (float8)*factors++, total);
-  }
-  return sum_of(total);
-}
-#else
-#define ADD_BLOCK(i, j)                                  \
-  {                                                      \
-    short16 a_, b_;                                      \
-    read_words(codes + (i) * UNIT_BYTES, &a_, &b_);      \
-    ADD_WORDS(sum[2 * (j)], words[2 * (i)], a_);         \
-    ADD_WORDS(sum[2 * (j) + 1], words[2 * (i) + 1], b_); \
-  }
-
-// One row of x as integers; factors: of the segments of x times the scales of the row of codes.
-inline float dot_row(__global const uchar* codes, __local const short16* words, int steps, int segment,
-                     __local const float* factors) {
-  float8 total = (float8)0;
-  if (segment == BLOCK) {
-    float8 other = (float8)0;
-    for (int k = 0; k < steps; k += 2 * BLOCK) {
-      int8 sum[4] = {(int8)0, (int8)0, (int8)0, (int8)0};
-      PREFETCH_FIRST(codes + AHEAD);
-      ADD_BLOCK(0, 0)
-      if (k + BLOCK < steps) ADD_BLOCK(1, 1)
-      total = fma(convert_float8(sum[0] + sum[1]), (float8)factors[0], total);
-      other = fma(convert_float8(sum[2] + sum[3]), (float8)factors[1], other);
-      factors += 2;
-      words += 4;
-      codes += 2 * UNIT_BYTES;
-    }
-    return sum_of(total + other);
-  }
-  for (int k = 0; k < steps;) {
-    const int end = min(steps, k + segment);
-    int8 sum[4] = {(int8)0, (int8)0, (int8)0, (int8)0};
-    for (; k + 2 * BLOCK <= end; k += 2 * BLOCK) {
-      PREFETCH_FIRST(codes + AHEAD);
-      ADD_BLOCK(0, 0)
-      ADD_BLOCK(1, 1)
-      words += 4;
-      codes += 2 * UNIT_BYTES;
-    }
-    if (k < end) {
-      ADD_BLOCK(0, 0)
-      words += 2;
-      codes += UNIT_BYTES;
-      k += BLOCK;
-    }
-    total = fma(convert_float8((sum[0] + sum[1]) + (sum[2] + sum[3])), (float8)*factors++, total);
-  }
-  return sum_of(total);
-}
-#endif
+#include "quantized/one_row.clh"
 
 // sums[q] = the products of a row of codes and ROWS rows of x as integers.
 inline void dot_words(__global const uchar* codes, const part_of_x x, __local const float* scales, float* sums) {
@@ -312,24 +237,29 @@ CPU_CALLABLE(quantized_products, (BUFFER(const storage_t, x), BUFFER(const uchar
 #endif
     for (int n = 0; n < columns; n++) {
       __global const uchar* c = codes + (n0 + n) * p.pitch + k0 / UNIT * UNIT_BYTES;
+      // A single row of integers reads what blocks hold beside the codes.
+      const int with_scales = HAS_BLOCKS && m == 1 && finite;
+      if (!with_scales) {
 #if HAS_BLOCKS
-      copy_unit_scales(c, part.segments, row_scales);
+        copy_unit_scales(c, part.segments, row_scales);
 #else
-      copy_scales(scales + (n0 + n) * p.scale_row, p.scale_group, k0, p.group, segment, part.segments, row_scales);
+        copy_scales(scales + (n0 + n) * p.scale_row, p.scale_group, k0, p.group, segment, part.segments, row_scales);
 #endif
 #if OFFSET
-      copy_scales(offsets + (n0 + n) * p.offset_row, p.offset_group, k0, p.group, segment, part.segments, row_offsets);
+        copy_scales(offsets + (n0 + n) * p.offset_row, p.offset_group, k0, p.group, segment, part.segments,
+                    row_offsets);
 #endif
 #if Q4_K
-      for (int s = 0; s < part.segments; s++)
-        *(__local float8*)(row_offsets + 8 * s) = unit_offsets(c + s * UNIT_BYTES);
+        for (int s = 0; s < part.segments; s++)
+          *(__local float8*)(row_offsets + 8 * s) = unit_offsets(c + s * UNIT_BYTES);
 #elif BIASED
-      for (int s = 0; s < part.segments; s += 16) {
-        const float16 bias_of_codes = *(__local const float16*)(row_scales + s) * BIAS;
-        *(__local float16*)(row_offsets + s) =
-            (OFFSET ? *(__local const float16*)(row_offsets + s) : (float16)0) - bias_of_codes;
-      }
+        for (int s = 0; s < part.segments; s += 16) {
+          const float16 bias_of_codes = *(__local const float16*)(row_scales + s) * BIAS;
+          *(__local float16*)(row_offsets + s) =
+              (OFFSET ? *(__local const float16*)(row_offsets + s) : (float16)0) - bias_of_codes;
+        }
 #endif
+      }
       for (int q = 0; q < padded; q += ROWS) {
         float result[ROWS];
         part_of_x rows = part;
@@ -338,10 +268,12 @@ CPU_CALLABLE(quantized_products, (BUFFER(const storage_t, x), BUFFER(const uchar
         if (finite) {
           rows.x = (__local const float*)(words + q * whole);
           if (m == 1) {
-            for (int s = 0; s < part.segments; s += 16)
-              *(__local float16*)(row_factors + s) =
-                  *(__local const float16*)(row_scales + s) * *(__local const float16*)(factors + s);
-            result[0] = dot_row(c, (__local const short16*)words, whole, segment, row_factors);
+            if (!HAS_BLOCKS)
+              for (int s = 0; s < part.segments; s += 16)
+                *(__local float16*)(row_factors + s) =
+                    *(__local const float16*)(row_scales + s) * *(__local const float16*)(factors + s);
+            result[0] =
+                dot_row(c, (__local const short16*)words, whole, segment, HAS_BLOCKS ? factors : row_factors, totals);
           } else {
             dot_words(c, rows, row_scales, result);
           }
@@ -357,7 +289,7 @@ CPU_CALLABLE(quantized_products, (BUFFER(const storage_t, x), BUFFER(const uchar
         for (int i = 0; i < min(ROWS, m - q); i++) {
 #if HAS_OFFSETS
           float16 sum = (float16)0;
-          for (int s = 0; s < offset_count; s += 16) {
+          for (int s = 0; s < (with_scales ? 0 : offset_count); s += 16) {
             const int16 lane = (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15) + s;
             const float16 v = vload16(0, totals + (q + i) * offset_count + s);
             sum = lane < offset_count ? fma(v, *(__local const float16*)(row_offsets + s), sum) : sum;
