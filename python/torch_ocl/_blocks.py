@@ -13,6 +13,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from .quantization import QuantizedLinear
+
 # Layers that usually read one input. It only pays where they do; results do not depend on it.
 _SIBLINGS = (
     ("q_proj", "k_proj", "v_proj"),
@@ -78,7 +80,8 @@ class GatedMLP(nn.Module):
 
 
 class _Merged(nn.Module):
-    """Linear layers of one input as one product, where that input is a single row."""
+    """Linear layers of one input as one product, where that input is a single row, or where the product's weight is of
+    a kind that cannot be cut (quantised)."""
 
     def __init__(self, parts: list[nn.Linear]) -> None:
         super().__init__()
@@ -89,7 +92,10 @@ class _Merged(nn.Module):
 
     def take(self, index: int, x: torch.Tensor) -> torch.Tensor:
         """The result of one layer."""
-        if x.numel() != x.shape[-1] or torch.is_grad_enabled() or torch.compiler.is_compiling() or self._in_vain > 2:
+        rows = x.numel() != x.shape[-1]
+        if rows and type(self.linear) is nn.Linear:
+            return self._alone(index, x)
+        if torch.is_grad_enabled() or torch.compiler.is_compiling() or self._in_vain > 2:
             return self._alone(index, x)
         kept = self._kept
         if index == 0:
@@ -103,10 +109,14 @@ class _Merged(nn.Module):
         kept[2][index] = None
         if all(part is None for part in kept[2]):
             self._kept = None
-        return self._alone(index, x) if result is None else result
+        if result is None:
+            return self._alone(index, x)
+        return result.contiguous() if rows else result
 
     def _alone(self, index: int, x: torch.Tensor) -> torch.Tensor:
         begin = sum(self.sizes[:index])
+        if isinstance(self.linear, QuantizedLinear):
+            return self.linear.part(x, begin, self.sizes[index])
         if type(self.linear) is not nn.Linear:
             result: torch.Tensor = self.linear(x)
             return result.narrow(-1, begin, self.sizes[index]).contiguous()

@@ -1,5 +1,6 @@
 """Linear layers whose weights stay quantised: `torch_ocl.quantize_(model, "int4")`."""
 
+import copy
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -260,6 +261,14 @@ class QuantizedLinear(nn.Module):
             result: torch.Tensor = _Product.apply(x, bias, self)
             return result
         return self._product(x, bias)
+
+    def part(self, x: torch.Tensor, begin: int, size: int) -> torch.Tensor:
+        """x [..., in_features] times `size` rows of the weight from row `begin` on, with their bias: [..., size]."""
+        rows = copy.copy(self)  # a layer that shares the memory of this one
+        rows._buffers = {k: None if t is None else t.narrow(0, begin, size) for k, t in self._buffers.items()}
+        rows._parameters = {k: None if t is None else t.narrow(0, begin, size) for k, t in self._parameters.items()}
+        rows.out_features = size
+        return rows.forward(x)
 
     def dequantize(self, dtype: torch.dtype = torch.float32) -> torch.Tensor:
         """The weight [out_features, in_features] as numbers of `dtype`."""

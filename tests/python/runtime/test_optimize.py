@@ -231,6 +231,23 @@ def test_optimized_models_can_be_quantised(device, no_fallback):
             torch.testing.assert_close(actual, model[0](x), rtol=0.05, atol=0.05)
 
 
+@pytest.mark.parametrize("tokens", [1, 5])
+def test_quantised_merged_layers_are_multiplied_once(device, no_fallback, tokens, monkeypatch):
+    model = nn.ModuleList([Attention(64, 4, 2, bias=True)]).eval()
+    faster = torch_ocl.quantize_(torch_ocl.optimize(model), "int8").to(device)
+    products = []
+    (layer,) = [part for name, part in faster.named_modules() if name.endswith("merged.linear")]
+    monkeypatch.setattr(layer, "_product", lambda x, bias: products.append(x) or type(layer)._product(layer, x, bias))
+    with torch.no_grad():
+        x, context = torch.randn(1, tokens, 64), torch.randn(1, tokens, 64)
+        actual = faster[0](x.to(device)).cpu()
+        assert len(products) == 1
+        monkeypatch.undo()
+        torch.testing.assert_close(actual, model[0](x), rtol=0.05, atol=0.05)
+        actual = faster[0](x.to(device), context.to(device)).cpu()  # keys and values: their own rows of the weight
+        torch.testing.assert_close(actual, model[0](x, context), rtol=0.05, atol=0.05)
+
+
 class Optional(nn.Module):
     """As BertModel: fx would take `embedded` as given."""
 
