@@ -1,9 +1,9 @@
-"""bitsandbytes' operators for `ocl`: products with NF4 and int8 weights are read as such by the kernels of torch_ocl.
+"""bitsandbytes' operators for `ocl`: products with NF4, FP4 and int8 weights are read as such by the kernels of torch_ocl.
 
 bitsandbytes (0.46 and later) registers its operators with PyTorch, with compositions for every device. Those that make
 numbers of the whole weight, or ask for torch.compile, are replaced here.
 
-Two NF4 codes of a byte are neighbours in bitsandbytes, the upper one first. In kernels_cl/quantized they are 16 apart,
+Two codes of 4 bits in a byte are neighbours in bitsandbytes, the upper one first. In kernels_cl/quantized they are 16 apart,
 the lower one first. A product is a sum, so the input is put in that order, and not the weights.
 """
 
@@ -18,6 +18,7 @@ from torch.nn import functional as F
 from torch.utils.weak import WeakTensorKeyDictionary
 
 _BLOCK = 32  # codes, of which rows are multiples (kernels_cl/quantized/codes.clh)
+_FORMATS = {"nf4": "nf4", "fp4": "bnb_fp4"}  # of torch_ocl's kernels
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32)
 _is_fp4 = WeakTensorKeyDictionary()  # by the table that a caller gives: reading it waits for the device
 
@@ -66,9 +67,15 @@ def dequantize_4bit(
     torch._check(
         absmax.numel() == -(-count // blocksize), lambda: f"{absmax.numel()} statistics for {count} values in blocks"
     )
-    if quant_type == "nf4" and count and count % blocksize == 0:
+    if count and count % blocksize == 0:
         rows: torch.Tensor = torch.ops.ocl.dequantize_weight(
-            codes[: count // 2].view(-1, blocksize // 2), absmax.view(-1, 1), None, "nf4", blocksize, blocksize, dtype
+            codes[: count // 2].view(-1, blocksize // 2),
+            absmax.view(-1, 1),
+            None,
+            _FORMATS[quant_type],
+            blocksize,
+            blocksize,
+            dtype,
         )
         halves = rows.view(-1, 2, _BLOCK // 2)
         return torch.stack((halves[:, 1], halves[:, 0]), -1).view(shape)
@@ -116,13 +123,13 @@ def gemm_4bit(
         assert absmax_code is not None and absmax_offset is not None
         absmax = dequantize_blockwise(absmax_8bit, absmax, absmax_code, 256, torch.float32) + absmax_offset
     scales = _scales_of_rows(absmax, rows, columns, blocksize) if columns and columns % _BLOCK == 0 else None
-    if quant_type != "nf4" or scales is None or rows == 0:
+    if scales is None or rows == 0:
         return F.linear(x, dequantize_4bit(packed, absmax, blocksize, quant_type, shape, x.dtype), bias)
     pairs = x.unflatten(-1, (-1, _BLOCK // 2, 2))
     ordered = torch.stack((pairs[..., 1], pairs[..., 0]), -2).view(x.shape)
     codes = _bytes_of(packed)[: rows * columns // 2].view(rows, -1)
     product: torch.Tensor = torch.ops.ocl.quantized_linear(
-        ordered, codes, scales, None, bias, "nf4", min(blocksize, columns)
+        ordered, codes, scales, None, bias, _FORMATS[quant_type], min(blocksize, columns)
     )
     return product
 

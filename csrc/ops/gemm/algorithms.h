@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ops/gemm/gemm.h"
+#include "ops/gemm/panel_plan.h"
 
 #include <utility>
 
@@ -52,5 +53,15 @@ extern const GemmAlgorithm clblast;
 
 // Whether bfloat16_pairs would take the problem where no algorithm before it does.
 bool multiplies_pairs(const GemmProblem& p, const PlanTarget& target);
+
+// The same product by a kernel that makes the panels of b itself, out of units of `unit` (a multiple of 32, at most
+// 256) elements of k: tile and split of the launch, and the bytes of its carry.
+struct UnpackedPanels {
+  PanelTile tile;
+  PanelSplit split;
+  size_t carry_bytes;
+};
+UnpackedPanels plan_unpacked(const GemmProblem& p, const PlanTarget& target, int64_t unit);
+PanelPlan panel_plan(const GemmProblem& p, const PanelSplit& split, const void* carry);
 
 }  // namespace ocl::ops::gemm_detail

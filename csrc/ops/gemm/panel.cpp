@@ -69,12 +69,6 @@ PanelSplit split_panels(const PanelTile& tile, int64_t batch, int64_t m, int64_t
 namespace gemm_detail {
 namespace {
 
-// Mirrors panel_plan in kernels_cl/gemm/panel.cpu.cl.
-struct PanelPlan {
-  int64_t carry_batch, carry_row;
-  int32_t mc, nc, kc, block, a_mode, b_mode, dense, batch, direct;
-};
-
 const char* refuses(const GemmProblem& p, const PlanTarget& target) {
   if (!target.cpu_style) return "needs CPU kernels";
   if (!is_real_floating(p.dtype)) return "real floating types only";
@@ -248,6 +242,20 @@ GemmPlan plan_pairs(const GemmProblem& p, const PlanTarget& target) {
 
 bool multiplies_pairs(const GemmProblem& p, const PlanTarget& target) {
   return !pairs_refuses(p, target) && !pairs_declines(target);
+}
+
+UnpackedPanels plan_unpacked(const GemmProblem& p, const PlanTarget& target, int64_t unit) {
+  const PanelTile tile = pairs_tile(target);
+  // Slabs of whole units; as deep as the tile, so it holds as many rows and columns as split_panels says.
+  PanelTile slab = tile;
+  slab.kc = static_cast<int>(round_up(ceil_div(p.k, ceil_div(p.k, tile.kc / unit * unit)), unit));
+  PanelSplit split = split_of(p, target, slab);
+  split.kc = slab.kc;
+  return {tile, split, p.k <= split.kc ? 0 : carry_bytes(p)};
+}
+
+PanelPlan panel_plan(const GemmProblem& p, const PanelSplit& split, const void* carry) {
+  return plan_of(p, split, carry);
 }
 
 const GemmAlgorithm panel{"panel", plan_panel};

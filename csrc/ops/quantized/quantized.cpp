@@ -2,7 +2,7 @@
 
 #include "opencl/capabilities/prefetch.h"
 #include "ops/core/lanes.h"
-#include "ops/gemm/gemm.h"
+#include "ops/gemm/algorithms.h"
 
 namespace ocl::ops {
 namespace {
@@ -68,27 +68,33 @@ void check(const Device& device, const QuantizedMatrix& w, DType type) {
           "quantized_product: scales must be float32, float16 or bfloat16");
 }
 
-Kernel& kernel(KernelSite& site, Device& device, const QuantizedMatrix& w, DType type) {
+Variant variant_of(const QuantizedMatrix& w, DType type) {
   const DType scale = w.scales ? w.scales.dtype : DType::float32;
-  const bool offset = bool(w.offsets);
-  return site.get(device, Variant().add(type).add(scale).add(static_cast<uint64_t>(w.format), 4).add(offset, 1), [&] {
-    Defines defines;
-    dtype(defines, "DTYPE", type);
-    dtype(defines, "SCALE_DTYPE", scale);
-    add_prefetch_define(defines, device);
-    return defines.add("WIDE", 0)
-        .add("SINGLE", type == DType::float32)
-        .add("OFFSET", offset)
-        .add("INT8", w.format == WeightFormat::int8)
-        .add("FLOAT8", w.format == WeightFormat::float8)
-        .add("INT4", w.format == WeightFormat::int4)
-        .add("NF4", w.format == WeightFormat::nf4)
-        .add("FP4", w.format == WeightFormat::fp4)
-        .add("Q8_0", w.format == WeightFormat::q8_0)
-        .add("Q4_0", w.format == WeightFormat::q4_0)
-        .add("Q4_K", w.format == WeightFormat::q4_k)
-        .add("Q6_K", w.format == WeightFormat::q6_k);
-  });
+  return Variant().add(type).add(scale).add(static_cast<uint64_t>(w.format), 4).add(bool(w.offsets), 1);
+}
+
+Defines defines_of(const Device& device, const QuantizedMatrix& w, DType type) {
+  Defines defines;
+  dtype(defines, "DTYPE", type);
+  dtype(defines, "SCALE_DTYPE", w.scales ? w.scales.dtype : DType::float32);
+  add_prefetch_define(defines, device);
+  return defines.add("WIDE", 0)
+      .add("SINGLE", type == DType::float32)
+      .add("OFFSET", bool(w.offsets))
+      .add("INT8", w.format == WeightFormat::int8)
+      .add("FLOAT8", w.format == WeightFormat::float8)
+      .add("INT4", w.format == WeightFormat::int4)
+      .add("NF4", w.format == WeightFormat::nf4)
+      .add("FP4", w.format == WeightFormat::fp4)
+      .add("BNB_FP4", w.format == WeightFormat::bnb_fp4)
+      .add("Q8_0", w.format == WeightFormat::q8_0)
+      .add("Q4_0", w.format == WeightFormat::q4_0)
+      .add("Q4_K", w.format == WeightFormat::q4_k)
+      .add("Q6_K", w.format == WeightFormat::q6_k);
+}
+
+Kernel& kernel(KernelSite& site, Device& device, const QuantizedMatrix& w, DType type) {
+  return site.get(device, variant_of(w, type), [&] { return defines_of(device, w, type); });
 }
 
 const void* or_other(const TensorView& t, const void* other) { return t ? t.data : other; }
@@ -121,22 +127,53 @@ void unpack_rows(Queue& queue, const QuantizedMatrix& w, int64_t row0, int64_t r
          or_other(w.scales, w.codes), or_other(w.offsets, w.codes), out, QuantizedArguments(w), row0);
 }
 
+// y[:, row0 ..] = x W^T + bias for `rows` rows of W, whose numbers are dense.
+GemmProblem problem_of(const TensorView& x, int64_t n, int64_t rows, bool bias) {
+  GemmProblem p;
+  p.dtype = x.dtype;
+  p.m = x.size(0), p.n = rows, p.k = x.size(1);
+  p.a = {0, x.stride(0), 1}, p.b = {0, 1, p.k}, p.c = {0, n, 1}, p.d = {0, 0, 1};
+  p.beta = bias ? 1 : 0;
+  return p;
+}
+
+// Numbers are made where panels are packed: they are never written to memory.
+void multiply_panels(Queue& queue, const GemmProblem& p, const TensorView& x, const QuantizedMatrix& w,
+                     const TensorView& bias, const TensorView& y) {
+  static KernelSite site("quantized/panels.cpu.cl", "quantized_panels");
+  Device& device = queue.device();
+  const auto [tile, split, carry_bytes] = gemm_detail::plan_unpacked(p, PlanTarget(device), unit_codes(w.format));
+  Kernel& kernel = site.get(device, variant_of(w, x.dtype), [&, &tile = tile] {
+    return defines_of(device, w, x.dtype)
+        .add("PAIRS", 1)
+        .add("DEEP", 0)
+        .add("DIRECT", 0)
+        .add("MC", tile.mc)
+        .add("NC", tile.nc)
+        .add("KC", tile.kc);
+  });
+  Workspace carry(queue, carry_bytes);
+  void* sums = carry_bytes ? carry.data() : nullptr;
+  const PanelPlan plan = gemm_detail::panel_plan(p, split, sums);
+  launch(queue, kernel, Range(ceil_div(p.m, plan.mc), ceil_div(p.n, plan.nc)), Range(1, 1), x.data, w.codes,
+         or_other(w.scales, w.codes), or_other(w.offsets, w.codes), y.data, or_other(bias, y.data),
+         sums ? sums : y.data, gemm_detail::GemmArguments(p), plan, QuantizedArguments(w));
+}
+
 void multiply_unpacked(Queue& queue, const TensorView& x, const QuantizedMatrix& w, const TensorView& bias,
                        const TensorView& y) {
+  const GemmProblem whole = problem_of(x, w.n, w.n, bool(bias));
+  if (w.k > 0 && gemm_detail::multiplies_pairs(whole, PlanTarget(queue.device())))
+    return multiply_panels(queue, whole, x, w, bias, y);
   const auto width = static_cast<int64_t>(size_of(x.dtype));
   const int64_t part = std::clamp<int64_t>(unpacked_bytes / (w.k * width) / 64 * 64, 64, round_up(w.n, 64));
   Workspace unpacked(queue, static_cast<size_t>(std::min(part, w.n) * w.k * width));
   for (int64_t row0 = 0; row0 < w.n; row0 += part) {
     const int64_t rows = std::min(part, w.n - row0);
     unpack_rows(queue, w, row0, rows, x.dtype, unpacked.data());
-    GemmProblem p;
-    p.dtype = x.dtype;
-    p.m = x.size(0), p.n = rows, p.k = w.k;
-    p.a = {0, x.stride(0), 1}, p.b = {0, 1, w.k}, p.c = {0, w.n, 1}, p.d = {0, 0, 1};
-    p.beta = bias ? 1 : 0;
     auto* to = static_cast<char*>(y.data) + row0 * width;
     const auto* added = bias ? static_cast<const char*>(bias.data) + row0 * width : nullptr;
-    gemm(queue, p, {x.data, unpacked.data(), to, added});
+    gemm(queue, problem_of(x, w.n, rows, bool(bias)), {x.data, unpacked.data(), to, added});
   }
 }
 

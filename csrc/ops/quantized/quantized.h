@@ -7,7 +7,7 @@
 namespace ocl::ops {
 
 // Those from q8_0 on are blocks of GGUF files, which hold their scales (kernels_cl/quantized/blocks.clh).
-enum class WeightFormat : int32_t { int8, float8, int4, nf4, fp4, q8_0, q4_0, q4_k, q6_k };
+enum class WeightFormat : int32_t { int8, float8, int4, nf4, fp4, bnb_fp4, q8_0, q4_0, q4_k, q6_k };
 
 inline bool has_blocks(WeightFormat format) { return format >= WeightFormat::q8_0; }
 

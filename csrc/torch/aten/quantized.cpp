@@ -235,12 +235,13 @@ Tensor dyn_quant_matmul_4bit(const Tensor& x, const Tensor& packed, int64_t bloc
 WeightFormat format_of(c10::string_view name) {
   static constexpr std::pair<const char*, WeightFormat> names[] = {
       {"int8", WeightFormat::int8}, {"float8", WeightFormat::float8}, {"int4", WeightFormat::int4},
-      {"nf4", WeightFormat::nf4},   {"fp4", WeightFormat::fp4},       {"q8_0", WeightFormat::q8_0},
-      {"q4_0", WeightFormat::q4_0}, {"q4_k", WeightFormat::q4_k},     {"q6_k", WeightFormat::q6_k}};
+      {"nf4", WeightFormat::nf4},   {"fp4", WeightFormat::fp4},       {"bnb_fp4", WeightFormat::bnb_fp4},
+      {"q8_0", WeightFormat::q8_0}, {"q4_0", WeightFormat::q4_0},     {"q4_k", WeightFormat::q4_k},
+      {"q6_k", WeightFormat::q6_k}};
   for (const auto& [known, format] : names)
     if (name == known) return format;
-  TORCH_CHECK_VALUE(false, "unknown format of weights ", name, ": expected int8, float8, int4, nf4, fp4, q8_0, ",
-                    "q4_0, q4_k or q6_k");
+  TORCH_CHECK_VALUE(false, "unknown format of weights ", name,
+                    ": expected int8, float8, int4, nf4, fp4, bnb_fp4, q8_0, q4_0, q4_k or q6_k");
 }
 
 ops::QuantizedMatrix matrix_of(const Tensor& codes, const OptionalTensor& scales, const OptionalTensor& offsets,

@@ -35,7 +35,9 @@ def assert_near(y, x, w, bias, size_of, form, dtype):
 
 
 @pytest.mark.parametrize("form", KERNELS)
-@pytest.mark.parametrize(("m", "n", "k"), [(1, 37, 256), (3, 50, 512), (16, 9, 1280), (17, 70, 768), (1, 5, 17152)])
+@pytest.mark.parametrize(
+    ("m", "n", "k"), [(1, 37, 256), (3, 50, 512), (16, 9, 1280), (17, 70, 768), (270, 300, 768), (1, 5, 17152)]
+)
 def test_products(device, form, m, n, k):
     rows = gguf_files.random_rows(n, k, form, seed=m)
     w = torch.from_numpy(gguf_files.decode(rows, form))
