@@ -13,21 +13,24 @@
 #define L 16
 #include "common/horizontal_sum.clh"
 #undef T
+#include "common/transpose16.clh"
 
 #define ROWS 16
 #define TILE_ROWS (NARROW_REGISTERS ? 2 : 4)  // of values' sums in registers
-#define QUAD 4                                // rows whose scores are computed together
+#define QUAD 4                                // rows whose scores are computed together, lanes along E
+#define OCTET 8                               // rows whose scores are computed together, lanes along keys
 
-// Rows of keys and values are read where they lie where they are float32 and whole vectors (DIRECT), else copied.
+// Rows of keys and values are read where they lie where they are whole vectors (DIRECT), else copied as float32.
 #ifndef DIRECT
 #define DIRECT 0
 #endif
 #if DIRECT
-#define TILE __global
+#define TILE __global const DATA
+#define GET16(p) LOAD16(p, 0)
 #else
-#define TILE __local
-#endif
+#define TILE __local const float
 #define GET16(p) LOADV(float32, float32, 16, p, 0)
+#endif
 
 // Mirrors FewRowsPlan in csrc/ops/attention/few_rows.cpp.
 typedef struct {
@@ -54,10 +57,37 @@ inline void fetch_row(const rows_ahead ahead, int j) {
     for (int e = 0; e < ahead.width; e += 64 / (int)sizeof(DATA)) PREFETCH_FIRST(ahead.rows + j * ahead.stride + e);
 }
 
+// scores[r][0..15] of OCTET rows and 16 rows of keys, of which `count` exist: 16 x 16 numbers of keys are transposed,
+// which takes less than summing over lanes for so many rows.
+inline void score_octet(__local const float* query, TILE* keys, long stride, int count, int width,
+                        __local float* scores, const rows_ahead ahead, int first) {
+  float16 sum[OCTET];
+#pragma unroll
+  for (int i = 0; i < OCTET; i++) sum[i] = (float16)0;
+  for (int e = 0; e < width; e += 16) {
+    for (int j = first + e * 16 / width; j < first + (e + 16) * 16 / width; j++) fetch_row(ahead, j);
+    float16 key[16];
+#pragma unroll
+    for (int j = 0; j < 16; j++) key[j] = GET16(keys + MIN_OF(j, count - 1) * stride + e);
+    TRANSPOSE16(float16, key)
+#pragma unroll
+    for (int x = 0; x < 16; x++)
+#pragma unroll
+      for (int i = 0; i < OCTET; i++) sum[i] = fma((float16)query[i * WIDTH + e + x], key[x], sum[i]);
+  }
+#pragma unroll
+  for (int i = 0; i < OCTET; i++) *(__local float16*)(scores + i * BLOCK) = sum[i];
+}
+
 // scores[r][0..15] of 16 rows of keys, of which `count` exist.
-inline void score_keys(__local const float* query, int rows, TILE const float* keys, long stride, int count, int width,
+inline void score_keys(__local const float* query, int rows, TILE* keys, long stride, int count, int width,
                        __local float* scores, const rows_ahead ahead, int first) {
-  for (int r = 0; r < rows; r += QUAD) {
+  int r = 0;
+  if (!NARROW_REGISTERS)
+    for (; r + OCTET <= rows; r += OCTET)
+      score_octet(query + r * WIDTH, keys, stride, count, width, scores + r * BLOCK,
+                  r == 0 ? ahead : (rows_ahead){ahead.rows, 0, 0, 0}, first);
+  for (; r < rows; r += QUAD) {
     float16 products[QUAD][16];
     for (int j = 0; j < 16; j++) {
       float16 sum[QUAD];
@@ -79,33 +109,48 @@ inline void score_keys(__local const float* query, int rows, TILE const float* k
   }
 }
 
-// sums[r][0..F) += weights[r][j] * values[j][..] for `rows` rows, rounded up to TILE_ROWS.
-inline void add_values(__local const float* weights, int rows, TILE const float* values, long stride, int count,
-                       int width, __local float* sums, const rows_ahead ahead) {
-  for (int r = 0; r < rows; r += TILE_ROWS)
-    for (int e = 0; e < width; e += 32) {
-      float16 c[TILE_ROWS][2];
+// sums[r][e ..] += weights[r][j] * values[j][e ..] for TILE_ROWS rows and `vectors` vectors.
+inline __attribute__((always_inline)) void add_tile(const int vectors, __local const float* weights, TILE* values,
+                                                    long stride, int count, __local float* sums, const rows_ahead ahead,
+                                                    int turn, int turns) {
+  float16 c[TILE_ROWS][4];
 #pragma unroll
-      for (int i = 0; i < TILE_ROWS; i++) {
-        c[i][0] = *(__local const float16*)(sums + (r + i) * WIDTH + e);
-        c[i][1] = *(__local const float16*)(sums + (r + i) * WIDTH + e + 16);
-      }
-      for (int j = 0; j < count; j++) {
-        if (r == 0 && e == 0) fetch_row(ahead, j);
-        const float16 v0 = GET16(values + j * stride + e), v1 = GET16(values + j * stride + e + 16);
+  for (int i = 0; i < TILE_ROWS; i++)
 #pragma unroll
-        for (int i = 0; i < TILE_ROWS; i++) {
-          const float16 w = (float16)weights[(r + i) * BLOCK + j];
-          c[i][0] = fma(w, v0, c[i][0]);
-          c[i][1] = fma(w, v1, c[i][1]);
-        }
-      }
+    for (int x = 0; x < vectors; x++) c[i][x] = *(__local const float16*)(sums + i * WIDTH + 16 * x);
+  for (int j = 0; j < count; j++) {
+    if (j % turns == turn) fetch_row(ahead, j);
+    float16 v[4];
 #pragma unroll
-      for (int i = 0; i < TILE_ROWS; i++) {
-        *(__local float16*)(sums + (r + i) * WIDTH + e) = c[i][0];
-        *(__local float16*)(sums + (r + i) * WIDTH + e + 16) = c[i][1];
-      }
+    for (int x = 0; x < vectors; x++) v[x] = GET16(values + j * stride + 16 * x);
+#pragma unroll
+    for (int i = 0; i < TILE_ROWS; i++) {
+      const float16 w = (float16)weights[i * BLOCK + j];
+#pragma unroll
+      for (int x = 0; x < vectors; x++) c[i][x] = fma(w, v[x], c[i][x]);
     }
+  }
+#pragma unroll
+  for (int i = 0; i < TILE_ROWS; i++)
+#pragma unroll
+    for (int x = 0; x < vectors; x++) *(__local float16*)(sums + i * WIDTH + 16 * x) = c[i][x];
+}
+
+// sums[r][0..F) += weights[r][j] * values[j][..] for `rows` rows, rounded up to TILE_ROWS. What lies ahead is fetched
+// evenly over all tiles: more misses at a time than the processor can keep would stop it.
+inline void add_values(__local const float* weights, int rows, TILE* values, long stride, int count, int width,
+                       __local float* sums, const rows_ahead ahead) {
+  const int across = NARROW_REGISTERS ? (width + 31) / 32 : width / 64 + (width % 64 + 31) / 32;
+  const int turns = (rows + TILE_ROWS - 1) / TILE_ROWS * across;
+  int turn = 0;
+  for (int r = 0; r < rows; r += TILE_ROWS) {
+    int e = 0;
+    if (!NARROW_REGISTERS)
+      for (; e + 64 <= width; e += 64)
+        add_tile(4, weights + r * BLOCK, values + e, stride, count, sums + r * WIDTH + e, ahead, turn++, turns);
+    for (; e < width; e += 32)
+      add_tile(2, weights + r * BLOCK, values + e, stride, count, sums + r * WIDTH + e, ahead, turn++, turns);
+  }
 }
 
 CPU_CALLABLE(attention_few_rows,
@@ -153,10 +198,10 @@ CPU_CALLABLE(attention_few_rows,
     const rows_ahead next_values = {value_rows + start * v_row, v_row, present, value_width};
     const rows_ahead next_keys = {key_rows + (start + present) * k_row, k_row, next, width};
 #if DIRECT
-    __global const float* tile = key_rows + start * k_row;
+    TILE* tile = key_rows + start * k_row;
     const long key_stride = k_row, value_stride = v_row;
 #else
-    __local const float* tile = block;
+    TILE* tile = block;
     const long key_stride = WIDTH, value_stride = WIDTH;
     copy_block(key_rows, k_row, start, present, width, block);
 #endif

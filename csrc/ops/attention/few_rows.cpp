@@ -26,7 +26,7 @@ FewRowsPlan plan_of(const Device& device, const Problem& p) {
 
 Kernel& kernel(KernelSite& site, Device& device, DType type, const Problem& p, bool bias) {
   const int64_t width = round_up(std::max(p.width, p.value_width), 32);
-  const bool direct = type == DType::float32 && p.width % 16 == 0 && p.value_width % 32 == 0;
+  const bool direct = p.width % 16 == 0 && p.value_width % 32 == 0;
   return site.get(device, Variant().add(type).add(width / 32, 4).add(bias, 1).add(direct, 1), [&] {
     Defines defines;
     dtype(defines, "X_DTYPE", type).add("WIDTH", width).add("BIAS", bias).add("DIRECT", direct);
