@@ -1,10 +1,10 @@
-"""bitsandbytes' operators for `ocl`: products with NF4, FP4 and int8 weights are read as such by the kernels of torch_ocl.
+"""bitsandbytes' operators for `ocl`: kernels of torch_ocl read NF4, FP4 and int8 weights as such.
 
 bitsandbytes (0.46 and later) registers its operators with PyTorch, with compositions for every device. Those that make
 numbers of the whole weight, or ask for torch.compile, are replaced here.
 
-Two codes of 4 bits in a byte are neighbours in bitsandbytes, the upper one first. In kernels_cl/quantized they are 16 apart,
-the lower one first. A product is a sum, so the input is put in that order, and not the weights.
+Two codes of 4 bits in a byte are neighbours in bitsandbytes, the upper one first. In kernels_cl/quantized they are 16
+apart, the lower one first. A product is a sum, so the input is put in that order, and not the weights.
 """
 
 import functools

@@ -266,7 +266,8 @@ class QuantizedLinear(nn.Module):
         """x [..., in_features] times `size` rows of the weight from row `begin` on, with their bias: [..., size]."""
         rows = copy.copy(self)  # a layer that shares the memory of this one
         rows._buffers = {k: None if t is None else t.narrow(0, begin, size) for k, t in self._buffers.items()}
-        rows._parameters = {k: None if t is None else t.narrow(0, begin, size) for k, t in self._parameters.items()}
+        parameters = {k: None if t is None else t.narrow(0, begin, size) for k, t in self._parameters.items()}
+        rows.__dict__["_parameters"] = parameters  # tensors with a gradient, not parameters of their own
         rows.out_features = size
         return rows.forward(x)
 
