@@ -21,8 +21,8 @@ typedef struct {
   __global const scale_t *scales, *offsets;
 } weights;
 
-// Rows n0 to n0 + columns - 1 of W as the columns of panels, `steps` steps from k0 on, which is a multiple of STAGED, or
-// of BLOCK where units are blocks. stage: 16 rows of STAGED.
+// Rows n0 to n0 + columns - 1 of W as the columns of panels, `steps` steps from k0 on: a multiple of STAGED, or of
+// BLOCK where units are blocks. stage: 16 rows of STAGED.
 inline void pack_weights(weights w, const quantized_arguments* arguments, long n0, int columns, long k0, int steps,
                          __local ushort* stage, PANELS packed_t* out) {
   const quantized_arguments p = *arguments;
