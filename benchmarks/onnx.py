@@ -43,7 +43,8 @@ class Layer(nn.Module):
         scores = q @ k.transpose(-1, -2) / (width // self.heads) ** 0.5 + mask
         y = (torch.softmax(scores, -1) @ v).transpose(1, 2).reshape(batch, length, width)
         x = self.first(x + self.out(y))
-        return self.second(x + self.down(F.gelu(self.up(x))))
+        result: Tensor = self.second(x + self.down(F.gelu(self.up(x))))
+        return result
 
 
 class Bert(nn.Module):
@@ -53,7 +54,7 @@ class Bert(nn.Module):
         self.layers = nn.ModuleList(Layer(width, heads) for _ in range(layers))
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
-        x = self.norm(self.words(ids) + self.places(torch.arange(ids.shape[1], device=ids.device)))
+        x: Tensor = self.norm(self.words(ids) + self.places(torch.arange(ids.shape[1], device=ids.device)))
         hidden = (1 - mask[:, None, None].float()) * -1e4
         for layer in self.layers:
             x = layer(x, hidden)
@@ -78,10 +79,11 @@ def export(name: str) -> bytes:
 
         network = getattr(import_torchvision().models, name)(weights=None)
     inputs, file = inputs_of(name, 2), io.BytesIO()
+    target: Any = file  # the exporter's annotation knows paths only
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.onnx.export(
-            network.eval(), tuple(torch.from_numpy(value) for value in inputs.values()), file, dynamo=False,
+            network.eval(), tuple(torch.from_numpy(value) for value in inputs.values()), target, dynamo=False,
             input_names=list(inputs), dynamic_axes={key: {0: "n"} for key in inputs}, opset_version=17,
         )  # fmt: skip
     return file.getvalue()

@@ -154,7 +154,7 @@ class Environment:
 
 
 def admitting(project: str, torch: str) -> str:
-    """The text of a project file whose range of torch ends behind this version. Errors: ValueError where it has none."""
+    """The text of a project file whose range of torch has this version. Errors: ValueError where it has no range."""
     minor = int(torch.split(".")[1])
     text, count = re.subn(
         r'("torch>=2\.\d+,<2\.)(\d+)"', lambda m: f'{m[1]}{max(int(m[2]), minor + 1)}"', project, count=1
@@ -207,7 +207,8 @@ def attempt(row: Row, options: argparse.Namespace) -> tuple[str, bool]:
             (logs / (re.sub(r"\W+", "-", check) + ".log")).write_text(result.stdout)
             last = (result.stdout.strip().splitlines() or [""])[-1][:120]
             print(
-                f"  {'ok    ' if result.returncode == 0 else 'FAILED'} {check} ({result.returncode}): {last}", flush=True
+                f"  {'ok    ' if result.returncode == 0 else 'FAILED'} {check} ({result.returncode}): {last}",
+                flush=True,
             )
             if result.returncode:
                 failed.append(check)
