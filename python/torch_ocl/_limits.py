@@ -8,6 +8,8 @@ import torch
 from torch import Tensor, fx, nn
 from torch.nn import functional as F
 
+from . import _core
+
 _PLAIN: dict[int, Any] = {3: F.conv1d, 4: F.conv2d, 5: F.conv3d}
 _ROWS = "torch_ocl.onnx.rows"  # where functions of imported models live; the package needs onnx
 
@@ -42,7 +44,6 @@ def limited_convolution(
     return torch.clamp(y, None if low == -math.inf else low, None if high == math.inf else high)
 
 
-@torch.library.impl("ocl::limited_convolution", "Meta")
 def _sizes_of_limited_convolution(
     x: Tensor,
     weight: Tensor,
@@ -56,6 +57,10 @@ def _sizes_of_limited_convolution(
 ) -> Tensor:
     y: Tensor = _PLAIN[weight.dim()](x, weight, bias, stride, padding, dilation, groups)
     return y
+
+
+if _core.loaded():  # without a loader for OpenCL the package can be imported, and the operator is not there
+    torch.library.impl("ocl::limited_convolution", "Meta")(_sizes_of_limited_convolution)
 
 
 def limit_convolutions(traced: fx.GraphModule) -> None:

@@ -43,7 +43,19 @@ def _report_memory(utils: ModuleType) -> None:
     utils.get_device_and_memory_breakdown = get_device_and_memory_breakdown  # type: ignore[attr-defined]
 
 
+def _keep_constructors(_: ModuleType) -> None:
+    """Makes PyTorch's list of functions that obey `with torch.device(...)`, which it makes when it first needs it.
+
+    from_pretrained puts another function in the place of torch.linspace while it makes a model inside of such a block.
+    A list that was made there has that function, and torch.linspace obeys no block any more.
+    """
+    from torch.utils._device import _device_constructors
+
+    _device_constructors()
+
+
 def watch() -> None:
     """Reports memory as soon as transformers asks for it, and lets it keep the blocks of GGUF files."""
+    _imports.after("transformers.modeling_utils", _keep_constructors)
     _imports.after("transformers.generation.continuous_batching.utils", _report_memory)
     _imports.after("transformers.quantizers.auto", _imports.by_name("gguf._pretrained.install"))

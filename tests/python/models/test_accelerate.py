@@ -143,6 +143,20 @@ def test_device_maps(tmp_path):
     assert run(DEVICE_MAP, tmp_path) == "{}"
 
 
+LINSPACE = """
+from transformers import GPT2Config, GPT2LMHeadModel
+GPT2LMHeadModel(GPT2Config(vocab_size=50, n_positions=32, n_embd=32, n_layer=1, n_head=2)).save_pretrained(folder)
+GPT2LMHeadModel.from_pretrained(folder, device_map="ocl")
+with torch.device("ocl"):
+    print(torch.linspace(0, 1, 5).device.type)
+"""
+
+
+def test_linspace_obeys_the_device_after_loading(tmp_path):
+    pytest.importorskip("transformers")
+    assert run(LINSPACE, tmp_path) == "ocl"
+
+
 SAFETENSORS = """
 import safetensors, safetensors.torch
 path = folder + "/x.safetensors"
