@@ -1,9 +1,11 @@
 """Latency of ONNX models beside ONNX Runtime's CPU provider: `python -m benchmarks.onnx [NAMES] [--batches 1,8]`.
 
 Two ways to run them take turns with it: `torch_ocl.onnx.load` with `torch_ocl.optimize` (importer), and the execution
-provider of this project in ONNX Runtime, where it was built (provider). Inputs and results are arrays on the host. A
-line for each model and batch has milliseconds, the ratio CPU provider / ours (above 1: ours is faster) and the largest
-difference of results as a part of the largest value; the last lines have geometric means of the ratios.
+provider of this project in ONNX Runtime, where it was built (provider). ONNX Runtime's own threads wait without
+spinning: between its turns they would take cores from the others; that may cost it a little with small models. Inputs
+and results are arrays on the host. A line for each model and batch has milliseconds, the ratio CPU provider / ours
+(above 1: ours is faster) and the largest difference of results as a part of the largest value; the last lines have
+geometric means of the ratios.
 """
 
 import argparse
@@ -132,7 +134,9 @@ def ways(path: Path) -> dict[str, Callable[[dict[str, numpy.ndarray]], Results]]
 
 
 def difference(actual: Results, expected: Results) -> float:
-    return max(float(numpy.abs(a - b).max() / numpy.abs(b).max()) for a, b in zip(actual, expected, strict=True))
+    """The largest, as a part of the largest value; NaN where a result has one."""
+    parts = [numpy.abs(a - b).max() / numpy.abs(b).max() for a, b in zip(actual, expected, strict=True)]
+    return float(numpy.max(parts))
 
 
 def main() -> None:

@@ -4,7 +4,7 @@
     ./run check --fix               formats C++, OpenCL C, CMake and Python, and mends what ruff can mend
     ./run check --only ruff mypy    some checks
     ./run check --tidy all          clang-tidy reads every C++ file (half an hour of two cores); `none` leaves it out
-    ./run check --tidy 3/16         ... the third sixteenth of them: what .ci/run does, another share with every commit
+    ./run check --tidy 3/16         ... the third sixteenth of them
 
 Exit status 1 when a check fails; what it found is printed. The tools lie in .venv-check (tools/check_requirements.txt).
 """

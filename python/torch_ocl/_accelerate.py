@@ -127,7 +127,7 @@ def _after_state(state: ModuleType) -> None:
             return backend or "gloo", state.DistributedType.MULTI_GPU
         return backend, kind
 
-    default = state.PartialState.default_device
+    default: Any = getattr(state.PartialState, "default_device", None)
 
     def default_device(self: Any) -> torch.device:
         """What hooks take that were given no device, cpu_offload_with_hook among them."""

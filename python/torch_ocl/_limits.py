@@ -44,18 +44,9 @@ def limited_convolution(
     return torch.clamp(y, None if low == -math.inf else low, None if high == math.inf else high)
 
 
-def _sizes_of_limited_convolution(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-    groups: int,
-    low: float,
-    high: float,
-) -> Tensor:
-    y: Tensor = _PLAIN[weight.dim()](x, weight, bias, stride, padding, dilation, groups)
+def _sizes_of_limited_convolution(x: Tensor, weight: Tensor, *others: Any) -> Tensor:
+    """The convolution's own; the limits, which are last, change nothing."""
+    y: Tensor = _PLAIN[weight.dim()](x, weight, *others[:-2])
     return y
 
 

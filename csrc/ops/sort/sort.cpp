@@ -25,8 +25,9 @@ int64_t gpu_block(DType type) { return 8 * gpu_group(type); }
 
 struct Sites {
   KernelSite blocks{"sort/sort.cl", "sort_blocks"}, merge{"sort/sort.cl", "sort_merge"},
-      write{"sort/sort.cl", "sort_write"}, select{"sort/sort.cl", "sort_select"}, flags{"sort/sort.cl", "group_flags"},
-      groups{"sort/sort.cl", "group_write"}, counts{"sort/sort.cl", "group_counts"};
+      write{"sort/sort.cl", "sort_write"}, select{"sort/sort.cl", "sort_select"},
+      flags{"sort/groups.cl", "group_flags"}, groups{"sort/groups.cl", "group_write"},
+      counts{"sort/groups.cl", "group_counts"};
 };
 Sites& sites() {
   static Sites instance;
