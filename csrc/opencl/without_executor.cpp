@@ -1,0 +1,13 @@
+// What a build without csrc/cpu has in its place (-DTORCH_OCL_CPU_EXECUTOR=OFF): no executor for any driver, so that
+// every device executes its commands itself.
+#include "opencl/executor.h"
+
+namespace ocl {
+
+unsigned executor_workers() { return 0; }
+void limit_executor_workers(unsigned) {}
+bool in_main_thread() { return false; }
+std::unique_ptr<Executor> make_executor(HostDriver, cl_context, cl_device_id) { return nullptr; }
+void share_openmp_threads(const OpenMpThreads&) {}
+
+}  // namespace ocl
