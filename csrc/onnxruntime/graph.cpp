@@ -84,6 +84,7 @@ void read_shape(const OrtTypeInfo* type, ValueInfo& value) {
 
 std::vector<ValueInfo> read_values(const std::vector<const OrtValueInfo*>& values) {
   std::vector<ValueInfo> infos;
+  infos.reserve(values.size());
   for (const OrtValueInfo* value : values) infos.push_back(value ? read_value(value) : ValueInfo{});
   return infos;
 }

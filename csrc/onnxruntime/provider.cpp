@@ -66,6 +66,7 @@ OrtStatus* ORT_API_CALL get_capability(OrtEp* provider, const OrtGraph* graph, O
     const std::vector<const OrtNode*> nodes = nodes_of(graph);
     for (const std::vector<int>& group : partition(read_graph(self(provider), nodes))) {
       std::vector<const OrtNode*> members;
+      members.reserve(group.size());
       for (const int i : group) members.push_back(nodes[static_cast<size_t>(i)]);
       OrtNodeFusionOptions options{};
       options.ort_version_supported = api_version;

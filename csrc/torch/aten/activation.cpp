@@ -108,10 +108,10 @@ STRUCTURED(threshold_backward, threshold_backward, (TENSOR_IN grad, TENSOR_IN se
 // ---- operators without a structured kernel
 // glu has one, but its iterator borrows two halves of the input that end with the meta function. What that function
 // checks and allocates is kept.
-void run_glu(const at::Tensor& self, int64_t dim, at::Tensor out) {
+void run_glu(const at::Tensor& self, int64_t dim, const at::Tensor& out) {
   const int64_t d = at::maybe_wrap_dim(dim, self.dim());
   const int64_t half = self.size(d) / 2;
-  binary(OCL_ROW("glu"), self.narrow(d, 0, half), self.narrow(d, half, half), std::move(out));
+  binary(OCL_ROW("glu"), self.narrow(d, 0, half), self.narrow(d, half, half), out);
 }
 at::Tensor& glu_out(const at::Tensor& self, int64_t dim, at::Tensor& out) {
   struct Kernel final : Out<at::meta::structured_glu, 1> {

@@ -58,7 +58,7 @@ namespace {
 
 // The quantizer with its parameters on that device.
 at::QuantizerPtr quantizer_on(const Tensor& quantized, at::Device device) {
-  const at::QuantizerPtr quantizer = at::get_qtensorimpl(quantized)->quantizer();
+  at::QuantizerPtr quantizer = at::get_qtensorimpl(quantized)->quantizer();
   const at::QScheme scheme = quantizer->qscheme();
   if (scheme != at::kPerChannelAffine && scheme != at::kPerChannelAffineFloatQParams) return quantizer;
   const auto* channels = static_cast<at::PerChannelAffineQuantizer*>(quantizer.get());
@@ -93,7 +93,7 @@ Tensor copy_from(const Tensor& self, const Tensor& destination, bool non_blockin
   if (!self.is_quantized() && destination.is_quantized()) {
     TORCH_CHECK(self.scalar_type() == at::kFloat, "Quantized copy only works with kFloat as source Tensor");
     TORCH_CHECK(destination.sizes().equals(self.sizes()), "Quantized copy only works with Tensors with the same shape");
-    const at::QuantizerPtr quantizer = at::get_qtensorimpl(destination)->quantizer();
+    at::QuantizerPtr quantizer = at::get_qtensorimpl(destination)->quantizer();
     return copy_from(quantizer->quantize(self.to(destination.device())), destination, non_blocking);
   }
   TORCH_CHECK(destination.is_quantized(), "Copying from quantized Tensor to non-quantized Tensor is not allowed, ",

@@ -69,10 +69,11 @@ void run_moments(const char* name, const Tensor& self, DimMask dims, const std::
                  bool square_root, const Tensor& spread, const Tensor& mean) {
   TORCH_CHECK(self.is_floating_point() || self.is_complex(), name, " only support floating point and complex dtypes");
   const double minus = correction ? correction->toDouble() : 1.0;
-  if (spread.numel() > 0 && static_cast<double>(extent_of(self, dims)) - minus <= 0)
+  if (spread.numel() > 0 && static_cast<double>(extent_of(self, dims)) - minus <= 0) {
     TORCH_WARN(name,
                "(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor (input "
                "numel divided by output numel).");
+  }
   if (spread.numel() == 0) return;
   const c10::OptionalDeviceGuard guard(spread.device());
   if (too_many_dims(self)) {

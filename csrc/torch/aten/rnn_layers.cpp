@@ -28,7 +28,7 @@ Tensor pack(const Tensor& weight, bool backward) {
 Tensor recurrent_weight_gradient(const Tensor& d, const Tensor& first, const Tensor& output, bool reverse) {
   const int64_t steps = output.size(0), rows = output.size(1), hidden = output.size(2), others = (steps - 1) * rows;
   const Tensor flat = d.view({steps * rows, -1});
-  const Tensor gradient = at::mm(flat.narrow(0, reverse ? others : 0, rows).t(), first);
+  Tensor gradient = at::mm(flat.narrow(0, reverse ? others : 0, rows).t(), first);
   if (others == 0) return gradient;
   return at::addmm(gradient, flat.narrow(0, reverse ? 0 : rows, others).t(),
                    output.view({steps * rows, hidden}).narrow(0, reverse ? rows : 0, others));

@@ -123,12 +123,13 @@ double rounded(const at::Scalar& value, at::ScalarType type) {
 
 void resize_for(at::Tensor& out, int64_t size) {
   if (out.numel() == size) return;
-  if (out.numel() > 0)
+  if (out.numel() > 0) {
     TORCH_WARN("The number of elements in the out tensor of shape ", out.sizes(), " is ", out.numel(),
                " which does not match the computed number of elements ", size,
                ". Note that this may occur as a result of rounding error. The out tensor will be resized to a tensor "
                "of shape (",
                size, ",).");
+  }
   out.resize_({size});
 }
 

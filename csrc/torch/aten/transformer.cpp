@@ -24,7 +24,7 @@ enum MaskType : int64_t { source = 0, padding = 1, merged = 2 };
 std::optional<at::Tensor> visible(const std::optional<at::Tensor>& mask, std::optional<int64_t> type) {
   if (!mask) return std::nullopt;
   TORCH_CHECK(type.has_value(), "Mask Type should be defined");
-  const at::Tensor seen = mask->to(at::kBool).logical_not();
+  at::Tensor seen = mask->to(at::kBool).logical_not();
   switch (*type) {
     case source: return seen.view({1, 1, seen.size(-2), seen.size(-1)});
     case padding: return seen.view({seen.size(0), 1, 1, seen.size(1)});
@@ -64,7 +64,8 @@ std::tuple<at::Tensor, at::Tensor> native_multi_head_attention(
   const auto seen = visible(mask, mask_type);
   at::Tensor attended, weights;
   if (need_weights) {
-    at::Tensor scores = at::matmul(q, k.transpose(-2, -1)).mul(1 / std::sqrt(static_cast<double>(embed_dim / heads)));
+    const int64_t head_size = embed_dim / heads;
+    at::Tensor scores = at::matmul(q, k.transpose(-2, -1)).mul(1 / std::sqrt(static_cast<double>(head_size)));
     if (seen) scores.masked_fill_(seen->logical_not(), -INFINITY);
     weights = at::_safe_softmax(scores, -1);
     attended = at::matmul(weights, v);

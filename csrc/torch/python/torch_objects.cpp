@@ -12,6 +12,7 @@ void set_python_error() noexcept {
   try {
     throw;
   } catch (const PythonError&) {
+    return;  // Python has its error
   } catch (const InvalidArgument& wrong) {
     PyErr_SetString(PyExc_ValueError, wrong.what());
   } catch (const InvalidDevice& wrong) {

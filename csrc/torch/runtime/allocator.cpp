@@ -47,7 +47,7 @@ struct Allocator final : c10::DeviceAllocator {
             "'spawn' start method",
     };
     set_out_of_memory_handler(
-        [](const std::string& report) { throw c10::OutOfMemoryError({__func__, __FILE__, __LINE__}, report); });
+        [](const std::string& report) { throw c10::OutOfMemoryError({"allocate", __FILE__, __LINE__}, report); });
   }
 
   c10::DataPtr allocate(size_t bytes) override {

@@ -61,7 +61,7 @@ c10::Stream stream_of(const Queue& queue) {
 
 c10::Stream current_stream(c10::DeviceIndex index) {
   if (index < 0) index = this_device;
-  const auto i = static_cast<size_t>(index);
+  const size_t i = static_cast<uint8_t>(index);
   if (i < this_queues.size() && this_queues[i]) return stream_of(*this_queues[i]);
   return c10::Stream(c10::Stream::UNSAFE, c10::Device(device_type, index), 0);
 }
@@ -69,7 +69,7 @@ c10::Stream current_stream(c10::DeviceIndex index) {
 Queue& queue_of(c10::Stream stream) { return device(stream.device_index()).queue(static_cast<int>(stream.id())); }
 
 void set_stream(c10::Stream stream) {
-  const auto index = static_cast<size_t>(stream.device_index());
+  const size_t index = static_cast<uint8_t>(stream.device_index());
   if (this_queues.size() <= index) this_queues.resize(index + 1, nullptr);
   this_queues[index] = &queue_of(stream);
 }

@@ -49,7 +49,8 @@ void Graph::reset() {
   if (list_ && list_->capturing()) {
     try {
       list_->end();
-    } catch (const std::exception&) {  // it is gone in any case
+    } catch (const std::exception&) {
+      list_.reset();  // it is gone in any case
     }
   }
   list_.reset();

@@ -49,7 +49,8 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     if constexpr (streams_noexcept) {
       try {
         set_stream(stream);
-      } catch (const std::exception&) {  // a forked child; its first command says so
+      } catch (const std::exception&) {
+        return old;  // a forked child; its first command says so
       }
     } else {
       set_stream(stream);

@@ -212,6 +212,7 @@ class Session final : public libkineto::IActivityProfilerSession {
   std::unique_ptr<libkineto::DeviceInfo> getDeviceInfo() override { return nullptr; }  // several: given to the logger
   std::vector<libkineto::ResourceInfo> getResourceInfos() override {
     std::vector<libkineto::ResourceInfo> infos;
+    infos.reserve(streams_.size());
     for (const auto& [device, queue] : streams_)
       infos.push_back({queue, queue, device, "stream " + std::to_string(queue)});
     return infos;
