@@ -11,9 +11,9 @@ typedef struct {
 } Geometry;
 
 #if CPU_STYLE
-#define EACH_LANE for (int l = 0; l < W; l++)
+#define ALL_LANES for (int l = 0; l < W; l++)
 #else  // arrays stay in registers
-#define EACH_LANE _Pragma("unroll") for (int l = 0; l < W; l++)
+#define ALL_LANES _Pragma("unroll") for (int l = 0; l < W; l++)
 #endif
 #if W > 1
 #if COMPLEX_VECTORS
@@ -36,9 +36,9 @@ typedef struct {
     else {                                                                     \
       S lane[W];                                                               \
       if (lanes == W)                                                          \
-        EACH_LANE lane[l] = LOAD(D, COMPUTE, x, o + l * s);                    \
+        ALL_LANES lane[l] = LOAD(D, COMPUTE, x, o + l * s);                    \
       else                                                                     \
-        EACH_LANE lane[l] = l < lanes ? LOAD(D, COMPUTE, x, o + l * s) : (S)0; \
+        ALL_LANES lane[l] = l < lanes ? LOAD(D, COMPUTE, x, o + l * s) : (S)0; \
       name = FROM_LANES(lane);                                                 \
     }                                                                          \
   }
@@ -264,7 +264,7 @@ TASK_CALLABLE(elementwise_strided, (PARAMETERS, PLAIN(Geometry, g), PLAIN(long, 
     } else {
       S lane[W];
       TO_LANES(r, lane);
-      EACH_LANE if (l < lanes) STORE(OUT_DTYPE, COMPUTE, y, at + l * step, lane[l]);
+      ALL_LANES if (l < lanes) STORE(OUT_DTYPE, COMPUTE, y, at + l * step, lane[l]);
     }
 #else
     STORE_T(y, at, r);

@@ -106,18 +106,25 @@ __kernel __attribute__((reqd_work_group_size(16, 16, 1))) void gemm_simt(ARGUMEN
   c += batch * p.c_batch;
   d += batch * p.d_batch;
   partial += (slice * plan.batch + batch) * p.m * p.n;
-#pragma unroll
-  for (int i = 0; i < RT; i++)
+  // The next row of sums moves to the first one: a loop over all of them is too long for compilers to unroll, and an
+  // index that is not constant would bring the sums into memory.
+  for (int i = 0; i < RT; i++) {
+    const int row = REGISTER_POSITION(ty, i);
 #pragma unroll
     for (int j = 0; j < RT; j++) {
-      const int row = REGISTER_POSITION(ty, i), column = REGISTER_POSITION(tx, j);
+      const int column = REGISTER_POSITION(tx, j);
       if (row < rows && column < columns) {
         if (plan.slices > 1)
-          partial[(m0 + row) * p.n + n0 + column] = sum[i][j];
+          partial[(m0 + row) * p.n + n0 + column] = sum[0][j];
         else
-          finish(sum[i][j], m0 + row, n0 + column, c, d, &p, alpha, beta);
+          finish(sum[0][j], m0 + row, n0 + column, c, d, &p, alpha, beta);
       }
     }
+#pragma unroll
+    for (int r = 0; r + 1 < RT; r++)
+#pragma unroll
+      for (int j = 0; j < RT; j++) sum[r][j] = sum[r + 1][j];
+  }
 }
 
 // One work-item per element of c. Grid: (n, m, batch).

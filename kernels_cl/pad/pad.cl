@@ -20,32 +20,41 @@ static inline int source_of(const PadShape* s, int axis, int o) {
 #endif
 }
 
-// Outputs that read input i: first, then count - 1 more by `output_at`.
+// Outputs that read input i: `count` of them. No array: GPUs would keep it in memory, as it is indexed at run time.
 typedef struct {
-  int count, at[3];
+  int count, first, second, third;
 } Readers;
 
+static inline void add_reader(Readers* r, int o) {
+  if (r->count == 0)
+    r->first = o;
+  else if (r->count == 1)
+    r->second = o;
+  else
+    r->third = o;
+  ++r->count;
+}
+
 static inline Readers readers_of(const PadShape* s, int axis, int i) {
-  Readers r;
+  Readers r = {0, 0, 0, 0};
   const int left = s->left[axis], last = s->in[axis] - 1, out = s->out[axis];
 #if REFLECT
-  r.count = 0;
-  if (i + left >= 0 && i + left < out) r.at[r.count++] = i + left;
-  if (i > 0 && left - i >= 0) r.at[r.count++] = left - i;
+  if (i + left >= 0 && i + left < out) add_reader(&r, i + left);
+  if (i > 0 && left - i >= 0) add_reader(&r, left - i);
   const int mirrored = 2 * last - i + left;
-  if (i < last && mirrored >= 0 && mirrored < out) r.at[r.count++] = mirrored;
+  if (i < last && mirrored >= 0 && mirrored < out) add_reader(&r, mirrored);
 #else
   const int first = i == 0 ? 0 : MAX_OF(0, i + left), end = i == last ? out : MIN_OF(out, i + left + 1);
-  r.at[0] = first;
+  r.first = first;
   r.count = MAX_OF(0, end - first);
 #endif
   return r;
 }
 
 #if REFLECT
-#define READER(r, k) (r).at[k]
+#define READER(r, k) ((k) == 0 ? (r).first : (k) == 1 ? (r).second : (r).third)
 #else
-#define READER(r, k) ((r).at[0] + (k))
+#define READER(r, k) ((r).first + (k))
 #endif
 
 #define EACH_ELEMENT(total) for (long i = get_global_id(0); i < (total); i += get_global_size(0))

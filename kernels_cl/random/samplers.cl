@@ -29,16 +29,19 @@ static inline Source source(ulong seed, ulong counter) {
   Source s = {seed, counter, 0, {0, 0, 0, 0}, 0};
   return s;
 }
-static inline real uniform(Source* s) {  // (0, 1)
+// (0, 1). The words are chosen by conditions: GPUs would keep an array that is indexed at run time in memory.
+static inline real uniform(Source* s) {
   if (s->left == 0) {
     philox(s->seed, s->counter, ++s->stream, s->words);
     s->left = 4;
   }
 #if DEVICE_FP64
   s->left -= 2;
-  return uniform_open64(s->words[s->left], s->words[s->left + 1]);
+  return s->left ? uniform_open64(s->words[2], s->words[3]) : uniform_open64(s->words[0], s->words[1]);
 #else
-  return uniform_open(s->words[--s->left]);
+  --s->left;
+  const uint high = s->left == 3 ? s->words[3] : s->words[2], low = s->left == 1 ? s->words[1] : s->words[0];
+  return uniform_open(s->left >= 2 ? high : low);
 #endif
 }
 static inline real normal(Source* s) {
@@ -95,10 +98,15 @@ static inline real binomial_large(Source* s, real count, real p) {
     if (us >= (real)0.07 && v <= vr) return k;
     if (k < 0 || k > count) continue;
     v = log(v * alpha / (a / (us * us) + b));
-    const real bound = (m + (real)0.5) * log((m + 1) / (r * (count - m + 1))) +
-                       (count + 1) * log((count - m + 1) / (count - k + 1)) +
-                       (k + (real)0.5) * log(r * (count - k + 1) / (k + 1)) + stirling_tail(m) +
-                       stirling_tail(count - m) - stirling_tail(k) - stirling_tail(count - k);
+    real bound = (m + (real)0.5) * log((m + 1) / (r * (count - m + 1))) +
+                 (count + 1) * log((count - m + 1) / (count - k + 1)) +
+                 (k + (real)0.5) * log(r * (count - k + 1) / (k + 1));
+// not unrolled: four copies of lgamma take more registers than a GPU has
+#pragma unroll 1
+    for (int i = 0; i < 4; ++i) {
+      const real of = i < 2 ? m : k, tail = stirling_tail(i % 2 ? count - of : of);
+      bound += i < 2 ? tail : -tail;
+    }
     if (v <= bound) return k;
   }
   return m;

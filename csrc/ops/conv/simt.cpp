@@ -16,7 +16,7 @@ namespace {
 int choose_tile(DType dtype, int64_t rows, int64_t columns, int64_t layers, const PlanTarget& target) {
   if (2 * 16 * 129 * size_of(accumulate_type(dtype)) + 128 * 32 > target.local_memory) return 4;
   const int64_t groups = ceil_div(rows, 128) * ceil_div(columns, 128) * layers;
-  return rows >= 128 && groups >= 2 * target.compute_units ? 8 : 4;
+  return rows >= 128 && groups >= 2 * target.compute_units && !target.few_registers() ? 8 : 4;
 }
 
 Kernel& specialise(KernelSite& site, Device& device, DType type, DType result, int tile) {

@@ -18,6 +18,10 @@ PlanTarget::PlanTarget(const Device& device)
       device_(&device) {}
 
 bool PlanTarget::tensor_cores() const { return device_ && has_tensor_cores(*device_); }
+// The 128 registers of 32 bytes belong to a hardware thread, which runs 8 work-items or more.
+bool PlanTarget::few_registers() const {
+  return is_gpu && device_ && device_->capabilities().has_extension("cl_intel_required_subgroup_size");
+}
 bool PlanTarget::bfloat16_pairs() const { return device_ && has_bfloat16_pairs(*device_); }
 bool PlanTarget::prefers_bfloat16_pairs() const { return device_ && ocl::prefers_bfloat16_pairs(*device_); }
 const char* PlanTarget::unbuilt(const void* algorithm, DType dtype) const {

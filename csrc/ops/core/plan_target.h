@@ -24,6 +24,7 @@ struct PlanTarget {
 
   // Measured on the device at the first question (opencl/capabilities); false without a device.
   bool tensor_cores() const;
+  bool few_registers() const;           // a work-item has about 100 of 32 bits: Intel's GPUs
   bool bfloat16_pairs() const;          // kernels multiply pairs of bfloat16
   bool prefers_bfloat16_pairs() const;  // and are quicker for it
   // nullptr, or the reason why an algorithm's program cannot be had (ops/core/build_failures.h).

@@ -9,10 +9,12 @@ namespace {
 // Bytes of local memory: two buffers of 16 steps of k for each operand, rows padded by 4.
 uint64_t local_bytes(int tile, DType dtype) { return uint64_t{2} * 2 * 16 * (tile + 4) * size_of(compute_type(dtype)); }
 
-// Small tiles while large ones would leave units without work, for doubles (registers) and where local memory is small.
+// Small tiles while large ones would leave units without work, for doubles and devices with few registers (a large one
+// has 64 sums in them), and where local memory is small.
 int tile_of(const GemmProblem& p, const PlanTarget& target) {
   if (p.dtype == DType::float64 || p.m <= 64 || p.n <= 64 || local_bytes(128, p.dtype) > target.local_memory) return 64;
-  return p.batch * ceil_div(p.m, 128) * ceil_div(p.n, 128) >= 2 * target.compute_units ? 128 : 64;
+  const bool enough = p.batch * ceil_div(p.m, 128) * ceil_div(p.n, 128) >= 2 * target.compute_units;
+  return enough && !target.few_registers() ? 128 : 64;
 }
 
 const char* refuses(const GemmProblem& p, const PlanTarget& target) {
