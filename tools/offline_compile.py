@@ -7,50 +7,27 @@
 they build: once as for a device with double precision, once as for a device without. `compile` gives each source to the
 compilers of Debian's packages, offline: clang and libclc for AMD, ocloc (intel-ocloc, libigdfcl2) for Intel, clang and
 llvm-spirv for SPIR-V. --chroot names the root folder of another Debian that has them. Results are kept in the folder,
-so an interrupted run goes on. --write makes docs/generated/gpu_compilers.md. Exit status 1 when a program of a target
-does not compile, or a kernel has scratch memory and no reason in REASONS.
+so an interrupted run goes on; --kept compiles nothing more. --write makes docs/generated/gpu_compilers.md. Exit status
+1 when a program does not compile, no program holds a kernel, a compiler warns, or a kernel needs scratch memory, and
+offline_page.py has no reason for it.
 
-A kernel that no test builds in the GPU style is listed as missing. Nothing runs on a GPU here: the table says what the
-compilers make of the kernels, not how fast they are.
+Nothing runs on a GPU here: the table says what the compilers make of the kernels, not how fast they are.
 """
 
 import argparse
 import collections
 import concurrent.futures
-import datetime
 import hashlib
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 
-from oclgrind_suite import kernels as kernels_of_the_tree
-
-ROOT = Path(__file__).resolve().parents[1]
-DOCUMENT = ROOT / "docs" / "generated" / "gpu_compilers.md"
-OPTIONS = ["-cl-std=CL1.2"]  # what programs are built with on GPUs (csrc/opencl/program/program.cpp)
-# Kernels with registers or arrays in memory, and why. A key is "file kernel".
-REASONS: dict[str, str] = {}
-
-
-@dataclass(frozen=True)
-class Target:
-    """A compiler's target. `sources`: which recording it takes, by whether the device computes in double precision."""
-
-    name: str
-    device: str
-    compiler: str  # amd, intel or spirv
-    sources: str  # fp64 or fp32
-
-    @property
-    def title(self) -> str:
-        return f"{self.device} ({self.name})"
-
+from offline_page import DOCUMENT, ROOT, Kernel, Page, Result, Target, file_of, is_for_gpus
 
 TARGETS = [
     Target("gfx900", "AMD Vega", "amd", "fp64"),
@@ -65,26 +42,6 @@ TARGETS = [
     Target("bmg", "Intel Xe2", "intel", "fp64"),
     Target("spirv64", "SPIR-V", "spirv", "fp64"),
 ]
-
-
-@dataclass
-class Kernel:
-    """What a compiler says of a kernel: registers of a work-item, bytes of its scratch memory (registers that were
-    spilled, arrays that no register holds), bytes of local memory of its group."""
-
-    name: str
-    registers: int = 0
-    scratch: int = 0
-    local_memory: int = 0
-
-
-@dataclass
-class Result:
-    program: str
-    target: str
-    error: str = ""
-    warnings: list[str] = field(default_factory=list)
-    kernels: list[Kernel] = field(default_factory=list)
 
 
 class Compilers:
@@ -113,10 +70,11 @@ class Compilers:
 
     def versions(self) -> list[str]:
         lines = []
-        for command in ([self.clang, "--version"], ["ocloc", "--version"], [self.spirv, "--version"]):
-            if self.has(command[0]):
-                output = self.run(command, "/", 60)[1]
-                lines.append(next((line.strip() for line in output.splitlines() if "ersion" in line), command[0]))
+        for program in (self.clang, "ocloc", self.spirv):
+            if self.has(program):
+                output = self.run([program, "--version"], "/", 60)[1].splitlines()
+                line = next((line for line in output if "ersion" in line), output[0] if output else "")
+                lines.append(f"{program}: {line.strip()}")
         return lines
 
     def run(self, command: list[str], folder: str, limit: float) -> tuple[int, str]:
@@ -137,16 +95,16 @@ class Compilers:
             return 124, f"took more than {limit:.0f} s"
         return done.returncode, done.stdout.decode(errors="replace")
 
-    def commands(self, target: Target) -> list[list[str]]:
-        """What compiles a.cl of the present folder; the file with the answer is `answer_file`."""
-        clang = [self.clang, "-x", "cl", *OPTIONS, "-Xclang", "-finclude-default-header", "-Wno-linker-warnings"]
+    def commands(self, target: Target, language: str) -> list[list[str]]:
+        """What compiles a.cl of the present folder; read_answer() reads the result."""
+        clang = [self.clang, "-x", "cl", language, "-Xclang", "-finclude-default-header", "-Wno-linker-warnings"]
         if target.compiler == "amd":
             link = ["-nogpulib", "-Xclang", "-mlink-builtin-bitcode", "-Xclang", self.builtins]
             place = ["--target=amdgcn-amd-amdhsa", f"-mcpu={target.name}"]
             return [[*clang, *place, "-O3", *link, "-S", "-o", "a.s", "a.cl"]]
         if target.compiler == "intel":
             name = ["-output_no_suffix", "-output", "a"]
-            return [["ocloc", "compile", "-file", "a.cl", "-device", target.name, "-options", " ".join(OPTIONS), *name]]
+            return [["ocloc", "compile", "-file", "a.cl", "-device", target.name, "-options", language, *name]]
         # its optimiser is left to the driver that takes the SPIR-V
         return [
             [*clang, "--target=spir64-unknown-unknown", "-O1", "-emit-llvm", "-c", "-o", "a.bc", "a.cl"],
@@ -165,8 +123,17 @@ def amd_kernels(assembly: str) -> list[Kernel]:
 
         name = re.search(r"^    \.name:\s+(\w+)", block, re.MULTILINE)
         if name:
-            scratch, local = number("private_segment_fixed_size"), number("group_segment_fixed_size")
-            found.append(Kernel(name[1], number("vgpr_count"), scratch, local))
+            sizes = re.search(r"\.reqd_workgroup_size:\s+- (\d+)\s+- (\d+)\s+- (\d+)", block)
+            found.append(
+                Kernel(
+                    name[1],
+                    registers=number("vgpr_count"),
+                    scratch=number("private_segment_fixed_size"),
+                    spilled=4 * number("vgpr_spill_count"),
+                    local_memory=number("group_segment_fixed_size"),
+                    group="x".join(sizes.groups()) if sizes else "",
+                )
+            )
     return found
 
 
@@ -182,8 +149,20 @@ def intel_kernels(binary: bytes) -> list[Kernel]:
         numbers = {key: int(value) for key, value in re.findall(r"^      (\w+):\s+(\d+)$", block, re.MULTILINE)}
         if name.startswith("Intel_"):  # symbols that the compiler adds
             continue
-        scratch = numbers.get("spill_size", 0) + numbers.get("private_size", 0)
-        found.append(Kernel(name, numbers.get("grf_count", 0), scratch, numbers.get("slm_size", 0)))
+        # both sizes are those of a hardware thread, which runs `simd_size` work-items
+        spilled = numbers.get("spill_size", 0) // numbers.get("simd_size", 1)
+        private = numbers.get("private_size", 0) // numbers.get("simd_size", 1)
+        sizes = re.search(r"required_work_group_size: \[ (\d+), (\d+), (\d+) \]", block)
+        found.append(
+            Kernel(
+                name,
+                registers=numbers.get("grf_count", 0),
+                scratch=private + spilled,
+                spilled=spilled,
+                local_memory=numbers.get("slm_size", 0),
+                group="x".join(sizes.groups()) if sizes else "",
+            )
+        )
     return found
 
 
@@ -198,7 +177,8 @@ def read_answer(target: Target, folder: Path) -> list[Kernel]:
 
 
 def short_warning(line: str) -> str:
-    return re.sub(r"'[^']*'", "'...'", line.split("warning:", 1)[1]).strip()
+    text = re.sub(r"'[^']*'", "'...'", line.split("warning:", 1)[1])
+    return re.sub(r"around \d+", "around ...", text).strip()
 
 
 def compile_one(compilers: Compilers, target: Target, program: Path, limit: float) -> Result:
@@ -206,11 +186,18 @@ def compile_one(compilers: Compilers, target: Target, program: Path, limit: floa
     base = Path(compilers.chroot or "/") / "tmp"
     with tempfile.TemporaryDirectory(dir=base, prefix="offline-") as place:
         folder = Path(place)
-        shutil.copy(program, folder / "a.cl")
+        text = program.read_text()
+        # the recording device may add floats atomically, by an extension of OpenCL C 3.0 that only Intel's GPUs share
+        extension = "#define FLOAT_ATOMICS 1\n" in text
+        if extension and target.compiler != "intel":
+            text = text.replace("#define FLOAT_ATOMICS 1\n", "#define FLOAT_ATOMICS 0\n")
+        (folder / "a.cl").write_text(text)
         inside = "/tmp/" + folder.name if compilers.chroot else str(folder)
-        for command in compilers.commands(target):
+        language = "-cl-std=CL3.0" if extension and target.compiler == "intel" else "-cl-std=CL1.2"
+        for command in compilers.commands(target, language):
             status, output = compilers.run(command, inside, limit)
-            result.warnings += [short_warning(line) for line in output.splitlines() if "warning:" in line]
+            lines = [line for line in output.splitlines() if "warning:" in line]
+            result.warnings = sorted({short_warning(line) for line in lines}.union(result.warnings))
             if status:
                 errors = [line for line in output.splitlines() if "error" in line.lower()]
                 result.error = (errors or output.splitlines() or ["no output"])[0][:300]
@@ -219,32 +206,69 @@ def compile_one(compilers: Compilers, target: Target, program: Path, limit: floa
     return result
 
 
+# Runs of the tests: environment, and which tests. NVIDIA's tensor cores are reached by their emulation only.
+EVERYTHING = "*-CpuExecutor*:Host*:Program*"
+TENSOR_CORES = ":".join(
+    [
+        "Attention.ForwardAndBackward",
+        "Gemm.EveryAlgorithmHas*",
+        *(f"Shapes/Conv.*/{shape}" for shape in ("PointwiseWide", "ThreeByThreeBlocks", "ManyChannels")),
+    ]
+)
+RUNS = [
+    ({}, EVERYTHING),
+    ({"TORCH_OCL_TENSOR_CORES": "emulate"}, TENSOR_CORES),
+    ({"TORCH_OCL_TENSOR_CORES": "emulate_warpgroups"}, TENSOR_CORES),
+]
+# What only operators of PyTorch reach.
+PYTHON_TESTS = ["ops/test_quantized.py", "ops/test_gguf_blocks.py", "ops/test_sparse.py", "runtime/test_optimize.py"]
+
+
 def record(arguments: argparse.Namespace) -> int:
     """The sources of both kinds of devices. A failed test is told; its programs count."""
+    kinds: dict[str, dict[str, str]] = {"fp64": {}, "fp32": {"TORCH_OCL_SIMULATE": "fp64=0"}}
     status = 0
-    for kind, simulate in (("fp64", ""), ("fp32", "fp64=0")):
+    for kind in arguments.kinds:
         folder = Path(arguments.folder) / kind
         folder.mkdir(parents=True, exist_ok=True)
-        environment = dict(
-            os.environ,
-            TORCH_OCL_KERNEL_STYLE="gpu",
-            TORCH_OCL_HOST_THREADS="0",
-            TORCH_OCL_DUMP_SOURCE=str(folder.resolve()),
-        )
-        if simulate:
-            environment["TORCH_OCL_SIMULATE"] = simulate
-        run = subprocess.run([arguments.tests, f"--gtest_filter={arguments.filter}"], env=environment, check=False)
-        print(f"{kind}: {len(list(folder.glob('*.cl')))} programs, tests ended with status {run.returncode}")
-        status = status or int(run.returncode not in (0, 1))
+        environment = os.environ | kinds[kind]
+        environment |= {
+            "TORCH_OCL_KERNEL_STYLE": "gpu",
+            "TORCH_OCL_HOST_THREADS": "0",
+            "TORCH_OCL_DUMP_SOURCE": str(folder.resolve()),
+        }
+        # without the answers of earlier self-tests these run, and are recorded, again
+        fresh = {"TORCH_OCL_CACHE_DIR": str(folder.resolve().parent / "cache" / kind)}
+        runs = [
+            (
+                extra and extra | fresh,
+                [str(Path(arguments.tests).resolve()), f"--gtest_filter={arguments.filter or tests}"],
+            )
+            for extra, tests in RUNS
+        ]
+        if not arguments.filter:
+            files = [str(ROOT / "tests/python" / name) for name in PYTHON_TESTS]
+            runs.append(({}, [sys.executable, "-m", "pytest", "-q", *files]))
+        for extra, command in runs:
+            done = subprocess.run(command, env=environment | extra, cwd=ROOT, check=False)
+            print(f"{kind} {extra}: {len(list(folder.glob('*.cl')))} programs, status {done.returncode}", flush=True)
+            status = status or int(done.returncode not in (0, 1))
     return status
 
 
-def distinct(folder: Path) -> list[Path]:
-    """The programs of a recording; of those with the same text one."""
+def programs_of(folder: Path) -> list[Path]:
+    """The programs of a recording that are of the tree and not of CPUs; of those with the same text one. The first ones
+    are of different files: an interrupted run has seen most kernels."""
     seen: dict[bytes, Path] = {}
     for path in sorted(folder.glob("*.cl")):
-        seen.setdefault(hashlib.sha256(path.read_bytes()).digest(), path)
-    return list(seen.values())
+        if is_for_gpus(path.name):
+            seen.setdefault(hashlib.sha256(path.read_bytes()).digest(), path)
+    count: collections.Counter[str] = collections.Counter()
+    ranks = {}
+    for path in seen.values():
+        ranks[path] = count[file_of(path.name)]
+        count[file_of(path.name)] += 1
+    return sorted(ranks, key=lambda path: (ranks[path], path.name))
 
 
 def results_of(arguments: argparse.Namespace, compilers: Compilers, targets: list[Target]) -> list[Result]:
@@ -256,14 +280,15 @@ def results_of(arguments: argparse.Namespace, compilers: Compilers, targets: lis
         done[entry["program"], entry["target"]] = Result(**entry)
     jobs, results = [], []
     for target in targets:
-        for program in distinct(Path(arguments.folder) / target.sources):
+        for place, program in enumerate(programs_of(Path(arguments.folder) / target.sources)):
             known = done.get((program.name, target.name))
             if known and not (known.error and arguments.redo):
                 results.append(known)
             else:
-                jobs.append((target, program))
+                jobs.append((target, program, place))
+    jobs = [] if arguments.kept else sorted(jobs, key=lambda job: job[2])
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool, kept.open("a") as file:
-        running = [pool.submit(compile_one, compilers, *job, arguments.limit) for job in jobs]
+        running = [pool.submit(compile_one, compilers, *job[:2], arguments.limit) for job in jobs]
         for count, future in enumerate(concurrent.futures.as_completed(running), 1):
             result = future.result()
             results.append(result)
@@ -274,78 +299,14 @@ def results_of(arguments: argparse.Namespace, compilers: Compilers, targets: lis
     return results
 
 
-def file_of(program: str) -> str:
-    """attention-attention.gpu-df4470ababd7.cl is of attention/attention.gpu.cl"""
-    return program.rsplit("-", 1)[0].replace("-", "/", 1) + ".cl"
-
-
-def table(results: list[Result], targets: list[Target]) -> tuple[list[str], list[str]]:
-    """The lines of the table, and what is wrong."""
-    cells: dict[str, dict[str, list[Kernel]]] = collections.defaultdict(lambda: collections.defaultdict(list))
-    for result in results:
-        for kernel in result.kernels:
-            cells[f"{file_of(result.program)} {kernel.name}"][result.target].append(kernel)
-    wrong = [f"{r.program} for {r.target}: {r.error}" for r in results if r.error]
-    lines = ["| kernel | " + " | ".join(t.title for t in targets) + " |", "|---" * (len(targets) + 1) + "|"]
-    for name in sorted(cells):
-        row = []
-        for target in targets:
-            found = cells[name][target.name]
-            if not found:
-                row.append("")
-                continue
-            most = [max(getattr(k, what) for k in found) for what in ("registers", "scratch", "local_memory")]
-            row.append(f"{len(found)}" if target.compiler == "spirv" else f"{most[0]} / {most[1]} / {most[2]}")
-            if most[1] and name not in REASONS:
-                wrong.append(f"{name} has {most[1]} bytes of scratch for {target.name}")
-        lines.append(f"| `{name}` | " + " | ".join(row) + " |")
-    return lines, wrong
-
-
-HEAD = """# What GPU compilers make of the kernels
-
-Generated by `tools/offline_compile.py`; do not edit. The programs that the C++ tests build in the GPU style were
-compiled for GPUs that were not there, {date}, with {versions}. Nothing ran: the table says what the compilers make of
-the kernels, not how fast they are.
-
-A cell: registers (AMD: vector registers of a work-item; Intel: registers of a hardware thread) / bytes of scratch
-memory (registers that were spilled, arrays that no register holds) of the same / bytes of local memory of a work-group;
-the largest over the programs of that kernel (one per type and shape of tiles). SPIR-V: the number of programs that were
-translated.
-
-"""
-
-
-def write_document(results: list[Result], targets: list[Target], compilers: Compilers) -> list[str]:
-    lines, wrong = table(results, targets)
-    counts = ["| target | programs | compiled | kernels with scratch |", "|---|---|---|---|"]
-    for target in targets:
-        mine = [r for r in results if r.target == target.name]
-        spilling = {f"{file_of(r.program)} {k.name}" for r in mine for k in r.kernels if k.scratch}
-        counts.append(f"| {target.title} | {len(mine)} | {sum(not r.error for r in mine)} | {len(spilling)} |")
-    warnings = collections.Counter(w for r in results for w in set(r.warnings))
-    text = HEAD.format(date=datetime.date.today().isoformat(), versions="; ".join(compilers.versions()))
-    text += "\n".join(counts) + "\n\n## Kernels\n\n" + "\n".join(lines) + "\n"
-    text += "\n## Warnings\n\n| warning | programs |\n|---|---|\n"
-    text += "".join(f"| {w.replace('|', ' ')} | {n} |\n" for w, n in warnings.most_common())
-    if REASONS:
-        text += "\n## Why some have scratch memory\n\n| kernel | reason |\n|---|---|\n"
-        text += "".join(f"| `{name}` | {reason} |\n" for name, reason in sorted(REASONS.items()))
-    built = {tuple(name.split(" ")) for name in (row.split("`")[1] for row in lines[2:])}
-    missing = sorted(kernels_of_the_tree() - built - {k for k in kernels_of_the_tree() if ".cpu." in k[0]})
-    text += "\n## Kernels that no test builds in the GPU style\n\n"
-    text += "\n".join(f"- `{file} {kernel}`" for file, kernel in missing) + "\n" if missing else "None.\n"
-    DOCUMENT.write_text(text)
-    return wrong
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     recording = commands.add_parser("record")
     recording.add_argument("tests")
     recording.add_argument("folder")
-    recording.add_argument("--filter", default="*-CpuExecutor*:Host*:Program*")
+    recording.add_argument("--filter", help="only these tests of C++")
+    recording.add_argument("--kinds", nargs="+", choices=["fp64", "fp32"], default=["fp64", "fp32"])
     compiling = commands.add_parser("compile")
     compiling.add_argument("folder")
     compiling.add_argument("--chroot")
@@ -353,6 +314,7 @@ def main() -> int:
     compiling.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     compiling.add_argument("--limit", type=float, default=300, help="seconds for one program")
     compiling.add_argument("--redo", action="store_true", help="what failed in an earlier run is compiled again")
+    compiling.add_argument("--kept", action="store_true", help="compile nothing: only what earlier runs have")
     compiling.add_argument("--write", action="store_true")
     arguments = parser.parse_args()
     if arguments.command == "record":
@@ -364,7 +326,10 @@ def main() -> int:
             print(f"no compiler for {target.title}: it is left out")
     targets = [t for t in targets if compilers.serves(t)]
     results = results_of(arguments, compilers, targets)
-    wrong = write_document(results, targets, compilers) if arguments.write else table(results, targets)[1]
+    page = Page(results, targets, {t.name: len(programs_of(Path(arguments.folder) / t.sources)) for t in targets})
+    if arguments.write:
+        DOCUMENT.write_text(page.text(compilers.versions()))
+    wrong = page.wrong()
     print("\n".join(wrong))
     print(f"{len(results)} compilations, {sum(bool(r.error) for r in results)} failed")
     return int(bool(wrong))
