@@ -1,6 +1,6 @@
-# cmake -DROOT=<kernels_cl> -DOUTPUT=<file.cpp> -P embed_kernels.cmake: writes every .cl, .clh and .tsv file as a
-# string into one C++ file.
-file(GLOB_RECURSE files RELATIVE ${ROOT} ${ROOT}/*.cl ${ROOT}/*.clh ${ROOT}/*.tsv)
+# cmake -DROOT=<kernels_cl> -DOUTPUT=<file.cpp> -P embed_kernels.cmake: writes every .cl, .clh, .h and .tsv file
+# as a string into one C++ file.
+file(GLOB_RECURSE files RELATIVE ${ROOT} ${ROOT}/*.cl ${ROOT}/*.clh ${ROOT}/*.h ${ROOT}/*.tsv)
 list(SORT files)
 set(body "// Generated from kernels_cl/ by cmake/embed_kernels.cmake.\n")
 string(APPEND body "#include \"opencl/program/kernel_sources.h\"\n\nnamespace ocl {\n\n")

@@ -5,7 +5,8 @@ Inside torch: runtime <- {aten, autograd, distributed} <- python. Also checked: 
 calls; kernels have no macros of any number of arguments, which are no OpenCL C (NVIDIA's compiler refuses them, others
 do not); kernels ask by HAS whether a tensor is there, not by its pointer (kernels_cl/common/memory.clh); only a kernel
 itself asks which group it is, because nobody else knows where the kernel is called as a function
-(csrc/cpu/kernel_function.h).
+(csrc/cpu/kernel_function.h); structs that are passed to kernels stand in kernels_cl/params, which the host includes
+too, but no header that is installed.
 
 `python tools/check_layers.py` prints every violation and exits with 1 when there is one.
 """
@@ -16,12 +17,15 @@ from pathlib import Path
 
 CSRC = Path(__file__).resolve().parents[1] / "csrc"
 KERNELS = CSRC.parent / "kernels_cl"
-# Folder of a file -> folders whose headers it may include. The longest folder that matches counts.
+PUBLIC_HEADERS = CSRC.parent / "cmake" / "PublicHeaders.cmake"
+# Folder of a file -> folders whose headers it may include. The longest folder that matches counts. `params` lies in
+# kernels_cl.
 MAY_INCLUDE = {
+    "params": {"params"},
     "base": {"base"},
     "opencl": {"base", "opencl"},
-    "cpu": {"base", "opencl", "cpu"},
-    "ops": {"base", "opencl", "ops"},
+    "cpu": {"base", "opencl", "cpu", "params"},
+    "ops": {"base", "opencl", "ops", "params"},
     "ocl": {"base", "opencl", "ops", "ocl"},
     "onnxruntime": {"base", "opencl", "ops", "onnxruntime"},
     "torch/runtime": {"base", "opencl", "ops", "torch/runtime"},
@@ -51,6 +55,12 @@ HELPER = re.compile(
 )
 ASKS_GROUP = re.compile(r"\bget_(?:group_id|num_groups|global_id|global_size)\b")
 TENSOR = re.compile(r"\b(?:TENSOR|BUFFER|OPEN|OPEN_RESTRICT)\((?:[^,()]|\([^()]*\))*,\s*(\w+)\)")
+STRUCT = re.compile(r"^typedef struct \w*\s*\{[^}]*\} (\w+);|^struct (\w+)\s*\{", re.MULTILINE)
+KERNEL = re.compile(r"^(?:__kernel|kernel|[A-Z_]*KERNEL|[A-Z_]*CALLABLE)\b[^{;]*\{", re.MULTILINE)
+PARAMETERS = re.compile(
+    r"^#define (?:[^\n]*\\\n)*[^\n]*\b(?:TENSOR|BUFFER|global)\b(?:[^\n]*\\\n)*[^\n]*$", re.MULTILINE
+)
+BY_VALUE = re.compile(r"\bPLAIN\((?:const )?(\w+),|[(,]\s*(?:\\\n\s*)?(?:const )?(\w+) \w+\s*(?=[,)])")
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"", re.DOTALL)
 
 
@@ -62,6 +72,7 @@ def layer_of(path):
 
 
 def violations():
+    public = set(re.findall(r"^\s*([\w/]+\.h)$", PUBLIC_HEADERS.read_text(), re.MULTILINE))
     for file in sorted(CSRC.rglob("*")):
         if file.suffix not in (".h", ".cpp"):
             continue
@@ -74,6 +85,8 @@ def violations():
             other = layer_of(header)
             if other and other not in MAY_INCLUDE[layer]:
                 yield f"{where}: {layer} must not include {header}"
+            if other == "params" and name in public:
+                yield f"{where}: is installed and must not include {header}"
             if layer in WITHOUT_TORCH and TORCH_HEADER.match(header):
                 yield f"{where}: {layer} must not know PyTorch, but includes {header}"
         if file.suffix == ".h":
@@ -95,7 +108,18 @@ def tested_pointers(text, included):
             yield " ".join(found.split())
 
 
+def passed_structs():
+    """{name: file} of structs declared outside kernels_cl/params that kernels take by value."""
+    files = {file.relative_to(KERNELS.parent): COMMENT.sub("", file.read_text()) for file in KERNELS.rglob("*.cl*")}
+    declared = {a or b: where for where, text in sorted(files.items()) for a, b in STRUCT.findall(text)}
+    parameters = "\n".join(text for all in files.values() for text in [*KERNEL.findall(all), *PARAMETERS.findall(all)])
+    names = {a or b for a, b in BY_VALUE.findall(parameters)}
+    return {name: where for name, where in declared.items() if name in names}
+
+
 def kernel_violations():
+    for name, where in passed_structs().items():
+        yield f"{where}: {name} is passed to kernels: its place is kernels_cl/params"
     for file in sorted(KERNELS.rglob("*.cl*")):
         text, where = file.read_text(), file.relative_to(KERNELS.parent)
         for macro in VARIADIC.findall(text):

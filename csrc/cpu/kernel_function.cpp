@@ -9,6 +9,7 @@
 #include "opencl/program/compiler_process.h"
 #include "opencl/program/kept_answers.h"
 #include "opencl/program/program_cache.h"
+#include "params/selftest.h"
 
 #include <cstddef>
 #include <cstdlib>
@@ -136,10 +137,6 @@ const char* source(HostDriver driver) {
 namespace {
 
 bool works_here(Device& device) {
-  struct Pair {
-    int32_t a;
-    float b[7];
-  };
   constexpr int64_t n = 6 * 5 * 4 * 16;
   alignas(64) float y[n + 16] = {};
   struct Call {
@@ -155,7 +152,7 @@ bool works_here(Device& device) {
     arguments.add_address(y);
     arguments.add(uint64_t{64});
     arguments.add(n);
-    arguments.add(Pair{3, {0, 0, 0, 0, 0, 0, 0.5f}});
+    arguments.add(params::Pair{3, {0, 0, 0, 0, 0, 0, 0.5f}});
     arguments.add(0.25f);
     arguments.add(LocalMemory{sizeof(float) * 16});
     PackedArguments packed;

@@ -6,6 +6,7 @@
 //                       values, the largest score, the sum of exponentials
 //   attention_merge     task = a query: the parts together
 // Row r of a key head's is query r / group of head r % group. Lanes run over E for scores and over F for values.
+#include "params/attention.h"
 #include "attention/rows.clh"
 
 #define T float
@@ -15,7 +16,7 @@
 #undef T
 #include "common/transpose16.clh"
 
-#define ROWS 16
+#define ROWS few_rows_tile
 #define TILE_ROWS (NARROW_REGISTERS ? 2 : 4)  // of values' sums in registers
 #define QUAD 4                                // rows whose scores are computed together, lanes along E
 #define OCTET 8                               // rows whose scores are computed together, lanes along keys
@@ -32,12 +33,7 @@
 #define GET16(p) LOADV(float32, float32, 16, p, 0)
 #endif
 
-// Mirrors FewRowsPlan in csrc/ops/attention/few_rows.cpp.
-typedef struct {
-  int tiles;      // of ROWS rows of a head of keys
-  int part_keys;  // of a part, a multiple of BLOCK
-  int parts;
-} few_rows_plan;
+typedef FewRowsPlan few_rows_plan;
 
 // `count` rows of x, from `row` on, as float32 with zeros behind their ends.
 inline void copy_block(__global const DATA* x, long row_stride, int row, int count, int width, __local float* to) {

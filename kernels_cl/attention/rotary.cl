@@ -2,6 +2,7 @@
 // other: y[e] = x[e] cos[e] - x[e + D/2] sin[e], y[e + D/2] = x[e + D/2] cos[e + D/2] + x[e] sin[e + D/2] for e < D/2.
 // q [B, H, L, D], k [B, G, L, D], cos and sin [B or 1, L, D], all with dense last dimensions; results [B, L, heads, D]
 // one behind the other. Work-item = (head of q or k, batch and row).
+#include "params/attention.h"
 #include "common/types.clh"
 
 #ifndef X_DTYPE
@@ -10,11 +11,7 @@
 
 typedef STORAGE(X_DTYPE) data_t;
 
-// Mirrors RotaryArguments in csrc/ops/attention/rotary.cpp. Strides in elements: batch, head, row.
-typedef struct {
-  long q_batch, q_head, q_row, k_batch, k_head, k_row, cos_batch, cos_row, sin_batch, sin_row;
-  int heads, key_heads, length, width;
-} rotary_arguments;
+typedef RotaryArguments rotary_arguments;
 
 TASK_CALLABLE(rotary,
               (BUFFER(const data_t, q), BUFFER(const data_t, k), BUFFER(const data_t, cos_), BUFFER(const data_t, sin_),

@@ -7,7 +7,7 @@
 #include "common/types.clh"
 #include "common/register_tile.clh"
 #include "common/transpose16.clh"
-#include "upsample/weight_map.clh"
+#include "params/conv.h"
 #include "conv/gather_pairs.clh"
 
 inline ushort16 round16(float16 v) {

@@ -9,6 +9,7 @@
 //   conv_depthwise_gather    forward, and backward-data of stride 1 (flipped filter)
 //   conv_depthwise_scatter   backward-data of stride 2: even and odd columns apart, interleaved on the way out
 //   conv_depthwise_weight    backward-weight: KH x K vector accumulators
+#include "params/conv.h"
 #include "common/types.clh"
 #include "common/transpose16.clh"
 #include "conv/limits.clh"
@@ -21,7 +22,7 @@
 #endif
 #define T STORAGE(DTYPE)
 #define S STRIDE
-#define IMAGE 16384  // floats of the local image, as in csrc/ops/conv/depthwise.cpp
+#define IMAGE depthwise_image
 #define BORDER 64
 #define LANES ((int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15))
 #define EVEN(a, b) SHUFFLE16(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30)
@@ -30,13 +31,6 @@
 #define ZIP_HIGH(a, b) SHUFFLE16(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
 #define LOAD16(p, i) LOADV(DTYPE, float32, 16, p, i)
 #define STORE16(p, i, v) STOREV(DTYPE, float32, 16, p, i, v)
-
-typedef struct {
-  int batch, channels;
-  int in_h, in_w, out_h, out_w;  // x and y of this sweep
-  int pad_h, pad_w;
-  int pitch, band;  // columns of the local image; output rows per band
-} Sweep;
 
 // Displacement of tap (i, j); `plane`: floats of one phase.
 #define TAP(i, j) ((((i) % S) * S + (j) % S) * plane + (i) / S * pitch + (j) / S)

@@ -4,6 +4,7 @@
 //   conv_depthwise_channels_weight        backward-weight: K x K vectors per task, summed by row first (a long float32
 //   chain loses digits) conv_depthwise_channels_sum           adds the tasks' shares and stores [channel][tap]
 // Grids: gather: bands of rows of the result; weight: blocks of 16 channels by parts of the rows of dy; sum: channels.
+#include "params/conv.h"
 #include "common/types.clh"
 
 #ifndef DTYPE
@@ -19,12 +20,6 @@
 #define UNROLL_EDGE \
   _Pragma("unroll 1")  // the filter does not fit the registers anyway, and unrolled the code takes seconds to compile
 #endif
-
-// The same struct as in csrc/ops/conv/depthwise_channels.cpp. Source and result of the sweep; padding is that of the
-// forward pass.
-typedef struct {
-  int batch, channels, in_h, in_w, out_h, out_w, pad_h, pad_w, dilation_h, dilation_w;
-} ChannelSweep;
 
 // Source coordinate that tap k of result coordinate o reads, or a negative number.
 inline int source_of(int o, int k, int pad, int dilation, int size) {

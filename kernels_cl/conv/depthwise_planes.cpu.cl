@@ -6,6 +6,7 @@
 //   conv_depthwise_planes_weight     backward-weight, y being dy
 // The image stands in local memory with a border of zeros, [rows][pitch][16 channels]. Grid: C / 16 by parts of the
 // batch; the last: C / 16.
+#include "params/conv.h"
 #include "common/types.clh"
 #include "common/transpose16.clh"
 #include "conv/limits.clh"
@@ -17,16 +18,11 @@
 #define STRIDE 1
 #endif
 #define T STORAGE(DTYPE)
-#define PIXELS 1024   // of the image with its border, and
-#define RESULTS 1024  // of the result, at most: as in csrc/ops/conv/depthwise.cpp
+#define PIXELS depthwise_pixels
+#define RESULTS depthwise_results
 #define LOAD16(p, i) LOADV(DTYPE, float32, 16, p, i)
 
-typedef struct {
-  int batch, channels;
-  int in_h, in_w, out_h, out_w;  // x and y of this sweep
-  int pad_h, pad_w;
-  int pitch, rows;  // of the image with its border
-} Planes;
+typedef Sweep Planes;
 
 // Pixels of one image [C][height][width] and 16 channels (the last one again for those that are missing) to image[row *
 // pitch + column], from the pixel `at` on.
@@ -106,7 +102,7 @@ CPU_CALLABLE(conv_depthwise_planes,
   float16 w[KH * K], offset = 0;
   load_filters(filter + (long)first * KH * K, channels, flip, w);
   if (has_bias) offset = LOAD16(bias, first);
-  zero_pixels(image, s.rows * s.pitch + 16);
+  zero_pixels(image, s.band * s.pitch + 16);
   const long in = (long)s.in_h * s.in_w, out = (long)s.out_h * s.out_w;
   const int begin = (long)s.batch * get_group_id(1) / get_num_groups(1),
             end = (long)s.batch * (get_group_id(1) + 1) / get_num_groups(1);
@@ -159,7 +155,7 @@ CPU_CALLABLE(conv_depthwise_planes_scatter,
             left = (K - 1) / 2;
   float16 w[KH * K];
   load_filters(filter + (long)first * KH * K, channels, 0, w);
-  zero_pixels(image, s.rows * s.pitch + 16);
+  zero_pixels(image, s.band * s.pitch + 16);
   const long in = (long)s.in_h * s.in_w, out = (long)s.out_h * s.out_w;
   const int begin = (long)s.batch * get_group_id(1) / get_num_groups(1),
             end = (long)s.batch * (get_group_id(1) + 1) / get_num_groups(1);
@@ -198,7 +194,7 @@ CPU_CALLABLE(conv_depthwise_planes_weight,
   const int first = get_group_id(0) * 16, channels = MIN_OF(16, s.channels - first);
   float16 total[KH * K];
   for (int t = 0; t < KH * K; ++t) total[t] = 0;
-  zero_pixels(image, s.rows * s.pitch + 16);
+  zero_pixels(image, s.band * s.pitch + 16);
   for (int n = 0; n < s.batch; ++n) {
     const long plane = (long)n * s.channels + first;
     load_planes(x + plane * s.in_h * s.in_w, channels, s.in_h, s.in_w, s.pitch, s.pad_h * s.pitch + s.pad_w, image);

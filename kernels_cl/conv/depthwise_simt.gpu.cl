@@ -5,6 +5,7 @@
 //   group of 256 work-items per
 //                                      (tap row, channel or LAST_CHANNELS channels, part); conv_simt_sum adds the parts
 // Defines: DTYPE, ACCUMULATE, KW; CHANNELS_LAST; STRIDE_H, STRIDE_W (0: only known at run time).
+#include "params/conv.h"
 #include "common/types.clh"
 
 #ifndef DTYPE
@@ -30,10 +31,6 @@
 #else
 #define STRIDE_OF_COLUMNS s.stride_w
 #endif
-
-typedef struct {
-  int batch, channels, in_h, in_w, out_h, out_w, kh, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w;
-} Depthwise;
 
 // Channel and pixel of a work-item; where a plane's pixel 0 lies, and the distance to its next pixel.
 #if CHANNELS_LAST

@@ -8,8 +8,8 @@
 //   pixels
 //   conv_direct_weight   dw[o, k] = sum over pixels      register tile 4 channels x 3 pairs k = (channel, tap)
 // 12 sums hide the latency of two multiply-adds per clock and leave 4 of 16 registers: 7 loads for 12 products.
+#include "params/conv.h"
 #include "common/types.clh"
-#include "upsample/weight_map.clh"
 #include "conv/limits.clh"
 
 #ifndef DTYPE
@@ -29,18 +29,7 @@
 #define AT(p) CAT(vload, L)(0, p)
 #define PUT(v, p) CAT(vstore, L)(v, 0, p)
 #define GET(p, i) LOADV(DTYPE, float32, L, p, i)
-#define MOST_PAIRS 1024  // (channel, tap) of a block of channels, as in csrc/ops/conv/direct.cpp
-
-// csrc/ops/conv/direct.cpp has the same struct. STRIDE is that of columns.
-typedef struct {
-  long x_image, x_plane, y_image, y_plane;  // elements
-  int batch, channels, results;             // channels of one group
-  int in_h, in_w, out_h, out_w, taps_h, taps_w, stride_h, pad_h, pad_w, dilation_h, dilation_w;
-  int band, bands;           // rows of the result in a piece, pieces of an image
-  int images;                // at once: conv_direct_weight
-  int pitch, rows, frame;    // columns, rows and floats of a frame
-  int begin[2], columns[2];  // of the phases of columns: what a frame has of x, [begin, begin + columns)
-} Direct;
+#define MOST_PAIRS direct_pairs
 
 inline void zero_floats(__local float* to, int floats) {
   for (int i = 0; i < floats; i += 16) vstore16((float16)0, 0, to + i);

@@ -10,7 +10,7 @@
 #include "common/types.clh"
 #include "common/register_tile.clh"
 #include "common/transpose16.clh"
-#include "upsample/weight_map.clh"
+#include "params/conv.h"
 #include "conv/gather.clh"
 #include "conv/limits.clh"
 

@@ -2,7 +2,7 @@
 //   y[n,o,p] = bias[o] + sum_{c,k} x[n,c, p*stride - padding + k*dilation] w[o,c,k]
 // DTYPE: element type; ACCUMULATE: type of the sums (float32, float64, int64).
 #include "common/types.clh"
-#include "conv/shape.clh"
+#include "params/conv.h"
 
 #ifndef DTYPE
 #define DTYPE float32

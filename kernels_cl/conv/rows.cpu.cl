@@ -7,23 +7,14 @@
 // Serves the gradient of the input too: each residue of the stride is a grid of pixels with taps of its own, stored
 // where it belongs.
 // Float32, CPU; shapes as in csrc/ops/conv/rows.cpp.
+#include "params/conv.h"
 #include "common/types.clh"
 #include "common/register_tile.clh"
 #include "common/style_lanes.clh"
 #include "common/transpose16.clh"
-#include "upsample/weight_map.clh"
 
-// csrc/ops/conv/rows.cpp has the same struct. Grid: the pixels computed; pixel q of it is first + q * step of y's
-// image.
-typedef struct {
-  long x_pixel, y_pixel;        // elements from one pixel to the next: the channels of all groups
-  int batch, sources, results;  // channels of one group
-  int input[3], grid[3], taps[3], stride[3], padding[3], dilation[3];
-  int image[3], first[3], step[3];
-} RowsShape;
-
-#define PANEL 32
-#define SOURCE_BLOCK 16
+#define PANEL rows_panel
+#define SOURCE_BLOCK rows_source_block
 
 inline int count_of(const int* size) { return size[0] * size[1] * size[2]; }
 

@@ -10,6 +10,7 @@
 // Defines: CHANNELS = C, KERNEL = K (square), STRIDE = S (1, 2 or 4), DTYPE. The caller gives the local memory
 // (csrc/ops/conv/stem_backward_data.cpp). Zeros around dy are multiplied too: an infinity in w may reach a pixel at the
 // border that its tap does not touch.
+#include "params/conv.h"
 #include "conv/stem.clh"
 
 #define REACH ((KERNEL - 1) / STRIDE)
@@ -25,14 +26,7 @@
 #endif
 #define V CAT(float, LANES)
 
-// Mirrors Geometry in csrc/ops/conv/stem_backward_data.cpp.
-typedef struct {
-  int height, width, out_height, out_width, pad_h, pad_w;
-  int first_a, last_a, first_b;  // a and b of the first and last rows, and of the first column, of dx
-  int band;                      // rows a of a task
-  int columns;                   // columns b in whole register tiles
-  int pitch, plane;              // floats of a packed row and of a channel's rows
-} Geometry;
+typedef StemBackwardGeometry Geometry;
 
 inline long phase_offset(int phase, int out_channels) {
   int taps = 0;

@@ -13,6 +13,7 @@
 // Positions behind the last one hold zeros: what lies in unused memory may be denormal, and slows multiply-adds a
 // hundredfold.
 // The filters are packed too, as W[C / 4][O][4][9]: what a task reads one after another lies so.
+#include "params/conv.h"
 #include "common/types.clh"
 
 #ifndef DTYPE
@@ -154,12 +155,6 @@ inline void store_parities(const float16* value, int count, __local const Piece*
     if (pieces[p].two_rows) store_row(scratch + 32 + 2 * pieces[p].lane, pieces[p].columns, out + width);
   }
 }
-
-// Offsets in floats: of the next panel of 16 positions, of the next output channel, of the views 01, 10 and 11.
-typedef struct {
-  long panel, channel;
-  int view01, view10, view11;
-} Layout;
 
 #if NARROW_REGISTERS
 // sum[4 input channels][parity] (+)= one tap of it, or two, over `channels` output channels, whose views are `channel`

@@ -7,6 +7,7 @@
 //   dimension 1 and the batches; grid: shares of the runs permute_gpu  grid: tiles along 0, tiles along 1, batches; the
 //   tile in local memory is padded against bank conflicts
 // defines: E (element bytes), FOR_CPU
+#include "params/elementwise.h"
 #include "common/memory.clh"
 
 #ifndef E
@@ -26,11 +27,7 @@
 #define T uint4
 #endif
 
-// Mirrors Geometry in csrc/ops/elementwise/permute.cpp; strides in elements.
-typedef struct {
-  long size0, from0, size1, from1, to1;
-  long sizes[6], from[6], to[6];  // batches
-} permute_geometry;
+typedef PermuteGeometry permute_geometry;
 
 static inline void batch_offsets(SHARED const permute_geometry* g, long batch, long* from, long* to) {
   long f = 0, t = 0;

@@ -1,13 +1,13 @@
 // Elementwise operators one after another over the same n elements, PART of them at a time, which stay in the cache
 // meanwhile (ops/elementwise/sequence.h). CPU devices whose kernels run on threads of this process only: addresses are
 // the host's.
-// Defines: X_DTYPE, what is stored, computed as float32; STEPS, the most steps; OPERATORS: EACH(operator, inputs,
+// Defines: X_DTYPE, what is stored, computed as float32; OPERATORS: EACH(operator, inputs,
 // scalars, expression) of all, expressions as in elementwise/elementwise.clh.
 #ifndef OPERATORS
 #define X_DTYPE float32
-#define STEPS 12
 #define OPERATORS EACH(0, 2, 0, a + b) EACH(1, 1, 1, a* s0)
 #endif
+#include "params/elementwise.h"
 #include "common/types.clh"
 
 #pragma OPENCL FP_CONTRACT OFF
@@ -20,15 +20,8 @@
 
 #define PART 1024
 
-// Inputs: bit k of `advances`: x[k] has n elements; otherwise it has one, or is the number value[k] where x[k] is 0.
-typedef struct {
-  ulong y, x[3];
-  float value[3], scalar[3];
-  int operator, advances;
-} Step;
-typedef struct {
-  Step step[STEPS];
-} Steps;
+typedef SequenceStep Step;
+typedef SequenceSteps Steps;
 
 #define STORED(k) ((__global const STORAGE(X_DTYPE)*)(size_t)step.x[k])
 #define KEPT(k) (T)(step.x[k] != 0 && !(step.advances >> k & 1) ? LOAD(X_DTYPE, COMPUTE, STORED(k), 0) : step.value[k])
@@ -81,7 +74,7 @@ CPU_CALLABLE(elementwise_sequence, (PLAIN(Steps, steps), PLAIN(int, count), PLAI
     for (int k = 0; k < count; k++) {
       const Step step = steps.step[k];
       __global STORAGE(X_DTYPE)* y = (__global STORAGE(X_DTYPE)*)(size_t)step.y;
-      switch (step.operator) { OPERATORS }
+      switch (step.op) { OPERATORS }
     }
   }
 }

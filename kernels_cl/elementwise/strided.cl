@@ -1,14 +1,12 @@
 // out = EXPRESSION(inputs, scalars) of any strides; dimension 0 is the inner one, vectors run along it
 // (elementwise/elementwise.clh).
+#include "params/elementwise.h"
 #include "elementwise/elementwise.clh"
 
 #ifndef WIDE
 #define WIDE 1  // GPU: positions in the output need 64 bits
 #endif
-typedef struct {
-  long sizes[DIMS];
-  long strides[5][DIMS];
-} Geometry;
+typedef StridedGeometry Geometry;
 
 #if CPU_STYLE
 #define ALL_LANES for (int l = 0; l < W; l++)
@@ -78,24 +76,24 @@ typedef struct {
     o4 += (count) * g.strides[4][d]; \
   }
 // Declares the offsets of a row and its index in the outer dimensions.
-#define ROW_OFFSETS(row)                                          \
-  long o0 = 0, o1 = 0, o2 = 0, o3 = 0, o4 = 0, outer[DIMS] = {0}; \
-  {                                                               \
-    long rest = row;                                              \
-    for (int d = 1; d < DIMS && rest > 0; d++) {                  \
-      const long q = divide(rest, g.sizes[d]);                    \
-      outer[d] = rest - q * g.sizes[d];                           \
-      rest = q;                                                   \
-      ADD_OFFSETS(outer[d], d)                                    \
-    }                                                             \
+#define ROW_OFFSETS(row)                                                  \
+  long o0 = 0, o1 = 0, o2 = 0, o3 = 0, o4 = 0, outer[strided_dims] = {0}; \
+  {                                                                       \
+    long rest = row;                                                      \
+    for (int d = 1; d < strided_dims && rest > 0; d++) {                  \
+      const long q = divide(rest, g.sizes[d]);                            \
+      outer[d] = rest - q * g.sizes[d];                                   \
+      rest = q;                                                           \
+      ADD_OFFSETS(outer[d], d)                                            \
+    }                                                                     \
   }
 // Moves them to the next row without a division.
-#define NEXT_ROW                        \
-  for (int d = 1; d < DIMS; d++) {      \
-    ADD_OFFSETS(1, d)                   \
-    if (++outer[d] < g.sizes[d]) break; \
-    ADD_OFFSETS(-g.sizes[d], d)         \
-    outer[d] = 0;                       \
+#define NEXT_ROW                           \
+  for (int d = 1; d < strided_dims; d++) { \
+    ADD_OFFSETS(1, d)                      \
+    if (++outer[d] < g.sizes[d]) break;    \
+    ADD_OFFSETS(-g.sizes[d], d)            \
+    outer[d] = 0;                          \
   }
 
 // The same for whole vectors of rows whose elements are neighbours (MOVING) or one (KEPT); where neither is said, bit k
@@ -249,7 +247,7 @@ TASK_CALLABLE(elementwise_strided, (PARAMETERS, PLAIN(Geometry, g), PLAIN(long, 
     const long j = (long)(e - rest * vectors) * W;
     long o0 = 0, o1 = 0, o2 = 0, o3 = 0, o4 = 0;
 #pragma unroll
-    for (int d = 1; d < DIMS; d++) {
+    for (int d = 1; d < strided_dims; d++) {
       if (d > last_dim) break;
       const POSITION q = d == last_dim ? 0 : rest / (POSITION)g.sizes[d];
       ADD_OFFSETS((long)(rest - q * (POSITION)g.sizes[d]), d)

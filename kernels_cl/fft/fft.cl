@@ -9,14 +9,11 @@
 #define REAL float32
 #define RADIX 4
 #endif
+#include "params/fft.h"
 #include "common/types.clh"
 
 #define C VALUE(COMPLEX)
 #define R VALUE(REAL)
-
-typedef struct {
-  long n, done, radix, total, inverse;
-} Pass;
 
 static inline C times(C a, C b) { return (C)(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x); }
 static inline C twiddle(__global const C* w, long i, long inverse) {

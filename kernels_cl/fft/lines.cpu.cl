@@ -20,6 +20,7 @@
 #define Y_ROWS 1
 #define RADICES 511
 #endif
+#include "params/fft.h"
 #include "common/types.clh"
 
 #define R VALUE(REAL)
@@ -39,21 +40,6 @@
 #include "common/transpose16.clh"
 #include "common/transpose8.clh"
 #define TRANSPOSE(r) CAT(TRANSPOSE, LANES)(V, r)
-
-// Mirrors Lines in csrc/ops/fft/lines.cpp. Strides in reals.
-typedef struct {
-  long outer, line, point;
-} Side;
-typedef struct {
-  long n, m;            // length of the transform, of the complex one behind it (n / 2 for real rows of even length)
-  long points, room;    // of the spectra of real rows: n / 2 + 1, or n; of a task's scratch for one side
-  long lines, groups;   // lines of one outer element, groups of LANES of them in all
-  long share, scratch;  // groups and vectors of a task
-  long inverse, turns;  // turns > 0: result k of line l is multiplied by exp(-2 pi i k l / turns)
-  long passes;
-  Side x, y;
-  int radix[32];
-} Lines;
 
 // ---- cos and sin of 2 pi i / n, 0 <= i < n, by Taylor's series on an eighth of a turn
 #define INTEGER_float32 int

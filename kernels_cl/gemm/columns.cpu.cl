@@ -12,11 +12,11 @@
 // defines: DTYPE, WIDE 0
 #define VECTORS 2
 #define ROWS (16 * VECTORS)
-#define COLUMNS 12
+#define COLUMNS columns_of_task
 #define DEPTH 128
 #define PITCH (DEPTH + 16)  // a column's in the copy; not a power of two
 #define CHAIN 512           // steps of k that are summed one after the other, a multiple of DEPTH
-#define PACK_DEPTH 256
+#define PACK_DEPTH columns_packed
 
 CPU_CALLABLE(gemm_columns_pack, (BUFFER(const storage_t, a), BUFFER(float, packed), PLAIN(gemm_arguments, p))) {
   OPEN(const storage_t, a);

@@ -7,17 +7,18 @@
 //   gemm_finish adds the partial sums of dot and rows when k was cut into slices, in a fixed order.
 // Grids: (columns of c in blocks, slices of k, batch); outer: (rows of c in blocks, columns in blocks, batch).
 // Programs: gemm_dot gemm_rows gemm_finish | gemm_outer
+#include "params/gemm.h"
 #include "common/programs.clh"
 #include "gemm/gemm.clh"
 #include "common/horizontal_sum.clh"
 
 // defines: DTYPE, WIDE
-#define MAX_SMALL 32  // rows of dot and rows, k of outer
-#define DOT_COLUMNS 6
+#define MAX_SMALL skinny_small
+#define DOT_COLUMNS skinny_columns
 #define PARK_K 512            // dot: steps of k between passes over the rows of a
 #define BLOCK_K 16            // rows: rows of b per pass
 #define ROWS_TILE (1024 * L)  // rows: sums of one task, rows rounded up to 4 times columns rounded up to 4 L
-#define OUTER_ROWS 32
+#define OUTER_ROWS skinny_outer_rows
 
 // Tiles of sums, for 32 registers of 64 bytes or 16 of 32: rows by DOT_COLUMNS vectors H of HL lanes, and 4 rows by
 // TILE_VECTORS vectors.
@@ -40,14 +41,7 @@
 #endif
 #define H CAT(T, HL)
 
-// Mirrors SkinnyPlan in csrc/ops/gemm/skinny.cpp.
-typedef struct {
-  long slice;     // steps of k of one slice
-  long batch;     // number of matrices
-  int slices;     // more than 1: sums go to partial[slice][batch][m][n]
-  int columns;    // of one task
-  int streaming;  // outer: c is aligned and large
-} skinny_plan;
+typedef SkinnyPlan skinny_plan;
 
 // Past the caches: c is not read again soon, and its lines need not be fetched first.
 #if IS_BFLOAT16

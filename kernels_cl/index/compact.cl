@@ -7,6 +7,7 @@
 //   compact_scatter      out[i] = in[r]
 // Fat: a task per block. GPU: a work-group of 256 per block; rounds of 256 elements, ranks by prefix sums in local
 // memory.
+#include "params/index.h"
 #include "common/device_errors.clh"
 #include "common/divide.clh"
 #include "common/memory.clh"
@@ -29,12 +30,6 @@
 #else
 #define SELECTED(m, bits) (((m) & (MASK)(bits)) != 0)
 #endif
-
-typedef struct {
-  int dims, unused;
-  long sizes[16];
-  long row, column;
-} CompactShape;
 
 #define GROUP 256
 #if CPU_STYLE

@@ -7,14 +7,11 @@
 #define DTYPE float32
 #define LANES 16
 #endif
+#include "params/linalg.h"
 #include "common/types.clh"
 
 #define S VALUE(DTYPE)
 
-// A batch of matrices (csrc/ops/linalg/linalg.h)
-typedef struct {
-  long batch, rows, columns, batch_stride, row_stride, column_stride;
-} Matrices;
 #define AT(m, a, i, j) a[(i) * m.row_stride + (j) * m.column_stride]
 
 // A = L L^T, in place of the lower triangle; info: 1 + the first column whose pivot is not positive, plus `first`, 0

@@ -6,6 +6,7 @@
 //   gradient[t][c] = (exp(p) - exp(logsumexp over states of label c of (alpha + beta) + loss - p)) * grad,  p =
 //   log_probs[t][c]
 // Grid: alpha and beta one work-group of GROUP (CPU: 1) per sequence; gradient a work-item per (sequence, step).
+#include "params/loss.h"
 #include "common/types.clh"
 
 #ifndef D
@@ -15,11 +16,6 @@
 #define GROUP 1
 #endif
 #define V VALUE(D)
-
-typedef struct {
-  long steps, batch, classes, step_stride, batch_stride, class_stride, target_stride, states, blank;
-  long zero_infinity;
-} CtcShape;
 
 typedef struct {
   long steps, labels, states;

@@ -6,6 +6,7 @@
 // then one work-group adds the groups (size 1: in order).
 // Defines: X_DTYPE, LANES.
 // Programs: nll_reduce nll_finish nll_backward_cpu | nll_elements | nll_backward
+#include "params/loss.h"
 #include "common/programs.clh"
 #include "common/device_errors.clh"
 #include "common/divide.clh"
@@ -14,11 +15,6 @@
 #define X STORAGE(X_DTYPE)
 #define MOST_ITEMS 256
 enum { REDUCE_NONE, REDUCE_MEAN, REDUCE_SUM };
-
-typedef struct {
-  long batch, classes, inner, batch_stride, class_stride, inner_stride, ignore_index;
-  int reduction;
-} LossShape;
 
 // Loss and weight of element i.
 static inline acc loss_of(LossShape s, __global const X* x, __global const long* target, __global const X* weight,

@@ -3,7 +3,7 @@
 // kernels_cl/norm/batch_norm_combine.gpu.cl.
 #include "norm/batch_norm.clh"
 
-#define CHANNEL_BLOCK 64  // mirrors csrc/ops/norm/batch_norm.cpp
+#define CHANNEL_BLOCK channel_block
 
 // The channels of the task, [c, end): vectors of LANES first, then single ones.
 #define TASK_CHANNELS(c, end) long c = (long)get_group_id(0) * CHANNEL_BLOCK, end = MIN_OF(c + CHANNEL_BLOCK, channels);

@@ -2,14 +2,10 @@
 // left), source =
 // reflection at the border elements, or clamping. Backward sums over the outputs that read an element: no atomics.
 // Defines: X_DTYPE, REFLECT (1, else replication), LANES.
+#include "params/pad.h"
 #include "common/lanes.clh"
 
 #define X STORAGE(X_DTYPE)
-
-typedef struct {
-  long planes, in_plane, out_plane;
-  int in[3], out[3], left[3];
-} PadShape;
 
 static inline int source_of(const PadShape* s, int axis, int o) {
   const int i = o - s->left[axis], last = s->in[axis] - 1;

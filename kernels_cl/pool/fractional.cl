@@ -1,17 +1,15 @@
 // Fractional max pooling: window o of an axis begins at floor((o + u) alpha) - floor(u alpha), alpha = (in - kernel) /
 // (out - 1), and the
-// last one ends with the axis. One work-item per output, both styles. The struct mirrors csrc/ops/pool/fractional.cpp.
+// last one ends with the axis. One work-item per output, both styles.
 // Defines: X_DTYPE, LANES.
+#include "params/pool.h"
 #include "common/lanes.clh"
 
 #pragma OPENCL FP_CONTRACT OFF
 
 #define X STORAGE(X_DTYPE)
 
-typedef struct {
-  long planes;
-  int input[3], output[3], kernel_size[3], sample[3], axes;
-} Shape;
+typedef FractionalPoolShape Shape;
 
 static inline int start_of(const Shape* s, int axis, int o, __global const X* samples) {
   const int room = s->input[axis] - s->kernel_size[axis];

@@ -10,10 +10,10 @@
 #include "quantized/words.clh"
 #include "common/horizontal_sum.clh"
 
-#define MAX_ROWS 16
-#define MAX_COLUMNS 64  // in a task
-#define ROWS 4          // of x, multiplied together
-#define COPIED 16384    // elements of x in local memory
+#define MAX_ROWS quantized_rows
+#define MAX_COLUMNS quantized_columns
+#define ROWS 4        // of x, multiplied together
+#define COPIED 16384  // elements of x in local memory
 #define SEGMENTS (COPIED / BLOCK)
 #define AHEAD 2048  // bytes between what is multiplied and what is prefetched
 #define HAS_WORDS (!SINGLE && !FLOAT8)

@@ -6,6 +6,7 @@
 // Long scans are cut into chunks: pass 0 writes the total of every chunk, scan_carries turns totals into the state
 // before each
 // chunk, pass 1 scans the chunks. With one chunk only pass 1 runs.
+#include "params/scan.h"
 #include "common/types.clh"
 
 #ifndef IN
@@ -18,11 +19,7 @@
 #define COMBINE_VALUES(W, a, b) ((a) + (b))
 #endif
 
-typedef struct {
-  long kept_size[16], kept_x[16], kept_y[16], kept_index[16];
-  long rows, n, x_stride, y_stride, index_stride, chunk, chunks, group;
-  int kept, pass;
-} Shape;
+typedef ScanShape Shape;
 
 #define LOWEST_float32 (-INFINITY)
 #define LOWEST_float64 (-(double)INFINITY)

@@ -1,4 +1,5 @@
 // Binary searches: values [rows, n] in boundaries [rows or 1, m], both of dtype IN; result of dtype OUT.
+#include "params/search.h"
 #include "common/types.clh"
 
 #ifndef IN
@@ -6,9 +7,7 @@
 #define OUT int64
 #endif
 
-typedef struct {
-  long total, n, m, shared, has_sorter, right, invert, per_item;
-} Shape;
+typedef SearchShape Shape;
 
 #define READ(p, i) LOAD(IN, IN, p, i)
 

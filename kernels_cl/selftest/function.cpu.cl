@@ -1,11 +1,7 @@
 // The start-up self-test of kernels that are called as functions (csrc/cpu/kernel_function.h): y[16 * g + i] += g *
 // pair.a + pair.b[6] + scale * i. lanes: memory for 16 floats.
+#include "params/selftest.h"
 #include "common/memory.clh"
-
-typedef struct {
-  int a;
-  float b[7];
-} Pair;
 
 CPU_CALLABLE(add_groups,
              (BUFFER(float, y), PLAIN(long, n), PLAIN(const Pair, pair), PLAIN(float, scale), LOCAL(float, lanes))) {

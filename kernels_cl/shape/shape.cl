@@ -1,6 +1,7 @@
 // Laying elements of BYTES bytes out anew (csrc/ops/shape/shape.h). A work-item makes `block` consecutive elements (or
 // rows) of the output:
 // many on CPU devices, one on GPU devices.
+#include "params/shape.h"
 #include "common/divide.clh"
 #include "common/memory.clh"
 
@@ -25,12 +26,6 @@ static inline void copy_elements(__global ELEMENT* d, __global const ELEMENT* s,
 
 // ---- concatenate: rows of `pitch` elements; input i, whose rows are pitches[i] apart, fills columns [start[i],
 // start[i] + length[i]); this launch covers `width` columns from `first`
-#define SLOTS 8
-typedef struct {
-  long total, width, first, pitch, block;
-  long start[SLOTS], length[SLOTS], pitches[SLOTS];
-} ConcatenateShape;
-
 #define PIECES                                                                                                \
   BUFFER(const ELEMENT, i0), BUFFER(const ELEMENT, i1), BUFFER(const ELEMENT, i2), BUFFER(const ELEMENT, i3), \
       BUFFER(const ELEMENT, i4), BUFFER(const ELEMENT, i5), BUFFER(const ELEMENT, i6), BUFFER(const ELEMENT, i7)
@@ -44,7 +39,7 @@ typedef struct {
   OPEN(const ELEMENT, i6); \
   OPEN(const ELEMENT, i7);
 #if CPU_STYLE
-#define INPUT_LIST __global const ELEMENT* inputs[SLOTS] = {i0, i1, i2, i3, i4, i5, i6, i7};
+#define INPUT_LIST __global const ELEMENT* inputs[concatenate_slots] = {i0, i1, i2, i3, i4, i5, i6, i7};
 CPU_CALLABLE(concatenate, (BUFFER(ELEMENT, out), PIECES, PLAIN(ConcatenateShape, shape))) {
   OPEN(ELEMENT, out);
   OPEN_PIECES
@@ -147,13 +142,6 @@ CPU_CALLABLE(concatenate_narrow, (BUFFER(ELEMENT, out), PIECES, PLAIN(Concatenat
 #endif
 
 // ---- triangle, eye
-typedef struct {
-  int dims, upper;
-  long rows, columns, total_rows, diagonal;  // total_rows: over the batch
-  long out_row, out_column, in_row, in_column;
-  long sizes[14], out[14], in[14];  // batch dimensions
-} TriangleShape;
-
 static inline ELEMENT no_element(void) { return (ELEMENT)(0); }
 
 // Elements [from, to) of one row.

@@ -1,6 +1,7 @@
 // Sliding windows and sums over them (csrc/ops/shape/shape.h). D is the element type; sums of the half types in float32
 // except col2im on CPU
 // devices, which adds in memory. Fat: a work-item does `block` rows; GPU: a work-item per element of the output.
+#include "params/shape.h"
 #include "common/divide.clh"
 #include "common/types.clh"
 
@@ -8,11 +9,6 @@
 #define D float32
 #endif
 #define V VALUE(D)
-
-typedef struct {
-  long kernel_h, kernel_w, dilation_h, dilation_w, padding_h, padding_w, stride_h, stride_w;
-  long height, width, windows_h, windows_w, rows;
-} WindowShape;
 
 // columns[row, k, l]: one element
 static inline void im2col_element(__global STORAGE(D) * columns, __global const STORAGE(D) * image,
@@ -121,12 +117,6 @@ TASK_CALLABLE(col2im, (BUFFER(STORAGE(D), image), BUFFER(const STORAGE(D), colum
 }
 
 // ---- unfold_backward: grad_in is contiguous [sizes], the unfolded dimension is `dim`
-typedef struct {
-  int dims, dim;
-  long size, step, windows, last_stride, total;
-  long sizes[16], grad[16];  // of grad_in; strides of grad (grad[dim]: between windows)
-} UnfoldShape;
-
 TASK_CALLABLE(unfold_backward, (BUFFER(STORAGE(D), out), BUFFER(const STORAGE(D), grad), PLAIN(UnfoldShape, shape),
                                 PLAIN(long, block))) {
   SHARE(UnfoldShape, shape, shared);

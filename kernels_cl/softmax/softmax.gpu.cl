@@ -6,6 +6,7 @@
 //   *_logsumexp  y[outer, inner] = log(sum exp(x - top)) + top; top: the maximum, 0 where that is infinite. Rows are
 //   read twice.
 // Programs: rows_forward rows_backward columns_forward columns_backward | rows_logsumexp columns_logsumexp
+#include "params/softmax.h"
 #include "common/four.clh"
 #include "common/lanes.clh"
 #include "common/programs.clh"
@@ -19,10 +20,6 @@
 #define X STORAGE(X_DTYPE)
 #define Y STORAGE(Y_DTYPE)
 #define ROWS_KERNEL __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
-
-typedef struct {
-  long outer, n, inner;
-} SoftmaxShape;
 
 // Sum or maximum over the group: every FIRSTS-th value by one of FIRSTS work-items, then what they have by all.
 #define FIRSTS (ITEMS / 16)

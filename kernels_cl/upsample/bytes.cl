@@ -1,12 +1,8 @@
 // One axis of bytes resampled with 16-bit weights (csrc/ops/upsample/bytes.h): y[a, o, b] from x[a, first[o] + t, b], a
 // < outer, b < inner.
-// One work-item per element, both styles. The struct mirrors csrc/ops/upsample/bytes.cpp.
+// One work-item per element, both styles.
+#include "params/upsample.h"
 #include "common/types.clh"
-
-typedef struct {
-  long outer, in, out, inner;
-  int taps, precision;
-} AxisShape;
 
 __kernel void resample_axis(TENSOR(const uchar, x), TENSOR(uchar, y), TENSOR(const int, first),
                             TENSOR(const short, weight), AxisShape s) {

@@ -7,15 +7,9 @@
 // scale where that is above 1, cut at the borders, and divided by its sum (Pillow's resampling).
 // Defines: LANES (of the compute type).
 #include "common/lanes.clh"
+#include "params/upsample_tables.h"
 
 enum { NEAREST, NEAREST_EXACT, LINEAR, CUBIC, LINEAR_ANTIALIAS, CUBIC_ANTIALIAS, LANCZOS_ANTIALIAS };
-
-typedef struct {
-  int in[3], out[3], taps[3], tap_base[3], range_base[3];
-  acc scale[3];
-  float nearest_scale[3];
-  int mode, align_corners;
-} TableShape;
 
 // First tap of output o, unclamped, and the fraction behind it.
 static inline int source_of(SHARED const TableShape* s, int axis, int o, acc* fraction) {

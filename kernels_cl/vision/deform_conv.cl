@@ -3,6 +3,7 @@
 //   the group's channels deform_offset_gradient     the same; grad_mask and both parts of grad_offset
 //   deform_image_gradient      the same, with atomic additions to the image's gradient
 //   deform_image_gradient_planes   a work-item per channel of an image, all taps and pixels in order
+#include "params/vision.h"
 #include "common/types.clh"
 
 #ifndef D
@@ -16,12 +17,6 @@
 #endif
 #define V VALUE(A)
 #define ELEMENT STORAGE(D)
-
-typedef struct {
-  long batch, channels, height, width, kernel_height, kernel_width, output_height, output_width;
-  long stride_y, stride_x, padding_y, padding_x, dilation_y, dilation_x, groups;
-  long masked;
-} DeformShape;
 
 // A moved tap: the four pixels around it (-1: outside), how far it is below the upper and right of the left ones, its
 // mask.

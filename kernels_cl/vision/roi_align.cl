@@ -3,6 +3,7 @@
 //   roi_align_gradient_bins     the same, with atomic additions to the image's gradient
 //   roi_align_gradient_planes   a work-item per `block` channels of an image, all regions in order
 // The place of a sample is the same for all channels, so a work-item computes it once for its channels.
+#include "params/vision.h"
 #include "common/types.clh"
 
 #ifndef D
@@ -19,11 +20,6 @@
 #endif
 #define V VALUE(A)
 #define ELEMENT STORAGE(D)
-
-typedef struct {
-  long batch, channels, height, width, regions, bins_y, bins_x, sampling_ratio;
-  int aligned, unused;
-} RoiShape;
 
 // Where the samples of a region begin, their distance, and how many a bin has along each axis.
 typedef struct {

@@ -1,18 +1,17 @@
 #include "ops/attention/few_rows.h"
 
 #include "opencl/capabilities/prefetch.h"
+#include "params/attention.h"
 
 #include <algorithm>
 
 namespace ocl::ops::attention_detail {
 namespace {
 
-constexpr int32_t rows_of_task = 16, block = 64, least_part = 256;  // as in the kernels; keys of a part
+constexpr int32_t rows_of_task = params::few_rows_tile;
+constexpr int32_t block = 64, least_part = 256;  // keys: BLOCK of the kernels; of a part
 
-// Mirrors few_rows_plan in kernels_cl/attention/few_rows.cpu.cl.
-struct FewRowsPlan {
-  int32_t tiles, part_keys, parts;
-};
+using params::FewRowsPlan;
 
 FewRowsPlan plan_of(const Device& device, const Problem& p) {
   const auto tiles = static_cast<int32_t>(ceil_div(p.heads / p.key_heads * p.length, rows_of_task));

@@ -1,18 +1,9 @@
 #include "ops/attention/rotary.h"
 
 #include "ops/core/lanes.h"
+#include "params/attention.h"
 
 namespace ocl::ops {
-namespace {
-
-// Mirrors rotary_arguments in kernels_cl/attention/rotary.cl.
-struct RotaryArguments {
-  int64_t q_batch, q_head, q_row, k_batch, k_head, k_row, cos_batch, cos_row, sin_batch, sin_row;
-  int32_t heads, key_heads, length, width;
-};
-
-}  // namespace
-
 void rotary(Queue& queue, const TensorView& q, const TensorView& k, const TensorView& cos, const TensorView& sin,
             const TensorView& q_out, const TensorView& k_out) {
   Device& device = queue.device();
@@ -36,9 +27,9 @@ void rotary(Queue& queue, const TensorView& q, const TensorView& k, const Tensor
     return dtype(defines, "X_DTYPE", q.dtype);
   });
   const auto i = [](int64_t n) { return static_cast<int32_t>(n); };
-  const RotaryArguments arguments{q.stride(0),  q.stride(1),   q.stride(2),   k.stride(0),   k.stride(1),
-                                  k.stride(2),  cos.stride(0), cos.stride(1), sin.stride(0), sin.stride(1),
-                                  i(q.size(1)), i(k.size(1)),  i(length),     i(width)};
+  const params::RotaryArguments arguments{q.stride(0),  q.stride(1),   q.stride(2),   k.stride(0),   k.stride(1),
+                                          k.stride(2),  cos.stride(0), cos.stride(1), sin.stride(0), sin.stride(1),
+                                          i(q.size(1)), i(k.size(1)),  i(length),     i(width)};
   const Range local = device.cpu_style() ? Range(1, 1) : Range();
   launch(queue, kernel, Range(q.size(1) + k.size(1), batch * length), local, q.data, k.data, cos.data, sin.data,
          q_out.data, k_out.data, arguments);

@@ -1,24 +1,20 @@
 #include "ops/conv/depthwise.h"
 
 #include "ops/conv/plan.h"
+#include "params/conv.h"
 
 #include <algorithm>
 
 namespace ocl::ops {
 namespace {
 
-constexpr int64_t image_floats = 16384;  // IMAGE in kernels_cl/conv/depthwise.cpu.cl
-constexpr int64_t plane_pixels = 1024,
-                  plane_results = 1024;  // PIXELS and RESULTS in kernels_cl/conv/depthwise_planes.cpu.cl
+constexpr int64_t image_floats = params::depthwise_image;
+constexpr int64_t plane_pixels = params::depthwise_pixels, plane_results = params::depthwise_results;
 
 // Local memory of a work-group in bytes: of the first, which takes more.
 constexpr uint64_t local_bytes = (3 * image_floats + 1024) * sizeof(float);
 
-// The same struct as in kernels_cl/conv/depthwise.cpu.cl, and Planes of conv/depthwise_planes.cpu.cl (where `band` is
-// the rows of the image).
-struct Sweep {
-  int32_t batch, channels, in_h, in_w, out_h, out_w, pad_h, pad_w, pitch, band;
-};
+using params::Sweep;
 
 const char* refuses_common(const ConvProblem& p, const PlanTarget& target) {
   if (!p.depthwise() || p.out_channels != p.in_channels) return "one filter per channel only";
@@ -100,7 +96,7 @@ void gather(Queue& queue, const ConvProblem& p, Sweep s, int64_t stride, const v
   const bool small = small_planes(s, image);
   const Range range = small ? planes_range(s, image, units, true) : Range(p.in_channels);
   launch(queue, specialise(small ? planes : rows, queue.device(), p, stride), range, small ? Range(1, 1) : Range(1), x,
-         filter, bias, y, s, int32_t{bias != nullptr}, int32_t{flip}, limits);
+         filter, bias, y, s, int32_t{bias != nullptr}, int32_t{flip}, passed(limits));
 }
 
 void forward(Queue& queue, const ConvProblem& p, const ConvOperands& t, int64_t units) {

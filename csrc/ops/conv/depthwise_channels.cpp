@@ -1,15 +1,13 @@
 #include "ops/conv/depthwise.h"
 #include "ops/conv/plan.h"
+#include "params/conv.h"
 
 #include <algorithm>
 
 namespace ocl::ops {
 namespace {
 
-// The same struct as in kernels_cl/conv/depthwise_channels.cpu.cl.
-struct ChannelSweep {
-  int32_t batch, channels, in_h, in_w, out_h, out_w, pad_h, pad_w, dilation_h, dilation_w;
-};
+using params::ChannelSweep;
 
 const char* refuses(const ConvProblem& p, const PlanTarget& target) {
   if (!p.depthwise() || p.out_channels != p.in_channels) return "one filter per channel only";

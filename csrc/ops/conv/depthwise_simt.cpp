@@ -1,16 +1,14 @@
 #include "ops/conv/depthwise.h"
 #include "ops/conv/plan.h"
 #include "ops/conv/simt.h"
+#include "params/conv.h"
 
 #include <algorithm>
 
 namespace ocl::ops {
 namespace {
 
-// The same struct as in kernels_cl/conv/depthwise_simt.gpu.cl.
-struct Depthwise {
-  int32_t batch, channels, in_h, in_w, out_h, out_w, kh, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w;
-};
+using params::Depthwise;
 
 Depthwise shape(const ConvProblem& p) {
   auto n = [](int64_t value) { return static_cast<int32_t>(value); };

@@ -4,13 +4,14 @@
 #include "ops/conv/gather.h"
 #include "ops/conv/plan.h"
 #include "ops/conv/splits.h"
+#include "params/conv.h"
 
 #include <algorithm>
 
 namespace ocl::ops {
 namespace {
 
-constexpr int64_t most_pairs = 1024;  // as in kernels_cl/conv/direct.cpu.cl
+constexpr int64_t most_pairs = params::direct_pairs;
 constexpr int64_t widest_vector = 16;
 constexpr int64_t line_floats = 1536;            // of a piece at most
 constexpr int64_t most_line_bytes = 160 << 10;   // of a task's lines,
@@ -21,17 +22,9 @@ constexpr int64_t most_sum_bytes = 64 << 10;  // and sums of a weight gradient: 
 // small.
 constexpr int64_t fewest_floats = 800;
 
-// kernels_cl/conv/direct.cpu.cl has the same struct.
-struct Direct {
-  int64_t x_image, x_plane, y_image, y_plane;
-  int32_t batch, channels, results;
-  int32_t in_h, in_w, out_h, out_w, taps_h, taps_w, stride_h, pad_h, pad_w, dilation_h, dilation_w;
-  int32_t band, bands, images;
-  int32_t pitch, rows, frame;
-  int32_t begin[2], columns[2];
+using params::Direct;
 
-  int64_t taps() const { return int64_t{taps_h} * taps_w; }
-};
+int64_t taps_of(const Direct& s) { return int64_t{s.taps_h} * s.taps_w; }
 
 int32_t narrow(int64_t value) { return static_cast<int32_t>(value); }
 int64_t floor_div(int64_t a, int64_t b) { return a >= 0 ? a / b : -ceil_div(-a, b); }
@@ -44,7 +37,7 @@ Direct direct_of(const Gather& g) {
   s.y_plane = g.plane(), s.y_image = g.groups * f.out_channels * s.y_plane;
   s.batch = f.batch, s.channels = f.in_channels, s.results = f.out_channels;
   s.in_h = f.input[1], s.in_w = f.input[2], s.out_h = f.output[1], s.out_w = f.output[2];
-  s.taps_h = f.kernel[1], s.taps_w = f.kernel[2], s.stride_h = f.stride[1];
+  s.taps_h = f.kernel_size[1], s.taps_w = f.kernel_size[2], s.stride_h = f.stride[1];
   s.pad_h = f.padding[1], s.pad_w = f.padding[2], s.dilation_h = f.dilation[1], s.dilation_w = f.dilation[2];
   const int64_t stride = f.stride[2], wide = s.out_w + int64_t{s.dilation_w} * (s.taps_w - 1) / stride;
   int64_t pitch = s.out_w;
@@ -134,7 +127,7 @@ bool plan_multiply(Plan& plan, const Gather& g, const PlanTarget& target) {
   };
   while (plan.parts < blocks && !occupied(plan.parts)) ++plan.parts;
   plan.channels = std::clamp<int64_t>(
-      std::min(most_block_bytes / (4 * channel_floats(s, stride)), most_pairs / s.taps()), 1, s.channels);
+      std::min(most_block_bytes / (4 * channel_floats(s, stride)), most_pairs / taps_of(s)), 1, s.channels);
   plan.channels = ceil_div(s.channels, ceil_div(s.channels, plan.channels));
   plan.local_bytes = 4 * static_cast<size_t>(plan.channels * channel_floats(s, stride) +
                                              4 * ceil_div(blocks, plan.parts) * line_of(s));
@@ -153,7 +146,7 @@ void multiply(Queue& queue, DType type, const Gather& g, const Plan& plan, const
          Range(1, 1), w, packed, s, g.weights);
   launch(queue, specialise(site, device, type, DType::float32, stride), Range(plan.shares, plan.parts, g.groups),
          Range(1, 1, 1), x, packed, bias, y, s, int32_t{bias != nullptr}, narrow(plan.channels), narrow(line_of(s)),
-         limits, LocalMemory{plan.local_bytes});
+         passed(limits), LocalMemory{plan.local_bytes});
 }
 
 // ---- whether it is the better choice: parts of a processor's peak, fitted to what was measured with AVX2
@@ -175,7 +168,7 @@ const char* slower_than_gathering(const Gather& g, const Plan& plan, const PlanT
   const double rows = part(s.results, static_cast<double>(round_up(s.results, 4) - s.results));
   const double direct =
       pixels_used(s, target) * rows *
-      part(s.taps() * ceil_div(s.results, plan.parts), filling * static_cast<double>(s.stride_h * stride_of(g)));
+      part(taps_of(s) * ceil_div(s.results, plan.parts), filling * static_cast<double>(s.stride_h * stride_of(g)));
   return direct < 1.05 * part(s.results, 10) ? "gathering serves many channels" : nullptr;
 }
 
@@ -219,15 +212,15 @@ bool plan_weight(WeightPlan& plan, const ConvProblem& p, const PlanTarget& targe
   if (!choose_band(s, stride, 1, std::min(line_floats, most_line_bytes / 4 / plan.results))) return false;
   s.images = s.bands > 1 ? 1 : narrow(std::clamp<int64_t>(fewest_floats / (int64_t{s.out_h} * s.pitch), 1, s.batch));
   const int64_t by_memory = most_frame_bytes / (4 * s.images * channel_floats(s, stride)),
-                by_sums = most_sum_bytes / (4 * plan.results * s.taps());
-  plan.channels = even(s.channels, std::clamp<int64_t>(std::min(by_memory, by_sums), 1, most_pairs / s.taps()));
+                by_sums = most_sum_bytes / (4 * plan.results * taps_of(s));
+  plan.channels = even(s.channels, std::clamp<int64_t>(std::min(by_memory, by_sums), 1, most_pairs / taps_of(s)));
   const int64_t pieces = ceil_div(s.batch, s.images) * s.bands;
   const int64_t tasks = g.groups * ceil_div(s.channels, plan.channels) * ceil_div(s.results, plan.results);
   plan.shares = balanced_shares(tasks, units, 1, pieces);
   const int64_t width = round_up(std::min<int64_t>(plan.results, s.results), 4);
   plan.local_bytes =
       4 * static_cast<size_t>(s.images * (plan.channels * channel_floats(s, stride) + width * line_of(s)) +
-                              (plan.channels * s.taps() + 2) * width + 16);
+                              (plan.channels * taps_of(s) + 2) * width + 16);
   return plan.local_bytes <= target.local_memory - (8 << 10);
 }
 
@@ -236,7 +229,7 @@ const char* weight_slower_than_gathering(const ConvProblem& p, const WeightPlan&
   const double used = pixels_used(s, target) * part(s.results, static_cast<double>(round_up(s.results, 4) - s.results));
   const int64_t results = std::min<int64_t>(plan.results, s.results);
   const double copied = static_cast<double>(plan.channels * s.stride_h * p.stride[2] + results);
-  const double direct = used * part(plan.channels * results * s.taps(), filling * copied) *
+  const double direct = used * part(plan.channels * results * taps_of(s), filling * copied) *
                         part(int64_t{s.images} * s.band * s.pitch, 60);
   return direct < 1.05 * part(s.results, 26) ? "gathering serves many channels" : nullptr;
 }

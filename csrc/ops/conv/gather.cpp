@@ -24,7 +24,7 @@ Gather forward_gather(const ConvProblem& p) {
   s.x_image = p.in_channels * s.x_plane;
   s.batch = narrow(p.batch), s.in_channels = narrow(p.in_per_group()), s.out_channels = narrow(p.out_per_group());
   for (int d = 0; d < 3; ++d) {
-    s.input[d] = narrow(p.input[d]), s.output[d] = narrow(p.output[d]), s.kernel[d] = narrow(p.kernel[d]);
+    s.input[d] = narrow(p.input[d]), s.output[d] = narrow(p.output[d]), s.kernel_size[d] = narrow(p.kernel[d]);
     s.stride[d] = narrow(p.stride[d]), s.padding[d] = narrow(p.padding[d]), s.dilation[d] = narrow(p.dilation[d]);
   }
   const int64_t depth = p.in_per_group() * p.taps();
@@ -57,7 +57,7 @@ Gather backward_data_gather(const ConvProblem& p, const std::array<int64_t, 3>& 
     int64_t first = 0;
     while (first < step && (residue[d] + p.padding[d] - first * dilation) % stride != 0) ++first;
     const int64_t count = first < step && first < p.kernel[d] ? (p.kernel[d] - 1 - first) / step + 1 : 0;
-    s.kernel[d] = narrow(count);
+    s.kernel_size[d] = narrow(count);
     s.dilation[d] = narrow(step * dilation / stride);
     if (count == 0) continue;
     const int64_t offset = (residue[d] + p.padding[d] - first * dilation) / stride;
@@ -71,7 +71,7 @@ Gather backward_data_gather(const ConvProblem& p, const std::array<int64_t, 3>& 
 Gather flatten_pointwise(Gather g) {
   GatherShape& s = g.shape;
   for (int d = 0; d < 3; ++d)
-    if (s.kernel[d] != 1 || s.stride[d] != 1 || s.padding[d] != 0 || s.input[d] != s.output[d]) return g;
+    if (s.kernel_size[d] != 1 || s.stride[d] != 1 || s.padding[d] != 0 || s.input[d] != s.output[d]) return g;
   s.input[2] = s.output[2] = narrow(s.x_plane);
   s.input[0] = s.input[1] = s.output[0] = s.output[1] = 1;
   return g;
@@ -81,7 +81,7 @@ int stride_class(const GatherShape& s) {
   return s.stride[2] == 1 || s.stride[2] == 2 || s.stride[2] == 4 ? s.stride[2] : 0;
 }
 
-bool is_volume(const GatherShape& s) { return s.input[0] > 1 || s.output[0] > 1 || s.kernel[0] > 1; }
+bool is_volume(const GatherShape& s) { return s.input[0] > 1 || s.output[0] > 1 || s.kernel_size[0] > 1; }
 
 bool balanced(int64_t tasks, int64_t cores) { return tasks >= 4 * cores && (tasks % cores == 0 || tasks >= 8 * cores); }
 

@@ -4,28 +4,19 @@
 #pragma once
 
 #include "ops/conv/conv.h"
+#include "params/conv.h"
 
 namespace ocl::ops {
 
-// kernels_cl/conv/pieces.clh has the same struct, with `kernel_size` for `kernel`.
-struct GatherShape {
-  int64_t x_image, x_plane;
-  int32_t batch, in_channels, out_channels;  // channels of one group
-  int32_t input[3], output[3], kernel[3], stride[3], padding[3], dilation[3];
-};
-
-// kernels_cl/upsample/weight_map.clh has the same struct.
-struct WeightMap {
-  int64_t group, out, in;
-  int32_t base, tap[3];
-};
+using params::GatherShape;
+using params::WeightMap;
 
 struct Gather {
   GatherShape shape;
   WeightMap weights;
   int64_t groups;
 
-  int64_t taps() const { return int64_t{1} * shape.kernel[0] * shape.kernel[1] * shape.kernel[2]; }
+  int64_t taps() const { return int64_t{1} * shape.kernel_size[0] * shape.kernel_size[1] * shape.kernel_size[2]; }
   int64_t depth() const { return shape.in_channels * taps(); }  // length of the sums
   int64_t plane() const { return int64_t{1} * shape.output[0] * shape.output[1] * shape.output[2]; }
 };
@@ -34,7 +25,7 @@ struct Gather {
 Gather forward_gather(const ConvProblem& p);
 
 // dx at the pixels residue + q * stride, q in [0, output): a stride-1 gather from dy with the taps that reach those
-// pixels. Stride 1 has the single residue (0, 0, 0). kernel[d] == 0 when no tap does.
+// pixels. Stride 1 has the single residue (0, 0, 0). kernel_size[d] == 0 when no tap does.
 Gather backward_data_gather(const ConvProblem& p, const std::array<int64_t, 3>& residue);
 
 // How the kernels are specialised: stride along rows where they have vectors for it, otherwise 0; whether there is a

@@ -15,10 +15,10 @@
 namespace ocl::ops {
 namespace {
 
-constexpr int64_t max_pixels = 384, max_depth = 384;  // as in conv_gather.clh
-constexpr int64_t max_phase_taps = 49;                // as in conv_gather.clh
-constexpr int64_t direct_pixels = 2048;               // up to which weights are not packed
-constexpr int64_t static_local_bytes = 28 << 10;      // pieces, taps and edge tile of conv_multiply
+constexpr int64_t max_pixels = 384, max_depth = 384;  // as in kernels_cl/conv/gather.clh
+constexpr int64_t max_phase_taps = params::most_phase_taps;
+constexpr int64_t direct_pixels = 2048;           // up to which weights are not packed
+constexpr int64_t static_local_bytes = 28 << 10;  // pieces, taps and edge tile of conv_multiply
 
 // Pixels and channels of one task, rows of one slab, bytes of local memory.
 struct Tiles {
@@ -31,20 +31,21 @@ struct Tiles {
 // Whether taps are read from phases of the image (conv_gather.clh) rather than piece by piece.
 bool takes_phases(const Gather& g) {
   const GatherShape& s = g.shape;
-  if (s.kernel[0] != 1 || s.input[0] != 1 || s.output[0] != 1 || s.padding[0] != 0) return false;
+  if (s.kernel_size[0] != 1 || s.input[0] != 1 || s.output[0] != 1 || s.padding[0] != 0) return false;
   if ((s.stride[2] != 1 && s.stride[2] != 2) || s.stride[1] != s.stride[2] || g.taps() < 4 || g.taps() > max_phase_taps)
     return false;
   for (int d : {1, 2})
     if (s.input[d] != s.output[d] * s.stride[d] || s.padding[d] < 0 ||
-        s.dilation[d] * (s.kernel[d] - 1) - s.padding[d] < 0)
+        s.dilation[d] * (s.kernel_size[d] - 1) - s.padding[d] < 0)
       return false;
-  return s.padding[2] <= 8 && s.dilation[2] * (s.kernel[2] - 1) <= 16;  // columns stay within the slack around the rows
+  return s.padding[2] <= 8 &&
+         s.dilation[2] * (s.kernel_size[2] - 1) <= 16;  // columns stay within the slack around the rows
 }
 
 // Rows of the result that the taps of `pixels` pixels reach, and space for vectors that reach over their end.
 int64_t phase_line(const Gather& g, int64_t pixels) {
   const GatherShape& s = g.shape;
-  const int64_t reach = (int64_t{s.dilation[1]} * (s.kernel[1] - 1)) / s.stride[1] + 1;
+  const int64_t reach = (int64_t{s.dilation[1]} * (s.kernel_size[1] - 1)) / s.stride[1] + 1;
   return round_up(pixels + (reach + 3) * s.output[2] + 64, 16) + 16;
 }
 
@@ -186,9 +187,10 @@ int64_t packed_floats(const Gather& g) { return g.groups * round_up(g.shape.out_
 bool reads_weights(DType type, const Gather& g) {
   const GatherShape& s = g.shape;
   const WeightMap& m = g.weights;
-  return type == DType::float32 && s.out_channels % 8 == 0 && m.base == 0 && m.tap[2] == 1 && m.tap[1] == s.kernel[2] &&
-         m.tap[0] == s.kernel[1] * s.kernel[2] && m.in == g.taps() && m.out == g.depth() &&
-         (g.groups == 1 || m.group == s.out_channels * g.depth()) && s.batch * g.plane() <= direct_pixels;
+  return type == DType::float32 && s.out_channels % 8 == 0 && m.base == 0 && m.tap[2] == 1 &&
+         m.tap[1] == s.kernel_size[2] && m.tap[0] == s.kernel_size[1] * s.kernel_size[2] && m.in == g.taps() &&
+         m.out == g.depth() && (g.groups == 1 || m.group == s.out_channels * g.depth()) &&
+         s.batch * g.plane() <= direct_pixels;
 }
 
 struct Product {
@@ -217,8 +219,8 @@ void multiply(Queue& queue, DType type, const Product& product, const void* x, c
   launch(queue, specialise(multiply_site, device, type, stride, volume), grid, Range(1, 1, 1), x, direct ? w : packed,
          bias, y, g.shape, int32_t{bias != nullptr}, static_cast<int32_t>(t.pixel_tasks),
          static_cast<int32_t>(t.channels), static_cast<int32_t>(t.pixels), static_cast<int32_t>(t.depth),
-         static_cast<int32_t>(t.phase_line), static_cast<int32_t>(t.phase_at), direct ? g.depth() : int64_t{0}, limits,
-         LocalMemory{t.local_bytes});
+         static_cast<int32_t>(t.phase_line), static_cast<int32_t>(t.phase_at), direct ? g.depth() : int64_t{0},
+         passed(limits), LocalMemory{t.local_bytes});
 }
 
 const char* refuses_common(const ConvProblem& p, const PlanTarget& target) {

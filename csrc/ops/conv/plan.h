@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ops/conv/conv.h"
+#include "params/conv.h"
 
 namespace ocl::ops {
 
@@ -15,6 +16,8 @@ inline ConvPlan refused(const char* reason) {
 // product of matrices. Other problems stay as they are.
 ConvProblem taps_as_channels(ConvProblem p);
 
+// The limits as a kernel argument.
+inline params::Limits passed(const ConvLimits& limits) { return {limits.low, limits.high}; }
 // Cuts results of a forward pass off at the problem's limits.
 void limit_results(Queue& queue, const ConvProblem& p, void* results);
 

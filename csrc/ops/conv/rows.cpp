@@ -4,6 +4,7 @@
 #include "ops/conv/gather.h"
 #include "ops/conv/plan.h"
 #include "ops/elementwise/elementwise.h"
+#include "params/conv.h"
 
 #include <algorithm>
 #include <vector>
@@ -11,21 +12,15 @@
 namespace ocl::ops {
 namespace {
 
-constexpr int64_t panel = 32, source_block = 16;  // as in conv/rows.cpu.cl
-constexpr int64_t few_channels = 16;              // below, a row of one tap is too short
-constexpr int64_t heavy_weights = 128 << 10;      // 512 KiB
-constexpr int64_t most_offsets = 16 << 10;        // of a task: 128 KiB of local memory
+constexpr int64_t panel = params::rows_panel, source_block = params::rows_source_block;
+constexpr int64_t few_channels = 16;          // below, a row of one tap is too short
+constexpr int64_t heavy_weights = 128 << 10;  // 512 KiB
+constexpr int64_t most_offsets = 16 << 10;    // of a task: 128 KiB of local memory
 
-// kernels_cl/conv/rows.cpu.cl has the same struct.
-struct RowsShape {
-  int64_t x_pixel, y_pixel;
-  int32_t batch, sources, results;
-  int32_t input[3], grid[3], taps[3], stride[3], padding[3], dilation[3];
-  int32_t image[3], first[3], step[3];
+using params::RowsShape;
 
-  int64_t tap_count() const { return int64_t{1} * taps[0] * taps[1] * taps[2]; }
-  int64_t pixels() const { return int64_t{1} * batch * grid[0] * grid[1] * grid[2]; }
-};
+int64_t tap_count(const RowsShape& s) { return int64_t{1} * s.taps[0] * s.taps[1] * s.taps[2]; }
+int64_t pixels_of(const RowsShape& s) { return int64_t{1} * s.batch * s.grid[0] * s.grid[1] * s.grid[2]; }
 
 int32_t narrow(int64_t value) { return static_cast<int32_t>(value); }
 
@@ -36,7 +31,7 @@ RowsShape shape_of(const Gather& g, int64_t x_channels, int64_t y_channels, cons
   s.x_pixel = x_channels, s.y_pixel = y_channels;
   s.batch = g.shape.batch, s.sources = g.shape.in_channels, s.results = g.shape.out_channels;
   for (int d = 0; d < 3; ++d) {
-    s.input[d] = g.shape.input[d], s.grid[d] = g.shape.output[d], s.taps[d] = g.shape.kernel[d];
+    s.input[d] = g.shape.input[d], s.grid[d] = g.shape.output[d], s.taps[d] = g.shape.kernel_size[d];
     s.stride[d] = g.shape.stride[d], s.padding[d] = g.shape.padding[d], s.dilation[d] = g.shape.dilation[d];
     s.image[d] = narrow(image[d]), s.first[d] = narrow(first[d]), s.step[d] = narrow(step[d]);
   }
@@ -67,12 +62,12 @@ struct RowsCut {
 RowsCut cut_of(const RowsShape& s, int64_t groups, const PlanTarget& target) {
   const int64_t units = target.compute_units, panels = ceil_div(s.results, panel);
   // Enough tasks for every unit. Weights are read again for every range of pixels: many weights want few ranges.
-  const bool heavy = panels * panel * s.sources * s.tap_count() > heavy_weights;
-  const int64_t taps = std::max<int64_t>(1, s.tap_count()),
+  const bool heavy = panels * panel * s.sources * tap_count(s) > heavy_weights;
+  const int64_t taps = std::max<int64_t>(1, tap_count(s)),
                 most_pixels = std::min<int64_t>(heavy ? 256 : 128, most_offsets / taps / 8 * 8);
-  const int64_t ranges =
-      std::max(ceil_div(s.pixels(), most_pixels), heavy ? int64_t{1} : std::min(4 * units, ceil_div(s.pixels(), 8)));
-  const int64_t pixels = round_up(ceil_div(s.pixels(), ranges), 8), pixel_tasks = ceil_div(s.pixels(), pixels);
+  const int64_t ranges = std::max(ceil_div(pixels_of(s), most_pixels),
+                                  heavy ? int64_t{1} : std::min(4 * units, ceil_div(pixels_of(s), 8)));
+  const int64_t pixels = round_up(ceil_div(pixels_of(s), ranges), 8), pixel_tasks = ceil_div(pixels_of(s), pixels);
   const int64_t panel_tasks = std::clamp<int64_t>(ceil_div(4 * units, pixel_tasks * groups), 1, panels);
   const int64_t panels_per_task = ceil_div(panels, panel_tasks);
   return {pixels, pixel_tasks, panels_per_task, ceil_div(panels, panels_per_task)};
@@ -81,7 +76,7 @@ RowsCut cut_of(const RowsShape& s, int64_t groups, const PlanTarget& target) {
 void multiply(Queue& queue, const RowsShape& s, const RowsCut& cut, int64_t groups, const void* x, const float* packed,
               const float* zeros, const void* bias, void* y) {
   static KernelSite site("conv/rows.cpu.cl", "rows_multiply");
-  const int64_t taps = std::max<int64_t>(1, s.tap_count());
+  const int64_t taps = std::max<int64_t>(1, tap_count(s));
   const LocalMemory offsets{static_cast<size_t>(taps * cut.pixels * 8)}, targets{static_cast<size_t>(cut.pixels * 8)};
   launch(queue, kernel(site, queue), Range(cut.pixel_tasks, cut.panel_tasks, groups), Range(1, 1, 1), x, packed, zeros,
          bias ? bias : zeros, y, s, int32_t{bias != nullptr}, narrow(cut.pixels), narrow(cut.panels_per_task), offsets,
@@ -216,7 +211,7 @@ void backward_data(Queue& queue, const std::vector<SubGrid>& grids, const ConvPr
   for (const SubGrid& grid : grids) {
     if (grid.reached) pack(queue, grid.shape, grid.weights, p.groups, p.taps(), t.w, packed, zeros);
     multiply(queue, grid.shape, grid.cut, p.groups, t.y, packed, zeros, nullptr, t.x);
-    packed += packed_floats(p.groups, p.in_per_group(), p.out_per_group(), grid.shape.tap_count());
+    packed += packed_floats(p.groups, p.in_per_group(), p.out_per_group(), tap_count(grid.shape));
   }
 }
 

@@ -1,15 +1,12 @@
-// The shape of a convolution as the kernels see it (kernels_cl/conv/shape.clh has the same struct).
+// The shape of a convolution as the kernels see it.
 #pragma once
 
 #include "ops/conv/conv.h"
+#include "params/conv.h"
 
 namespace ocl::ops {
 
-struct ConvShape {
-  int64_t x_stride[5], y_stride[5];  // elements: N C D H W
-  int32_t input[3], output[3], kernel[3], stride[3], padding[3], dilation[3];
-  int32_t batch, groups, in_per_group, out_per_group;
-};
+using params::ConvShape;
 
 inline ConvShape conv_shape(const ConvProblem& p) {
   ConvShape s{};
@@ -26,7 +23,7 @@ inline ConvShape conv_shape(const ConvProblem& p) {
   for (int d = 0; d < 3; ++d) {
     s.input[d] = static_cast<int32_t>(p.input[d]);
     s.output[d] = static_cast<int32_t>(p.output[d]);
-    s.kernel[d] = static_cast<int32_t>(p.kernel[d]);
+    s.kernel_size[d] = static_cast<int32_t>(p.kernel[d]);
     s.stride[d] = static_cast<int32_t>(p.stride[d]);
     s.padding[d] = static_cast<int32_t>(p.padding[d]);
     s.dilation[d] = static_cast<int32_t>(p.dilation[d]);

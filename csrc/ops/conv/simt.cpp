@@ -48,7 +48,7 @@ void gather(Queue& queue, DType type, const Tiled& tiled, int64_t result_channel
   const int64_t edge = 16 * tile;
   launch(queue, specialise(site, queue.device(), type, type, tile),
          Range(ceil_div(pixels, edge) * 16, ceil_div(g.shape.out_channels, edge) * 16, g.groups), Range(16, 16, 1), x,
-         w, bias, y, g.shape, g.weights, target, int32_t{bias != nullptr}, result_channels * target.plane());
+         w, bias, y, g.shape, g.weights, target, int32_t{bias != nullptr}, result_channels * plane_of(target));
 }
 
 // What the kernels keep in local memory with the small tile: conv_simt_weight's operands and columns.

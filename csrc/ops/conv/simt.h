@@ -11,12 +11,8 @@ std::span<const ConvAlgorithm> simt_algorithms();
 
 namespace simt_detail {
 
-// Where the results of a gather lie: pixel q of the gather is pixel first + q * step of planes of `size`.
-// The same struct as in kernels_cl/conv/simt.clh.
-struct Target {
-  int32_t size[3], first[3], step[3];
-  int64_t plane() const { return int64_t{1} * size[0] * size[1] * size[2]; }
-};
+using params::Target;
+inline int64_t plane_of(const Target& t) { return int64_t{1} * t.size[0] * t.size[1] * t.size[2]; }
 
 // Both passes as gathers: one, or for backward-data one per residue of the stride. What no tap reaches is a sum over
 // nothing: zeros.

@@ -2,6 +2,7 @@
 
 #include "opencl/capabilities/prefetch.h"
 #include "ops/conv/plan.h"
+#include "params/conv.h"
 
 #include <algorithm>
 
@@ -10,9 +11,7 @@ namespace ocl::ops {
 namespace {
 
 // As in kernels_cl/conv/stem.cpu.cl.
-struct Geometry {
-  int32_t height, width, out_height, out_width, pad_h, pad_w, band, pitch, plane, line, row_chunks;
-};
+using Geometry = params::StemGeometry;
 
 constexpr int64_t out_block = 32, largest_band = 14;
 
@@ -83,7 +82,7 @@ void run_forward(Queue& queue, const Plan& plan, const ConvProblem& p, const Con
   launch(queue, site.get(queue.device(), stem_variant(p), make_defines),
          Range(p.batch, ceil_div(p.output[1], plan.geometry.band)), Range(1, 1), operands.x, w,
          operands.bias ? operands.bias : operands.y, operands.y, plan.geometry, static_cast<int32_t>(p.out_channels),
-         int32_t{operands.bias != nullptr}, p.limits, LocalMemory{plan.local_bytes});
+         int32_t{operands.bias != nullptr}, passed(p.limits), LocalMemory{plan.local_bytes});
 }
 
 void run_weight_gradient(Queue& queue, const Plan& plan, const ConvProblem& p, const ConvOperands& operands,

@@ -1,6 +1,7 @@
 // Gradient of images with at most 4 channels (kernels_cl/conv/stem_backward_data.cpu.cl). CPU kernels.
 #include "ops/conv/plan.h"
 #include "ops/conv/stem.h"
+#include "params/conv.h"
 
 #include <algorithm>
 
@@ -8,11 +9,8 @@ namespace ocl::ops {
 
 namespace {
 
-// As in kernels_cl/conv/stem_backward_data.cpu.cl.
-struct Geometry {
-  int32_t height, width, out_height, out_width, pad_h, pad_w, first_a, last_a, first_b, band, columns, pitch, plane;
-  int64_t rows() const { return last_a - first_a + 1; }
-};
+using Geometry = params::StemBackwardGeometry;
+int64_t rows_of(const Geometry& g) { return g.last_a - g.first_a + 1; }
 
 constexpr int64_t largest_band = 8;
 
@@ -59,9 +57,9 @@ Plan make_plan(const ConvProblem& p, const PlanTarget& target) {
                  budget = std::min<uint64_t>(local_memory - std::min<uint64_t>(local_memory, 8192), 400 << 10);
   Geometry g = geometry_of(p, target, largest_band);
   const int64_t tasks = 4 * target.compute_units;
-  for (int64_t band = std::min(largest_band, g.rows()); band > 1; --band) {
+  for (int64_t band = std::min(largest_band, rows_of(g)); band > 1; --band) {
     g = geometry_of(p, target, band);
-    if (local_bytes(p, g) <= budget && p.batch * ceil_div(g.rows(), band) >= std::min(tasks, p.batch * g.rows()))
+    if (local_bytes(p, g) <= budget && p.batch * ceil_div(rows_of(g), band) >= std::min(tasks, p.batch * rows_of(g)))
       return {g, local_bytes(p, g)};
   }
   g = geometry_of(p, target, 1);
@@ -78,7 +76,7 @@ void run(Queue& queue, const Plan& plan, const ConvProblem& p, const ConvOperand
   const auto& [geometry, bytes] = plan;
   const auto out_channels = static_cast<int32_t>(p.out_channels);
   launch(queue, kernel(weights_site), Range(p.stride[1] * p.stride[2]), Range(1), operands.w, weights, out_channels);
-  launch(queue, kernel(site), Range(p.batch, ceil_div(geometry.rows(), geometry.band)), Range(1, 1), operands.y,
+  launch(queue, kernel(site), Range(p.batch, ceil_div(rows_of(geometry), geometry.band)), Range(1, 1), operands.y,
          weights, operands.x, geometry, out_channels, LocalMemory{bytes});
 }
 

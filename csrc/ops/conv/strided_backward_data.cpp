@@ -2,6 +2,7 @@
 
 #include "opencl/capabilities/prefetch.h"
 #include "ops/conv/plan.h"
+#include "params/conv.h"
 
 #include <algorithm>
 
@@ -11,11 +12,7 @@ namespace {
 
 constexpr char file[] = "conv/strided_backward_data.cpu.cl";
 
-// As in the kernel file.
-struct Layout {
-  int64_t panel, channel;
-  int32_t view01, view10, view11;
-};
+using params::Layout;
 constexpr int64_t piece_bytes = 16, strip = 2048, filter_rows = 16, filter_columns = 64;
 constexpr int64_t most_panels = 112;          // of a task
 constexpr int64_t cached_floats = 256 << 10;  // 1 MiB
@@ -50,10 +47,10 @@ Plan make_plan(const ConvProblem& p, const PlanTarget& target) {
   plan.plane = (ceil_div(plan.panels * 16 + plan.pitch + 32, 16) | 1) * 16;
   if (plan.planes) {
     const int32_t pitch = static_cast<int32_t>(plan.pitch);
-    plan.layout = {16, plan.plane, 1, pitch, pitch + 1};
+    plan.layout = {16, plan.plane, 1, pitch, pitch + 1, 0};
     plan.view_floats = p.out_channels * plan.plane;
   } else {
-    plan.layout = {p.out_channels * 64, 64, 16, 32, 48};
+    plan.layout = {p.out_channels * 64, 64, 16, 32, 48, 0};
     plan.view_floats = plan.panels * p.out_channels * 64;
   }
   plan.view_floats = round_up(plan.view_floats, 16);

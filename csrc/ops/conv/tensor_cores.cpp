@@ -88,7 +88,7 @@ void gather(Queue& queue, const ConvProblem& p, const Tiled& tiled, int64_t resu
   launch(queue, specialise(site, queue.device(), p.dtype, p.dtype, tile, false),
          Range(ceil_div(pixels, tile.n) * 256, ceil_div(g.shape.out_channels, tile.m), g.groups), Range(256, 1, 1), x,
          w, bias, y, g.shape, target, static_cast<int32_t>(pitch), int32_t{bias != nullptr},
-         result_channels * target.plane());
+         result_channels * plane_of(target));
 }
 
 ConvPlan plan_forward(const ConvProblem& p, const PlanTarget& target) {

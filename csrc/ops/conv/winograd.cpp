@@ -140,7 +140,7 @@ void multiply(Queue& queue, const WinogradPlan& plan, DType type, const float* v
          narrow(plan.result_height), narrow(plan.result_width), narrow(plan.tiles_h), narrow(plan.tiles_w),
          narrow(tiles), filter_order(plan, flip), int32_t{bias != nullptr}, int32_t{plan.channels_last}, strides.image,
          strides.channel, narrow(part.source_images * image_tiles), narrow(plan.depth_taps), narrow(image_tiles), pitch,
-         narrow(part.first_result), narrow(plan.dilation), limits);
+         narrow(part.first_result), narrow(plan.dilation), passed(limits));
 }
 
 void weight_gradient(Queue& queue, const WinogradPlan& plan, DType type, const float* d, const float* v, void* w,

@@ -2,6 +2,7 @@
 
 #include "ops/elementwise/permute.h"
 #include "ops/elementwise/sequence.h"
+#include "params/elementwise.h"
 
 #include <algorithm>
 #include <cstring>
@@ -12,13 +13,7 @@ namespace ocl::ops {
 
 namespace {
 
-// Per launch geometry of the strided kernel, passed by value; strides of output and inputs in elements.
-template <int D>
-struct Geometry {
-  int64_t sizes[D];
-  int64_t strides[5][D];
-};
-constexpr int kernel_dims = 8;
+using params::strided_dims;
 
 bool is_flat(const ElementwiseCall& call, int inputs) {
   if (call.dims != 1 || (call.output.strides[0] != 1 && call.sizes[0] != 1)) return false;
@@ -70,7 +65,7 @@ Defines make_defines(const ElementwiseRow& row, const ElementwiseCall& call, int
   Defines defines;
   dtype(defines, "COMPUTE", call.compute);
   dtype(defines, "OUT_DTYPE", call.output.dtype);
-  defines.add("INPUTS", row.inputs).add("SCALARS", call.scalars).add("W", width).add("DIMS", kernel_dims);
+  defines.add("INPUTS", row.inputs).add("SCALARS", call.scalars).add("W", width);
   for (int i = 0; i < row.inputs; ++i) {
     dtype(defines, in_names[i], call.inputs[i].is_scalar ? call.compute : call.inputs[i].dtype);
     defines.add(scalar_names[i], call.inputs[i].is_scalar);
@@ -170,9 +165,9 @@ void launch_strided(Queue& queue, const ElementwiseRow& row, const ElementwiseCa
   // On GPUs vectors suit rows that are made of them, or that are much longer.
   const bool vectors = device.cpu_style() || call.sizes[0] % 4 == 0 || call.sizes[0] >= 16;
   const int width = vectors ? vector_width(row, call, device.cpu_style()) : 1;
-  Geometry<kernel_dims> geometry;
+  params::StridedGeometry geometry;
   int64_t rows = 1;
-  for (int d = 0; d < kernel_dims; ++d) {
+  for (int d = 0; d < strided_dims; ++d) {
     geometry.sizes[d] = d < call.dims ? call.sizes[d] : 1;
     if (d > 0) rows *= geometry.sizes[d];
     for (int k = 0; k < 5; ++k) {
@@ -219,7 +214,7 @@ bool launch_permuted(Queue& queue, const ElementwiseRow& row, const ElementwiseC
   if (&row != copy || input.is_scalar || input.dtype != call.output.dtype) return false;
   if (call.compute != input.dtype && !is_storage_only(input.dtype))
     return false;  // which pass through the wider type unchanged
-  std::array<PermuteDimension, kernel_dims> dimensions;
+  std::array<PermuteDimension, strided_dims> dimensions;
   for (int d = 0; d < call.dims; ++d) dimensions[d] = {call.sizes[d], input.strides[d], call.output.strides[d]};
   return permute(queue, size_of(input.dtype), input.data, call.output.data,
                  std::span(dimensions.data(), static_cast<size_t>(call.dims)));
@@ -227,7 +222,7 @@ bool launch_permuted(Queue& queue, const ElementwiseRow& row, const ElementwiseC
 
 // More dimensions than the kernels know: one launch per index of the slowest one.
 void launch_sliced(Queue& queue, const ElementwiseRow& row, ElementwiseCall call) {
-  if (call.dims <= kernel_dims) {
+  if (call.dims <= strided_dims) {
     if (!launch_permuted(queue, row, call)) launch_strided(queue, row, call);
     return;
   }

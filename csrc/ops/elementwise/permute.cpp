@@ -1,6 +1,7 @@
 #include "ops/elementwise/permute.h"
 
 #include "ops/core/copy_bytes.h"
+#include "params/elementwise.h"
 
 #include <algorithm>
 #include <bit>
@@ -10,16 +11,12 @@
 namespace ocl::ops {
 namespace {
 
-// As in kernels_cl/elementwise/permute.cl.
-constexpr int batch_dims = 6;
-struct Geometry {
-  int64_t size0, from0, size1, from1, to1;
-  int64_t sizes[batch_dims], from[batch_dims], to[batch_dims];
-};
+using params::permute_batches;
+using params::PermuteGeometry;
 
 struct Plan {
   size_t element_bytes;
-  Geometry geometry;
+  PermuteGeometry geometry;
   int64_t batches;
   bool rows = false;  // dimension 0 is contiguous on both sides
   bool reversed() const { return rows && geometry.from0 < 0; }
@@ -86,11 +83,11 @@ bool make_plan(size_t element_bytes, const void* from, const void* to, std::span
     if (!take([](const PermuteDimension& d) { return d.to == 1 && d.from != 1 && d.from != 0; }, result)) return false;
     if (!take([](const PermuteDimension& d) { return d.from == 1 && d.to != 0; }, source)) return false;
   }
-  if (dimensions.size() > batch_dims) return false;
+  if (dimensions.size() > permute_batches) return false;
   plan = {element_bytes, {result.size, result.from, source.size, source.from, source.to, {}, {}, {}}, 1, rows};
   // Neighbours in memory run one after the other.
   std::sort(dimensions.begin(), dimensions.end(), nearer);
-  for (size_t d = 0; d < batch_dims; ++d) {
+  for (size_t d = 0; d < permute_batches; ++d) {
     const PermuteDimension dimension = d < dimensions.size() ? dimensions[d] : PermuteDimension{1, 0, 0};
     plan.geometry.sizes[d] = dimension.size, plan.geometry.from[d] = dimension.from, plan.geometry.to[d] = dimension.to;
     plan.batches *= dimension.size;
@@ -106,7 +103,7 @@ int64_t even_block(int64_t size, int64_t limit, int64_t line) {
 void launch_rows(Queue& queue, const Plan& plan, const void* from, void* to) {
   static KernelSite site("elementwise/permute.cl", "permute_rows");
   Device& device = queue.device();
-  const Geometry& g = plan.geometry;
+  const PermuteGeometry& g = plan.geometry;
   Kernel& kernel = site.get(device, plan.element_bytes, [&] {
     return Defines().add("E", static_cast<int64_t>(plan.element_bytes)).add("FOR_CPU", true);
   });
@@ -123,7 +120,7 @@ void launch_plan(Queue& queue, const Plan& plan, const void* from, void* to) {
   Kernel& kernel = (cpu ? cpu_site : gpu_site).get(device, plan.element_bytes, [&] {
     return Defines().add("E", static_cast<int64_t>(plan.element_bytes)).add("FOR_CPU", cpu);
   });
-  const Geometry& g = plan.geometry;
+  const PermuteGeometry& g = plan.geometry;
   if (!cpu) {
     // tiles of 32 x 32 by 32 x 8 work-items
     launch(queue, kernel, Range(round_up(g.size0, 32), ceil_div(g.size1, 32) * 8, plan.batches), Range(32, 8, 1), from,

@@ -16,7 +16,8 @@ namespace ocl::ops {
 
 namespace {
 
-constexpr size_t most_steps = Fusion::most;
+using params::most_steps;
+static_assert(most_steps == Fusion::most);
 
 // This many sequences are run step by step before the program for fused ones is built.
 constexpr int sequences_before_program = 32;
@@ -92,9 +93,7 @@ class Program {
     try {
       site().get(device, Variant().add(stored), [&] {
         Defines defines;
-        return dtype(defines, "X_DTYPE", stored)
-            .add("STEPS", static_cast<int64_t>(most_steps))
-            .add("OPERATORS", operators());
+        return dtype(defines, "X_DTYPE", stored).add("OPERATORS", operators());
       });
     } catch (const std::exception&) {  // the steps are run one by one as before
       return;
@@ -150,8 +149,8 @@ size_t run_fused(const void* const* data, size_t count) {
   Device& device = queue.device();
   Kernel* kernel = Program::of(device, steps[0]->dtype).find(device, steps[0]->dtype);
   if (!kernel) return 0;
-  std::array<ElementwiseStep::Step, most_steps> passed{};
-  for (size_t i = 0; i < count; ++i) passed[i] = steps[i]->step;
+  params::SequenceSteps passed{};
+  for (size_t i = 0; i < count; ++i) passed.step[i] = steps[i]->step;
   const int64_t n = steps[0]->n, tasks = cpu_tasks(device, n);
   Arguments arguments(*kernel);
   arguments.add(passed);

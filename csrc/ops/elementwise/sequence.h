@@ -5,6 +5,7 @@
 #pragma once
 
 #include "ops/elementwise/elementwise.h"
+#include "params/elementwise.h"
 
 namespace ocl::ops {
 
@@ -18,12 +19,7 @@ class ElementwiseStep {
   // Without a function where the call cannot be fused. Valid as long as the step.
   Fusion fusion() const;
 
-  // As the kernel has it.
-  struct Step {
-    uint64_t y, x[3];
-    float value[3], scalar[3];
-    int32_t op, advances;
-  };
+  using Step = params::SequenceStep;
   struct Data {
     Queue* queue;
     int64_t n;

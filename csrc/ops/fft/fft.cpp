@@ -1,6 +1,7 @@
 #include "ops/fft/fft.h"
 
 #include "ops/fft/lines.h"
+#include "params/fft.h"
 
 #include <utility>
 
@@ -23,10 +24,7 @@ std::vector<int64_t> factors_of(int64_t n, bool eights) {
 
 namespace {
 
-// The kernels' argument (Pass in kernels_cl/fft/fft.cl).
-struct Pass {
-  int64_t n, done, radix, total, inverse;
-};
+using params::Pass;
 
 // A launch for every pass.
 void passes(Queue& queue, DType dtype, const void* x, void* y, int64_t batch, int64_t n, bool inverse, double scale) {

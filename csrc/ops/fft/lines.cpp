@@ -1,4 +1,5 @@
 #include "ops/fft/lines.h"
+#include "params/fft.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,15 +9,8 @@ namespace ocl::ops::fft_detail {
 
 namespace {
 
-// The kernel's arguments (kernels_cl/fft/lines.cpu.cl).
-struct Side {
-  int64_t outer, line, point;
-};
-struct Lines {
-  int64_t n, m, points, room, lines, groups, share, scratch, inverse, turns, passes;
-  Side x, y;
-  int32_t radix[32];
-};
+using params::Lines;
+using params::Side;
 
 // One dtype's kernels on one queue.
 class Transform {

@@ -3,28 +3,33 @@
 
 #include "ops/gemm/gemm.h"
 #include "ops/gemm/panel_plan.h"
+#include "params/gemm.h"
 
 #include <utility>
 
 namespace ocl::ops::gemm_detail {
 
-// Mirrors gemm_arguments in kernels_cl/gemm/gemm.clh.
-struct GemmArguments {
-  int64_t m, n, k;
-  MatrixStrides a, b, c, d;
-  int32_t add, activation;
+using params::GemmArguments;
 
-  explicit GemmArguments(const GemmProblem& p)
-      : m(p.m),
-        n(p.n),
-        k(p.k),
-        a(p.a),
-        b(p.b),
-        c(p.c),
-        d(p.d),
-        add(p.beta != 0.0),
-        activation(static_cast<int32_t>(p.activation)) {}
-};
+inline GemmArguments gemm_arguments(const GemmProblem& p) {
+  return {p.m,
+          p.n,
+          p.k,
+          p.a[0],
+          p.a[1],
+          p.a[2],
+          p.b[0],
+          p.b[1],
+          p.b[2],
+          p.c[0],
+          p.c[1],
+          p.c[2],
+          p.d[0],
+          p.d[1],
+          p.d[2],
+          p.beta != 0.0,
+          static_cast<int32_t>(p.activation)};
+}
 
 inline GemmPlan refused(const char* reason) {
   GemmPlan plan;

@@ -6,7 +6,8 @@
 namespace ocl::ops::gemm_detail {
 namespace {
 
-constexpr int64_t rows = 32, columns_of_task = 12, pack_depth = 256;  // as in the kernels
+constexpr int64_t rows = 32;  // at most: two vectors
+constexpr int64_t columns_of_task = params::columns_of_task, pack_depth = params::columns_packed;
 
 // The problem with few rows in a.
 GemmProblem flipped(const GemmProblem& p) { return has_few_columns(p, rows) ? transpose(p) : p; }
@@ -50,7 +51,7 @@ void run(Queue& queue, const GemmProblem& problem, const GemmOperands& operands,
       return defines.add("WIDE", 0);
     });
   };
-  const GemmArguments arguments(p);
+  const GemmArguments arguments = gemm_arguments(p);
   launch(queue, kernel_of(pack), Range(ceil_div(p.k, pack_depth), p.batch), Range(1, 1), o.a, packed, arguments);
   launch(queue, kernel_of(multiply), Range(ceil_div(p.n, columns_of_task), p.batch), Range(1, 1), packed, o.b, o.c,
          o.d ? o.d : o.c, arguments, static_cast<float>(p.alpha.real()), static_cast<float>(p.beta.real()));

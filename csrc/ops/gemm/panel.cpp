@@ -106,7 +106,8 @@ PanelPlan plan_of(const GemmProblem& p, const PanelSplit& split, const void* car
           packing_mode(p.b[2], p.b[1]),
           p.c[2] == 1,
           static_cast<int32_t>(p.batch),
-          reads_rows(p)};
+          reads_rows(p),
+          0};
 }
 
 PanelSplit split_of(const GemmProblem& p, const PlanTarget& target, const PanelTile& tile) {
@@ -125,7 +126,7 @@ void run_as(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* car
   Kernel& kernel = kernel_of(site, queue.device(), p.dtype, tile, pairs, false);
   const PanelPlan plan = plan_of(p, split, carry);
   const Range grid(ceil_div(p.m, plan.mc), ceil_div(p.n, plan.nc), p.batch);
-  launch(queue, kernel, grid, Range(1, 1, 1), o.a, o.b, o.c, o.d ? o.d : o.c, carry ? carry : o.c, GemmArguments(p),
+  launch(queue, kernel, grid, Range(1, 1, 1), o.a, o.b, o.c, o.d ? o.d : o.c, carry ? carry : o.c, gemm_arguments(p),
          plan, static_cast<T>(p.alpha.real()), static_cast<T>(p.beta.real()));
 }
 
@@ -199,7 +200,7 @@ void run_deep_as(Queue& queue, const GemmProblem& p, const GemmOperands& o, void
   T* carry = deep_carry(p, deep.split) ? panels + deep.parts * deep_panels(deep.split) : nullptr;
   const PanelPlan plan = plan_of(p, deep.split, carry);
   launch(queue, kernel_of(site, queue.device(), p.dtype, deep_tile(p.dtype), false, true), Range(deep.groups), Range(1),
-         o.a, o.b, o.c, o.d ? o.d : o.c, carry ? carry : o.c, GemmArguments(p), plan, static_cast<T>(p.alpha.real()),
+         o.a, o.b, o.c, o.d ? o.d : o.c, carry ? carry : o.c, gemm_arguments(p), plan, static_cast<T>(p.alpha.real()),
          static_cast<T>(p.beta.real()), panels, static_cast<int32_t>(deep.parts), queue.counters());
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ops/core/dtype.h"
+#include "params/gemm.h"
 
 #include <cstdint>
 
@@ -24,10 +25,6 @@ struct PanelSplit {
 PanelSplit split_panels(const PanelTile& tile, int64_t batch, int64_t m, int64_t n, int64_t k, int64_t units,
                         bool direct);
 
-// Mirrors panel_plan in kernels_cl/gemm/panel.clh.
-struct PanelPlan {
-  int64_t carry_batch, carry_row;
-  int32_t mc, nc, kc, block, a_mode, b_mode, dense, batch, direct;
-};
+using params::PanelPlan;
 
 }  // namespace ocl::ops

@@ -6,7 +6,7 @@ namespace {
 
 template <class Scalar>
 void launch_with(Queue& queue, Kernel& kernel, const GemmProblem& p, const GemmOperands& o, Scalar alpha, Scalar beta) {
-  launch(queue, kernel, Range(p.n, p.m, p.batch), Range(), o.a, o.b, o.c, o.d ? o.d : o.c, GemmArguments(p), alpha,
+  launch(queue, kernel, Range(p.n, p.m, p.batch), Range(), o.a, o.b, o.c, o.d ? o.d : o.c, gemm_arguments(p), alpha,
          beta);
 }
 

@@ -52,7 +52,7 @@ GemmPlan plan_simt(const GemmProblem& p, const PlanTarget& target) {
 template <class T>
 void launch_gemm(Queue& queue, Kernel& kernel, const Range& grid, const Range& group, const GemmProblem& p,
                  const GemmOperands& o, const SlicePlan& plan, void* partial) {
-  launch(queue, kernel, grid, group, o.a, o.b, o.c, o.d ? o.d : o.c, partial ? partial : o.c, GemmArguments(p), plan,
+  launch(queue, kernel, grid, group, o.a, o.b, o.c, o.d ? o.d : o.c, partial ? partial : o.c, gemm_arguments(p), plan,
          static_cast<T>(p.alpha.real()), static_cast<T>(p.beta.real()));
 }
 
@@ -62,7 +62,7 @@ SlicePlan plan_slices(const GemmProblem& p, const PlanTarget& target, int tile_m
   const int64_t tiles = p.batch * ceil_div(p.m, tile_m) * ceil_div(p.n, tile_n), wanted = 2 * target.compute_units;
   constexpr int64_t slab = 32, least_slice = 256;
   SlicePlan plan{std::max<int64_t>(p.k, 1), p.batch, std::max<int64_t>(p.batch, 1), 0, 0, 0, 1, p.a[1] == 1 ? 0 : 1,
-                 p.b[2] == 1 ? 0 : 1};
+                 p.b[2] == 1 ? 0 : 1,       1};
   if (tiles < wanted && p.k >= 2 * least_slice) {
     const int64_t slices = std::min({ceil_div(wanted, tiles), p.k / least_slice, int64_t{64}});
     plan.slice = round_up(ceil_div(p.k, slices), slab);

@@ -2,19 +2,18 @@
 // layers of small batches, matrix times vector, dot products.
 #include "opencl/capabilities/prefetch.h"
 #include "ops/gemm/algorithms.h"
+#include "params/gemm.h"
 
 #include <algorithm>
 
 namespace ocl::ops::gemm_detail {
 namespace {
 
-constexpr int64_t max_small = 32, outer_rows = 32, rows_tile = 16384, dot_columns = 6;  // as in the kernels
+constexpr int64_t max_small = params::skinny_small, outer_rows = params::skinny_outer_rows;
+constexpr int64_t dot_columns = params::skinny_columns;
+constexpr int64_t rows_tile = 16384;  // ROWS_TILE of 16 lanes
 
-// Mirrors skinny_plan in kernels_cl/gemm/skinny.cpu.cl.
-struct SkinnyPlan {
-  int64_t slice, batch;
-  int32_t slices, columns, streaming, unused = 0;
-};
+using params::SkinnyPlan;
 
 enum class Form { none, dot, rows, outer };
 
@@ -37,7 +36,7 @@ void slice(SkinnyPlan& plan, const GemmProblem& p, int64_t slices, int64_t step)
 
 SkinnyPlan plan_of(const GemmProblem& p, Form form, const PlanTarget& target) {
   const int64_t units = target.compute_units, lanes = p.dtype == DType::float64 ? 8 : 16;
-  SkinnyPlan plan{p.k, p.batch, 1, 0, 0};
+  SkinnyPlan plan{p.k, p.batch, 1, 0, 0, 0};
   if (form == Form::outer) {
     plan.columns = static_cast<int32_t>(std::min<int64_t>(round_up(p.n, 4 * lanes), 1 << 20));
     return plan;
@@ -121,7 +120,7 @@ void run_as(Queue& queue, const GemmProblem& p, const GemmOperands& o, void* par
           .add("IS_BFLOAT16", p.dtype == DType::bfloat16);
     });
     launch(queue, kernel, grid, Range(1, 1, 1), o.a, o.b, o.c, o.d ? o.d : o.c, partial ? partial : o.c,
-           GemmArguments(p), plan, static_cast<T>(p.alpha.real()), static_cast<T>(p.beta.real()));
+           gemm_arguments(p), plan, static_cast<T>(p.alpha.real()), static_cast<T>(p.beta.real()));
   };
   if (form == Form::outer)
     return launch_at(outer, Range(ceil_div(p.m, outer_rows), ceil_div(p.n, plan.columns), p.batch));

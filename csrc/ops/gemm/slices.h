@@ -2,15 +2,11 @@
 #pragma once
 
 #include "ops/gemm/algorithms.h"
+#include "params/gemm.h"
 
 namespace ocl::ops::gemm_detail {
 
-// Mirrors slice_plan in kernels_cl/gemm/slices.clh: slices of k, and where the matrices of a batch begin.
-struct SlicePlan {
-  int64_t slice, batch;
-  int64_t inner, a_outer = 0, b_outer = 0, c_outer = 0;  // rows of `inner` matrices
-  int32_t slices, a_mode, b_mode, b_group = 1;
-};
+using params::SlicePlan;
 
 // As many slices of at least 256 steps as keep the device busy, when c has tiles of tile_m x tile_n.
 SlicePlan plan_slices(const GemmProblem& p, const PlanTarget& target, int tile_m, int tile_n);

@@ -1,5 +1,6 @@
 #include "ops/grid_sample/grid_sample.h"
 #include "opencl/capabilities/float_atomics.h"
+#include "params/grid_sample.h"
 
 #include <algorithm>
 #include <stdexcept>
@@ -7,11 +8,7 @@
 namespace ocl::ops {
 namespace {
 
-struct GridShape {
-  int64_t batch, channels, points;
-  int64_t size[3];
-  int32_t padding, align_corners;
-};
+using params::GridShape;
 
 GridShape shape_of(const GridSample& p) {
   return {p.batch,        p.channels, p.points, {p.image[0], p.image[1], p.image[2]}, static_cast<int32_t>(p.padding),

@@ -1,6 +1,7 @@
 #include "ops/index/compact.h"
 
 #include "ops/core/device_errors.h"
+#include "params/index.h"
 
 #include <algorithm>
 #include <stdexcept>
@@ -8,11 +9,7 @@
 namespace ocl::ops {
 namespace {
 
-struct CompactShape {
-  int32_t dims = 0, unused = 0;
-  int64_t sizes[max_dims] = {};
-  int64_t row = 0, column = 0;  // strides of the coordinates
-};
+using params::CompactShape;
 
 // A block is what one task, or one work-group, counts and writes in order.
 inline constexpr int64_t group_size = 256;
@@ -79,7 +76,7 @@ void Compaction::write(Write what, void* out, const void* in, int64_t limit, siz
   Kernel& kernel = sites[static_cast<int>(what)].get(device, Variant().add(mask_bytes, 6).add(bytes, 6), [&] {
     return Defines().add("BYTES", static_cast<int64_t>(mask_bytes)).add("ELEMENT_BYTES", static_cast<int64_t>(bytes));
   });
-  CompactShape shape;
+  CompactShape shape{};
   shape.dims = mask_.dims;
   std::copy_n(mask_.sizes.begin(), mask_.dims, shape.sizes);
   shape.row = row, shape.column = column;

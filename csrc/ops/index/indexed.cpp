@@ -1,4 +1,4 @@
-#include "ops/index/indexed.h"
+#include "ops/index/indexed_plan.h"
 #include "opencl/capabilities/float_atomics.h"
 
 #include <algorithm>
@@ -246,31 +246,19 @@ void indexed(Queue& queue, const IndexedOperands& operands, Combine combine, boo
       inner_block, int64_t{ordered}, parts);
 }
 
-namespace {
-
-inline constexpr int combine_slots = 4;
-struct CombineWalk {
-  int32_t dims = 0, count = 0;
-  int64_t numel = 0;
-  int64_t sizes[walk_dims] = {}, strides[combine_slots][walk_dims] = {}, limits[combine_slots] = {},
-          steps[combine_slots] = {};
-};
-
-}  // namespace
-
 void combine_indices(Queue& queue, const TensorView& out, std::span<const TensorView> indices,
                      std::span<const int64_t> sizes, std::span<const int64_t> strides, const ErrorSite& site) {
   if (out.numel() == 0) return;
   if (out.dims > walk_dims) throw InvalidArgument("indexing: index tensors have too many dimensions");
   static KernelSite kernel_site("index/combine.cl", "combine_indices");
   Device& device = queue.device();
-  for (size_t first = 0; first < indices.size(); first += combine_slots) {
-    CombineWalk walk;
+  for (size_t first = 0; first < indices.size(); first += params::combine_slots) {
+    params::CombineWalk walk{};
     walk.dims = out.dims;
     walk.numel = out.numel();
-    walk.count = static_cast<int32_t>(std::min<size_t>(combine_slots, indices.size() - first));
+    walk.count = static_cast<int32_t>(std::min<size_t>(params::combine_slots, indices.size() - first));
     std::copy_n(out.sizes.begin(), out.dims, walk.sizes);
-    const void* data[combine_slots] = {};
+    const void* data[params::combine_slots] = {};
     const DType type = indices[first].dtype;
     for (int t = 0; t < walk.count; ++t) {
       const TensorView& index = indices[first + t];

@@ -35,26 +35,8 @@ struct IndexedOperands {
   ElementBits value{};
 };
 
-// Passed to kernels by value: kernels_cl/index/indexed.clh has the same layout.
+// Dimensions that remain at most.
 inline constexpr int walk_dims = 12;
-struct IndexedWalk {
-  int32_t outer_dims = 0, dims = 0;  // dims [0, outer_dims) are free, [outer_dims, dims) are conflict dimensions
-  int64_t outer = 1, conflict = 1, inner = 1;  // elements of each group
-  int64_t inner_dst = 0, inner_src = 0, inner_idx = 0;
-  int64_t lowest = 0, limit = 1, dst_step = 0, src_step = 0;  // indices allowed: lowest <= i < limit
-  int32_t has_index = 0, from_value = 0;
-  int64_t sizes[walk_dims] = {}, dst[walk_dims] = {}, src[walk_dims] = {}, idx[walk_dims] = {};
-};
-
-struct IndexedPlan {
-  IndexedWalk walk;
-  bool inner_is_free = true;  // the inner dimension may be cut into tasks
-  bool has_conflicts() const { return walk.conflict > 1 || !inner_is_free; }
-};
-
-// Pure: drops and merges dimensions, orders them by the destination's strides and picks the inner loop.
-// Errors: InvalidArgument when more than walk_dims dimensions remain.
-IndexedPlan plan_indexed(const IndexedOperands& operands);
 
 // Runs the operation. dtypes of destination and source must be equal; `assign` works on any dtype, the others on real
 // types (add also on complex). `site` names the operator for out-of-range indices.

@@ -1,4 +1,5 @@
 #include "ops/linalg/linalg.h"
+#include "params/linalg.h"
 
 #include <stdexcept>
 
@@ -6,17 +7,10 @@ namespace ocl::ops {
 
 namespace {
 
-// The kernels' argument (Matrices in kernels_cl/linalg/linalg.cl).
-struct Geometry {
-  int64_t batch, rows, columns, batch_stride, row_stride, column_stride;
-  Geometry(const Matrices& m)
-      : batch(m.batch),
-        rows(m.rows),
-        columns(m.columns),
-        batch_stride(m.batch_stride),
-        row_stride(m.row_stride),
-        column_stride(m.column_stride) {}
-};
+// The kernels' argument.
+params::Matrices passed(const Matrices& m) {
+  return {m.batch, m.rows, m.columns, m.batch_stride, m.row_stride, m.column_stride};
+}
 
 // Of the kernels with vectors, which take matrices of `block` rows or columns at most (BLOCK in
 // kernels_cl/linalg/linalg.cl).
@@ -49,11 +43,11 @@ void cholesky(Queue& queue, const Matrices& a, int32_t* info, int64_t first) {
   if (empty(a)) return;
   Device& device = queue.device();
   if (in_block(device, a.columns)) {
-    launch(queue, kernel(block_site, device, a.dtype), Range(static_cast<size_t>(a.batch)), Range(1), a.data,
-           Geometry(a), info, static_cast<int32_t>(first));
+    launch(queue, kernel(block_site, device, a.dtype), Range(static_cast<size_t>(a.batch)), Range(1), a.data, passed(a),
+           info, static_cast<int32_t>(first));
     return;
   }
-  launch(queue, kernel(site, device, a.dtype), groups(device, a.batch), group(device), a.data, Geometry(a), info,
+  launch(queue, kernel(site, device, a.dtype), groups(device, a.batch), group(device), a.data, passed(a), info,
          static_cast<int32_t>(first));
 }
 
@@ -62,7 +56,7 @@ void lu(Queue& queue, const Matrices& a, int32_t* pivots, int64_t pivot_stride, 
   static KernelSite site("linalg/linalg.cl", "lu_panel");
   if (empty(a)) return;
   Device& device = queue.device();
-  launch(queue, kernel(site, device, a.dtype), groups(device, a.batch), group(device), a.data, Geometry(a), pivots,
+  launch(queue, kernel(site, device, a.dtype), groups(device, a.batch), group(device), a.data, passed(a), pivots,
          pivot_stride, info, static_cast<int32_t>(first), static_cast<int32_t>(search),
          per_lane(device, size_of(a.dtype)), per_lane(device, sizeof(int64_t)));
 }
@@ -72,7 +66,7 @@ void swap_rows(Queue& queue, const Matrices& a, const int32_t* pivots, int64_t p
   static KernelSite site("linalg/linalg.cl", "swap_rows");
   if (empty(a)) return;
   launch(queue, kernel(site, queue.device(), a.dtype), Range(static_cast<size_t>(a.batch * a.columns)), Range(), a.data,
-         Geometry(a), pivots, pivot_stride, first, last, static_cast<int32_t>(backwards));
+         passed(a), pivots, pivot_stride, first, last, static_cast<int32_t>(backwards));
 }
 
 void solve_triangular(Queue& queue, const Matrices& t, const Matrices& b, bool upper, bool unit) {
@@ -82,12 +76,12 @@ void solve_triangular(Queue& queue, const Matrices& t, const Matrices& b, bool u
   Device& device = queue.device();
   if (in_block(device, b.rows)) {
     const int64_t tasks = b.batch * ceil_div(b.columns, vector_lanes(b.dtype));
-    launch(queue, kernel(block_site, device, b.dtype), Range(static_cast<size_t>(tasks)), Range(1), t.data, Geometry(t),
-           b.data, Geometry(b), static_cast<int32_t>(upper), static_cast<int32_t>(unit));
+    launch(queue, kernel(block_site, device, b.dtype), Range(static_cast<size_t>(tasks)), Range(1), t.data, passed(t),
+           b.data, passed(b), static_cast<int32_t>(upper), static_cast<int32_t>(unit));
     return;
   }
   launch(queue, kernel(site, device, b.dtype), Range(static_cast<size_t>(b.batch * b.columns)), Range(), t.data,
-         Geometry(t), b.data, Geometry(b), static_cast<int32_t>(upper), static_cast<int32_t>(unit));
+         passed(t), b.data, passed(b), static_cast<int32_t>(upper), static_cast<int32_t>(unit));
 }
 
 void unpack_pivots(Queue& queue, const int32_t* pivots, int64_t* permutation, int64_t batch, int64_t steps,

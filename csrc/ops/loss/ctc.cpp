@@ -1,12 +1,10 @@
 #include "ops/loss/ctc.h"
+#include "params/loss.h"
 
 namespace ocl::ops {
 namespace {
 
-struct CtcShape {
-  int64_t steps, batch, classes, step_stride, batch_stride, class_stride, target_stride, states, blank;
-  int64_t zero_infinity;
-};
+using params::CtcShape;
 
 CtcShape shape_of(const Ctc& p) {
   return {p.steps,        p.batch,         p.classes,  p.step_stride, p.batch_stride,

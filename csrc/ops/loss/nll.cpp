@@ -2,21 +2,25 @@
 
 #include "ops/core/device_errors.h"
 #include "ops/core/lanes.h"
+#include "params/loss.h"
 
 #include <algorithm>
 
 namespace ocl::ops {
 namespace {
 
-// Mirrored in kernels_cl/loss/nll.cl.
-struct LossShape {
-  int64_t batch, classes, inner, batch_stride, class_stride, inner_stride, ignore_index;
-  int32_t reduction;
-};
+using params::LossShape;
 
 LossShape make_shape(const NllProblem& p) {
-  return {p.batch,        p.classes,      p.inner,        p.batch_stride,
-          p.class_stride, p.inner_stride, p.ignore_index, static_cast<int32_t>(p.reduction)};
+  return {p.batch,
+          p.classes,
+          p.inner,
+          p.batch_stride,
+          p.class_stride,
+          p.inner_stride,
+          p.ignore_index,
+          static_cast<int32_t>(p.reduction),
+          0};
 }
 
 const ErrorSite target_error("nll_loss");

@@ -2,25 +2,16 @@
 
 #include "opencl/capabilities/bfloat16_pairs.h"
 #include "ops/core/lanes.h"
+#include "params/norm.h"
 
 #include <algorithm>
 
 namespace ocl::ops {
 namespace {
 
-// Mirrored in kernels_cl/norm/batch_norm.clh.
-struct PlaneShape {
-  int64_t batch, channels, inner, padded;
-  int64_t x_batch, x_channel, y_batch, y_channel, z_batch, z_channel;
-};
-struct RowShape {
-  int64_t rows, channels, padded;
-  int64_t x_row, y_row, z_row;
-};
-template <class T>
-struct UpdateRule {
-  T momentum, eps;
-};
+using params::PlaneShape;
+using params::RowShape;
+using params::UpdateRule;
 
 // A tensor as [batch, channels, inner]; stride of a dimension of size 1 is 0.
 struct Collapsed {
@@ -118,7 +109,7 @@ Kernel& kernel(KernelSite& site, Device& device, DType x, DType w, DType r) {
 }
 
 Range channel_range(const Device& device, int64_t channels) {
-  constexpr int64_t block = 64;  // channels of a task, mirrors kernels_cl/norm/batch_norm_combine.cpu.cl
+  constexpr int64_t block = params::channel_block;
   return device.cpu_style() ? Range(ceil_div(channels, block)) : Range(round_up(channels, 64));
 }
 // Of kernels that combine parts: a group to a channel.

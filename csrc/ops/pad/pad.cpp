@@ -1,24 +1,21 @@
 #include "ops/pad/pad.h"
 
 #include "ops/core/lanes.h"
+#include "params/pad.h"
 
 #include <climits>
 
 namespace ocl::ops {
 namespace {
 
-// Mirrored in kernels_cl/pad/pad.cl.
-struct PadShape {
-  int64_t planes, in_plane, out_plane;
-  int32_t in[3], out[3], left[3];
-};
+using params::PadShape;
 
 int64_t volume(const std::array<int64_t, 3>& size) { return size[0] * size[1] * size[2]; }
 
 PadShape make_shape(const PadProblem& p) {
   require(volume(p.input) <= INT_MAX && volume(p.output) <= INT_MAX,
           "pad: planes of 2^31 elements and more are not supported");
-  PadShape s{p.planes, volume(p.input), volume(p.output), {}, {}, {}};
+  PadShape s{p.planes, volume(p.input), volume(p.output), {}, {}, {}, 0};
   for (int d = 0; d < 3; ++d) {
     s.in[d] = static_cast<int32_t>(p.input[d]);
     s.out[d] = static_cast<int32_t>(p.output[d]);

@@ -1,15 +1,10 @@
 #include "ops/pool/fractional.h"
 
 #include "ops/core/lanes.h"
+#include "params/pool.h"
 
 namespace ocl::ops {
 namespace {
-
-// Mirrored in kernels_cl/pool/fractional.cl.
-struct Shape {
-  int64_t planes;
-  int32_t input[3], output[3], kernel[3], sample[3], axes;
-};
 
 KernelSite site("pool/fractional.cl", "fractional_max_pool");
 
@@ -21,9 +16,9 @@ void fractional_max_pool(Queue& queue, const FractionalPoolProblem& p, const voi
   require_floating(device, p.dtype, "fractional_max_pool");
   const int64_t elements = p.planes * p.output[0] * p.output[1] * p.output[2];
   if (elements == 0) return;
-  Shape s{p.planes, {}, {}, {}, {}, p.axes};
+  params::FractionalPoolShape s{p.planes, {}, {}, {}, {}, p.axes, 0};
   for (int d = 0; d < 3; ++d)
-    s.input[d] = p.input[d], s.output[d] = p.output[d], s.kernel[d] = p.kernel[d], s.sample[d] = p.sample[d];
+    s.input[d] = p.input[d], s.output[d] = p.output[d], s.kernel_size[d] = p.kernel[d], s.sample[d] = p.sample[d];
   Kernel& kernel = site.get(device, Variant().add(p.dtype), [&] { return lane_defines(p.dtype); });
   const bool cpu = device.cpu_style();
   launch(queue, kernel, cpu ? Range(std::min(elements, cpu_tasks(device, elements, 1024))) : gpu_range(elements),

@@ -1,18 +1,14 @@
 #include "ops/pool/pool.h"
 
 #include "ops/core/lanes.h"
+#include "params/pool.h"
 
 #include <climits>
 
 namespace ocl::ops {
 namespace {
 
-// Mirrored in kernels_cl/pool/pool.clh.
-struct PoolShape {
-  int64_t batch, channels, in_plane, out_plane;
-  int32_t in[3], out[3], kernel[3], stride[3], padding[3], dilation[3];
-  int32_t count_include_pad, divisor;
-};
+using params::PoolShape;
 
 int64_t volume(const std::array<int64_t, 3>& size) { return size[0] * size[1] * size[2]; }
 
@@ -34,7 +30,7 @@ PoolShape make_shape(const PoolProblem& p) {
   for (int d = 0; d < 3; ++d) {
     s.in[d] = static_cast<int32_t>(p.input[d]);
     s.out[d] = static_cast<int32_t>(p.output[d]);
-    s.kernel[d] = static_cast<int32_t>(p.kernel[d]);
+    s.kernel_size[d] = static_cast<int32_t>(p.kernel[d]);
     s.stride[d] = static_cast<int32_t>(p.stride[d]);
     s.padding[d] = static_cast<int32_t>(p.padding[d]);
     s.dilation[d] = static_cast<int32_t>(p.dilation[d]);

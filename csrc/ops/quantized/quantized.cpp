@@ -3,11 +3,13 @@
 #include "opencl/capabilities/prefetch.h"
 #include "ops/core/lanes.h"
 #include "ops/gemm/algorithms.h"
+#include "params/quantized.h"
 
 namespace ocl::ops {
 namespace {
 
-constexpr int64_t max_rows = 16, max_columns = 64, block = 32;  // as in kernels_cl/quantized
+constexpr int64_t max_rows = params::quantized_rows, max_columns = params::quantized_columns;
+constexpr int64_t block = 32;  // as in kernels_cl/quantized
 constexpr int64_t unpacked_blocks = 64, gpu_items = 64, gpu_rows = 4;
 constexpr int64_t unpacked_bytes = 4 << 20;  // of weights that gemm multiplies at a time: they stay in the caches
 
@@ -27,24 +29,16 @@ int64_t unit_bytes(WeightFormat format) {
   }
 }
 
-// Mirrors quantized_arguments in kernels_cl/quantized/codes.clh.
-struct QuantizedArguments {
-  int64_t m, n, k, x_row, pitch, group;
-  int64_t scale_row, scale_group, offset_row, offset_group;
-  int32_t columns = 0, has_bias = 0;
+using params::QuantizedArguments;
 
-  explicit QuantizedArguments(const QuantizedMatrix& w)
-      : m(0),
-        n(w.n),
-        k(w.k),
-        x_row(0),
-        pitch(w.pitch),
-        group(has_blocks(w.format) ? unit_codes(w.format) : w.group),
-        scale_row(w.scales ? w.scales.stride(0) : 0),
-        scale_group(w.scales ? w.scales.stride(1) : 0),
-        offset_row(w.offsets ? w.offsets.stride(0) : 0),
-        offset_group(w.offsets ? w.offsets.stride(1) : 0) {}
-};
+QuantizedArguments arguments_of(const QuantizedMatrix& w) {
+  QuantizedArguments a{};
+  a.n = w.n, a.k = w.k, a.pitch = w.pitch;
+  a.group = has_blocks(w.format) ? unit_codes(w.format) : w.group;
+  if (w.scales) a.scale_row = w.scales.stride(0), a.scale_group = w.scales.stride(1);
+  if (w.offsets) a.offset_row = w.offsets.stride(0), a.offset_group = w.offsets.stride(1);
+  return a;
+}
 
 void check(const Device& device, const QuantizedMatrix& w, DType type) {
   require_floating(device, type, "quantized_product");
@@ -104,7 +98,7 @@ void multiply_codes(Queue& queue, const TensorView& x, const QuantizedMatrix& w,
   static KernelSite cpu("quantized/products.cpu.cl", "quantized_products"),
       gpu("quantized/products.gpu.cl", "quantized_products");
   Device& device = queue.device();
-  QuantizedArguments arguments(w);
+  QuantizedArguments arguments = arguments_of(w);
   arguments.m = x.size(0);
   arguments.x_row = x.stride(0);
   arguments.has_bias = bool(bias);
@@ -124,7 +118,7 @@ void unpack_rows(Queue& queue, const QuantizedMatrix& w, int64_t row0, int64_t r
   Device& device = queue.device();
   const Range global(ceil_div(w.k, unpacked_blocks * block), rows);
   launch(queue, kernel(site, device, w, type), global, device.cpu_style() ? Range(1, 1) : Range(), w.codes,
-         or_other(w.scales, w.codes), or_other(w.offsets, w.codes), out, QuantizedArguments(w), row0);
+         or_other(w.scales, w.codes), or_other(w.offsets, w.codes), out, arguments_of(w), row0);
 }
 
 // y[:, row0 ..] = x W^T + bias for `rows` rows of W, whose numbers are dense.
@@ -157,7 +151,7 @@ void multiply_panels(Queue& queue, const GemmProblem& p, const TensorView& x, co
   const PanelPlan plan = gemm_detail::panel_plan(p, split, sums);
   launch(queue, kernel, Range(ceil_div(p.m, plan.mc), ceil_div(p.n, plan.nc)), Range(1, 1), x.data, w.codes,
          or_other(w.scales, w.codes), or_other(w.offsets, w.codes), y.data, or_other(bias, y.data),
-         sums ? sums : y.data, gemm_detail::GemmArguments(p), plan, QuantizedArguments(w));
+         sums ? sums : y.data, gemm_detail::gemm_arguments(p), plan, arguments_of(w));
 }
 
 void multiply_unpacked(Queue& queue, const TensorView& x, const QuantizedMatrix& w, const TensorView& bias,

@@ -2,20 +2,11 @@
 #pragma once
 
 #include "ops/reduce/reduce.h"
+#include "params/reduce.h"
 
 namespace ocl::ops {
 
-// The kernels' argument (Shape in kernels_cl/reduce/reduce.clh): dimensions from the outermost to the innermost,
-// strides in elements.
-struct ReduceShape {
-  int64_t kept_size[16]{}, kept_x[16]{}, kept_y[16]{}, kept_index[16]{};
-  int64_t reduced_size[16]{}, reduced_x[16]{};
-  int64_t outputs = 1, extent = 1;  // numbers of outputs and of elements per output
-  int64_t chunk = 1, splits = 1;    // split s reduces elements [s * chunk, (s + 1) * chunk)
-  int64_t per_task = 1;             // outputs (inner) or strips of columns (column) of a CPU task
-  int64_t lanes = 1;                // GPU: work-items per output; CPU column kernel: columns of a strip
-  int32_t kept = 0, reduced = 0, has_y = 1, has_index = 0;
-};
+using params::ReduceShape;
 
 enum class ReduceKind {
   inner,    // the innermost reduced dimension is contiguous
@@ -23,8 +14,15 @@ enum class ReduceKind {
   strided,  // neither
 };
 
+// One output of one element.
+constexpr ReduceShape reduce_of_one() {
+  ReduceShape shape{};
+  shape.outputs = shape.extent = shape.chunk = shape.splits = shape.per_task = shape.lanes = shape.has_y = 1;
+  return shape;
+}
+
 struct ReducePlan {
-  ReduceShape shape;
+  ReduceShape shape = reduce_of_one();
   ReduceKind kind = ReduceKind::strided;
   int64_t tasks = 1;  // CPU: work-items; GPU: work-groups
 };

@@ -1,4 +1,5 @@
 #include "ops/scan/scan.h"
+#include "params/scan.h"
 
 #include <algorithm>
 #include <stdexcept>
@@ -7,12 +8,7 @@ namespace ocl::ops {
 
 namespace {
 
-// The kernels' argument (Shape in kernels_cl/scan/scan.cl).
-struct ScanShape {
-  int64_t kept_size[16]{}, kept_x[16]{}, kept_y[16]{}, kept_index[16]{};
-  int64_t rows = 1, n = 1, x_stride = 1, y_stride = 1, index_stride = 1, chunk = 1, chunks = 1, group = 1;
-  int32_t kept = 0, pass = 1;
-};
+using params::ScanShape;
 
 struct ScanRow {
   Scan op;
@@ -53,7 +49,9 @@ struct Dim {
 };
 
 ScanShape shape_of(const TensorView& x, int dim, const TensorView& y, const TensorView& index) {
-  ScanShape shape;
+  ScanShape shape{};
+  shape.rows = shape.n = shape.x_stride = shape.y_stride = shape.index_stride = 1;
+  shape.chunk = shape.chunks = shape.group = shape.pass = 1;
   Dim kept[max_dims];
   int count = 0;
   if (x.dims > 0) {

@@ -1,6 +1,7 @@
 #include "ops/search/search.h"
 
 #include "ops/core/lanes.h"
+#include "params/search.h"
 
 #include <algorithm>
 #include <stdexcept>
@@ -9,10 +10,7 @@ namespace ocl::ops {
 
 namespace {
 
-// The kernels' argument (Shape in kernels_cl/search/search.cl).
-struct SearchShape {
-  int64_t total, n, m, shared, has_sorter, right, invert, per_item;
-};
+using params::SearchShape;
 
 Kernel& kernel(KernelSite& site, Device& device, DType in, DType out) {
   return site.get(device, Variant().add(in).add(out), [&] {

@@ -1,5 +1,6 @@
 #include "ops/index/index.h"
 #include "ops/shape/shape.h"
+#include "params/shape.h"
 
 #include <algorithm>
 #include <array>
@@ -12,11 +13,8 @@
 namespace ocl::ops {
 namespace {
 
-inline constexpr int concatenate_slots = 8;
-struct ConcatenateShape {
-  int64_t total = 0, width = 0, first = 0, pitch = 0, block = 1;
-  int64_t start[concatenate_slots] = {}, length[concatenate_slots] = {}, pitches[concatenate_slots] = {};
-};
+using params::concatenate_slots;
+using params::ConcatenateShape;
 
 // `view` with its dimensions in the memory order of `order`.
 TensorView permuted(const TensorView& view, std::span<const int> order) {
@@ -82,7 +80,8 @@ void copy_pieces(Queue& queue, void* out, std::span<Piece> pieces, int64_t rows,
   static KernelSite any_site("shape/shape.cl", "concatenate"), narrow_site("shape/shape.cl", "concatenate_narrow");
   Device& device = queue.device();
   if (!device.cpu_style()) bytes = widen(out, pieces, pitch, bytes);
-  ConcatenateShape shape;
+  ConcatenateShape shape{};
+  shape.block = 1;
   const void* data[concatenate_slots] = {};
   for (size_t i = 0; i < pieces.size(); ++i) {
     data[i] = pieces[i].data;

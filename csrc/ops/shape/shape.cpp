@@ -1,4 +1,5 @@
 #include "ops/shape/shape.h"
+#include "params/shape.h"
 
 #include <algorithm>
 #include <cstring>
@@ -30,12 +31,9 @@ Kernel& by_dtype(KernelSite& site, Device& device, DType type) {
   });
 }
 
-struct TriangleShape {
-  int32_t dims = 0, upper = 0;
-  int64_t rows = 0, columns = 0, total_rows = 0, diagonal = 0;
-  int64_t out_row = 0, out_column = 0, in_row = 0, in_column = 0;
-  int64_t sizes[14] = {}, out[14] = {}, in[14] = {};
-};
+using params::TriangleShape;
+using params::UnfoldShape;
+using params::WindowShape;
 
 // The bits of 1 in each dtype.
 std::array<uint64_t, 2> one_bits(DType dtype) {
@@ -61,7 +59,7 @@ void triangle(Queue& queue, const TensorView& out, const TensorView& self, int64
   if (out.numel() == 0) return;
   static KernelSite site("shape/shape.cl", "triangle");
   Device& device = queue.device();
-  TriangleShape shape;
+  TriangleShape shape{};
   shape.dims = out.dims - 2;
   shape.upper = upper;
   shape.rows = out.size(-2);
@@ -119,11 +117,6 @@ void progression(Queue& queue, const TensorView& out, ProgressionKind kind, cons
 
 namespace {
 
-struct WindowShape {
-  int64_t kernel_h, kernel_w, dilation_h, dilation_w, padding_h, padding_w, stride_h, stride_w;
-  int64_t height, width, windows_h, windows_w, rows;
-};
-
 WindowShape window_shape(const Windows& w, int64_t rows) {
   return {w.kernel[0], w.kernel[1], w.dilation[0], w.dilation[1], w.padding[0], w.padding[1], w.stride[0],
           w.stride[1], w.image[0],  w.image[1],    w.count[0],    w.count[1],   rows};
@@ -154,16 +147,6 @@ void col2im(Queue& queue, const TensorView& image, const TensorView& columns, co
          window_shape(windows, rows), s.block);
 }
 
-namespace {
-
-struct UnfoldShape {
-  int32_t dims = 0, dim = 0;
-  int64_t size = 1, step = 1, windows = 0, last_stride = 1, total = 0;
-  int64_t sizes[max_dims] = {}, grad[max_dims] = {};
-};
-
-}  // namespace
-
 void unfold_backward(Queue& queue, const TensorView& grad_in, const TensorView& grad, int dim, int64_t size,
                      int64_t step) {
   static KernelSite site("shape/windows.cl", "unfold_backward");
@@ -171,7 +154,7 @@ void unfold_backward(Queue& queue, const TensorView& grad_in, const TensorView& 
   if (!grad_in.is_contiguous() || grad.dims != grad_in.dims + 1)
     throw InvalidArgument("unfold_backward: grad_in must be contiguous with one dimension less than grad");
   Device& device = queue.device();
-  UnfoldShape shape;
+  UnfoldShape shape{};
   shape.dims = grad_in.dims;
   shape.dim = dim < 0 ? dim + grad_in.dims : dim;
   shape.size = size;

@@ -1,6 +1,7 @@
 #include "ops/softmax/softmax.h"
 
 #include "ops/core/lanes.h"
+#include "params/softmax.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -8,10 +9,7 @@
 namespace ocl::ops {
 namespace {
 
-// Mirrored in kernels_cl/softmax/softmax.clh.
-struct SoftmaxShape {
-  int64_t outer, n, inner;
-};
+using params::SoftmaxShape;
 
 struct Sites {
   KernelSite rows, columns;

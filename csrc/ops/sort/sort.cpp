@@ -2,6 +2,7 @@
 
 #include "ops/core/lanes.h"
 #include "ops/scan/scan.h"
+#include "params/sort.h"
 
 #include <algorithm>
 #include <stdexcept>
@@ -10,13 +11,7 @@ namespace ocl::ops {
 
 namespace {
 
-// The kernels' argument (Shape in kernels_cl/sort/sort.cl).
-struct SortShape {
-  int64_t kept_size[16]{}, kept_x[16]{}, kept_values[16]{}, kept_indices[16]{};
-  int64_t rows = 1, n = 1, x_stride = 1, values_stride = 1, indices_stride = 1;
-  int64_t block = 1, blocks = 1, keep = 1;
-  int32_t kept = 0, has_values = 1;
-};
+using params::SortShape;
 
 // GPU: work-items of a group, and elements that it sorts or merges at a time; mirrors sort/sort.cl. Elements of 64-bit
 // keys are twice as large.
@@ -48,7 +43,9 @@ Kernel& kernel(KernelSite& site, Device& device, DType type, bool descending) {
 }
 
 SortShape shape_of(const TensorView& x, int dim, const TensorView& values, const TensorView& indices) {
-  SortShape shape;
+  SortShape shape{};
+  shape.rows = shape.n = shape.x_stride = shape.values_stride = shape.indices_stride = 1;
+  shape.block = shape.blocks = shape.keep = 1;
   shape.has_values = values.data != nullptr;
   if (x.dims > 0) {
     shape.n = x.sizes[dim];

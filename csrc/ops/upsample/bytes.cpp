@@ -1,6 +1,7 @@
 #include "ops/upsample/bytes.h"
 
 #include "ops/core/lanes.h"
+#include "params/upsample.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,11 +11,7 @@
 namespace ocl::ops {
 namespace {
 
-// Mirrored in kernels_cl/upsample/bytes.cl.
-struct AxisShape {
-  int64_t outer, in, out, inner;
-  int32_t taps, precision;
-};
+using params::AxisShape;
 
 KernelSite site("upsample/bytes.cl", "resample_axis");
 

@@ -1,6 +1,8 @@
 #include "ops/upsample/upsample.h"
 
 #include "ops/core/lanes.h"
+#include "params/upsample.h"
+#include "params/upsample_tables.h"
 
 #include <climits>
 #include <cmath>
@@ -8,18 +10,8 @@
 namespace ocl::ops {
 namespace {
 
-// Mirrored in kernels_cl/upsample/upsample.clh and upsample/tables.cl.
-struct UpsampleShape {
-  int64_t batch, channels, in_plane, out_plane;
-  int32_t in[3], out[3], taps[3], tap_base[3], range_base[3];
-};
-template <class T>
-struct TableShape {
-  int32_t in[3], out[3], taps[3], tap_base[3], range_base[3];
-  T scale[3];
-  float nearest_scale[3];
-  int32_t mode, align_corners;
-};
+using params::TableShape;
+using params::UpsampleShape;
 
 int64_t volume(const std::array<int64_t, 3>& size) { return size[0] * size[1] * size[2]; }
 
@@ -54,7 +46,7 @@ int32_t taps_of(const UpsampleProblem& p, int d) {
 UpsampleShape make_shape(const UpsampleProblem& p) {
   require(volume(p.input) <= INT_MAX && volume(p.output) <= INT_MAX,
           "upsample: planes of 2^31 elements and more are not supported");
-  UpsampleShape s{p.batch, p.channels, volume(p.input), volume(p.output), {}, {}, {}, {}, {}};
+  UpsampleShape s{p.batch, p.channels, volume(p.input), volume(p.output), {}, {}, {}, {}, {}, 0};
   int32_t taps = 0, ranges = 0;
   for (int d = 0; d < 3; ++d) {
     s.in[d] = static_cast<int32_t>(p.input[d]);

@@ -1,16 +1,13 @@
 #include "ops/vision/deform_conv.h"
 #include "opencl/capabilities/float_atomics.h"
+#include "params/vision.h"
 
 #include <algorithm>
 
 namespace ocl::ops {
 namespace {
 
-struct DeformShape {
-  int64_t batch, channels, height, width, kernel_height, kernel_width, output_height, output_width;
-  int64_t stride_y, stride_x, padding_y, padding_x, dilation_y, dilation_x, groups;
-  int64_t masked;
-};
+using params::DeformShape;
 
 DeformShape shape_of(const DeformConv& p, const void* mask) {
   return {p.batch,         p.channels,     p.height,   p.width,        p.kernel_height, p.kernel_width,

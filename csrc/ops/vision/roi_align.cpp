@@ -1,15 +1,13 @@
 #include "ops/vision/roi_align.h"
 #include "opencl/capabilities/float_atomics.h"
+#include "params/vision.h"
 
 #include <algorithm>
 
 namespace ocl::ops {
 namespace {
 
-struct RoiShape {
-  int64_t batch, channels, height, width, regions, bins_y, bins_x, sampling_ratio;
-  int32_t aligned, unused;
-};
+using params::RoiShape;
 
 RoiShape shape_of(const RoiAlign& p) {
   return {p.batch, p.channels, p.height, p.width, p.regions, p.bins_y, p.bins_x, p.sampling_ratio, p.aligned, 0};

@@ -2,7 +2,7 @@
 #include "support.h"
 
 #include "ops/elementwise/elementwise.h"
-#include "ops/index/indexed.h"
+#include "ops/index/indexed_plan.h"
 #include "ops/reduce/plan.h"
 
 using namespace ocl;

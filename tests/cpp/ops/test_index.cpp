@@ -1,4 +1,5 @@
 #include "ops/index/index.h"
+#include "ops/index/indexed_plan.h"
 #include "ops/shape/shape.h"
 #include "support.h"
 
