@@ -33,8 +33,6 @@
 #define GET16(p) LOADV(float32, float32, 16, p, 0)
 #endif
 
-typedef FewRowsPlan few_rows_plan;
-
 // `count` rows of x, from `row` on, as float32 with zeros behind their ends.
 inline void copy_block(__global const DATA* x, long row_stride, int row, int count, int width, __local float* to) {
   for (int j = 0; j < count; j++)
@@ -152,7 +150,7 @@ inline void add_values(__local const float* weights, int rows, TILE* values, lon
 CPU_CALLABLE(attention_few_rows,
              (BUFFER(const DATA, q), BUFFER(const DATA, k), BUFFER(const DATA, v), BUFFER(const DATA, bias),
               BUFFER(DATA, out), BUFFER(float, lse), BUFFER(float, partial), STRIDES(q), STRIDES(k), STRIDES(v),
-              STRIDES(bias), STRIDES(out), SHAPE_ARGUMENTS, PLAIN(few_rows_plan, plan))) {
+              STRIDES(bias), STRIDES(out), SHAPE_ARGUMENTS, PLAIN(FewRowsPlan, plan))) {
   OPEN(const DATA, q);
   OPEN(const DATA, k);
   OPEN(const DATA, v);

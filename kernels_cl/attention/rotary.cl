@@ -11,11 +11,9 @@
 
 typedef STORAGE(X_DTYPE) data_t;
 
-typedef RotaryArguments rotary_arguments;
-
 TASK_CALLABLE(rotary,
               (BUFFER(const data_t, q), BUFFER(const data_t, k), BUFFER(const data_t, cos_), BUFFER(const data_t, sin_),
-               BUFFER(data_t, q_out), BUFFER(data_t, k_out), PLAIN(rotary_arguments, p))) {
+               BUFFER(data_t, q_out), BUFFER(data_t, k_out), PLAIN(RotaryArguments, p))) {
   OPEN(const data_t, q);
   OPEN(const data_t, k);
   OPEN(const data_t, cos_);

@@ -22,8 +22,6 @@
 #define RESULTS depthwise_results
 #define LOAD16(p, i) LOADV(DTYPE, float32, 16, p, i)
 
-typedef Sweep Planes;
-
 // Pixels of one image [C][height][width] and 16 channels (the last one again for those that are missing) to image[row *
 // pitch + column], from the pixel `at` on.
 inline void load_planes(__global const T* x, int channels, int height, int width, int pitch, int at,
@@ -90,7 +88,7 @@ inline void sweep_pixels(__local const float* p, const float16* w, int pitch, fl
 }
 
 CPU_CALLABLE(conv_depthwise_planes,
-             (BUFFER(const T, x), BUFFER(const T, filter), BUFFER(const T, bias), BUFFER(T, y), PLAIN(const Planes, s),
+             (BUFFER(const T, x), BUFFER(const T, filter), BUFFER(const T, bias), BUFFER(T, y), PLAIN(const Sweep, s),
               PLAIN(int, has_bias), PLAIN(int, flip), PLAIN(const Limits, limits))) {
   OPEN_RESTRICT(const T, x);
   OPEN_RESTRICT(const T, filter);
@@ -145,7 +143,7 @@ SCATTER_PHASE(1, 1)
 // in_h and in_w are those of dy, out_h and out_w those of dx; padding is that of the forward pass. The border above and
 // left of dy has (KH - 1) / 2 rows and (K - 1) / 2 columns.
 CPU_CALLABLE(conv_depthwise_planes_scatter,
-             (BUFFER(const T, x), BUFFER(const T, filter), BUFFER(T, y), PLAIN(const Planes, s))) {
+             (BUFFER(const T, x), BUFFER(const T, filter), BUFFER(T, y), PLAIN(const Sweep, s))) {
   OPEN_RESTRICT(const T, x);
   OPEN_RESTRICT(const T, filter);
   OPEN_RESTRICT(T, y);
@@ -185,7 +183,7 @@ CPU_CALLABLE(conv_depthwise_planes_scatter,
 #endif
 
 CPU_CALLABLE(conv_depthwise_planes_weight,
-             (BUFFER(const T, x), BUFFER(const T, y), BUFFER(T, filter), PLAIN(const Planes, s))) {
+             (BUFFER(const T, x), BUFFER(const T, y), BUFFER(T, filter), PLAIN(const Sweep, s))) {
   OPEN_RESTRICT(const T, x);
   OPEN_RESTRICT(const T, y);
   OPEN_RESTRICT(T, filter);

@@ -40,7 +40,7 @@
 #include "conv/stem_memory.clh"
 
 // First position of a chunk of 16. The last one of a row ends with the row, some of its pixels are computed twice.
-inline int chunk_position(Geometry g, int chunk) {
+inline int chunk_position(StemGeometry g, int chunk) {
   if (!g.row_chunks) return chunk * 16;
   const int row = chunk / g.row_chunks;
   return row * g.pitch + MIN_OF((chunk - row * g.row_chunks) * 16, g.out_width - 16);
@@ -48,7 +48,7 @@ inline int chunk_position(Geometry g, int chunk) {
 
 // sum[output channel][vector of positions] += all taps; w[channel][TAPS], planes at the first vector, a second one
 // `next` positions on.
-inline __attribute__((always_inline)) void accumulate_taps(Geometry g, __global const float* restrict w,
+inline __attribute__((always_inline)) void accumulate_taps(StemGeometry g, __global const float* restrict w,
                                                            __local const float* restrict planes, int next,
                                                            float16 sum[CHANNEL_BLOCK][CHUNKS]) {
   for (int c = 0; c < CHANNELS; ++c)
@@ -76,7 +76,7 @@ inline __attribute__((always_inline)) void accumulate_taps(Geometry g, __global 
 // repeats channels of the one
 // before.
 CPU_CALLABLE(stem_forward, (BUFFER(const STORAGE(DTYPE), x), BUFFER(const float, w), BUFFER(const STORAGE(DTYPE), bias),
-                            BUFFER(STORAGE(DTYPE), y), PLAIN(Geometry, g), PLAIN(int, out_channels),
+                            BUFFER(STORAGE(DTYPE), y), PLAIN(StemGeometry, g), PLAIN(int, out_channels),
                             PLAIN(int, has_bias), PLAIN(const Limits, limits), LOCAL(float, local_memory))) {
   OPEN_LOCAL(float, local_memory);
   LOCAL_ARRAY(float, scratch, 16);
@@ -183,7 +183,7 @@ inline void accumulate_gradient(__local const float* restrict d, int length, __l
 // memory: line, planes,
 // then d[32][length] + 16.
 CPU_CALLABLE(stem_weight_gradient, (BUFFER(const STORAGE(DTYPE), x), BUFFER(const STORAGE(DTYPE), dy),
-                                    BUFFER(float, partial), PLAIN(Geometry, g), PLAIN(int, out_channels),
+                                    BUFFER(float, partial), PLAIN(StemGeometry, g), PLAIN(int, out_channels),
                                     PLAIN(int, bands_per_part), PLAIN(int, bands), LOCAL(float, local_memory))) {
   OPEN_LOCAL(float, local_memory);
   LOCAL_ARRAY(float, dw, OUT_BLOCK* TAP_GROUPS * 6);

@@ -26,8 +26,6 @@
 #endif
 #define V CAT(float, LANES)
 
-typedef StemBackwardGeometry Geometry;
-
 inline long phase_offset(int phase, int out_channels) {
   int taps = 0;
   for (int p = 0; p < phase; ++p) taps += TAPS_OF(p / STRIDE) * TAPS_OF(p % STRIDE);
@@ -47,7 +45,7 @@ CPU_CALLABLE(stem_phase_weights, (BUFFER(const STORAGE(DTYPE), w), BUFFER(float,
 }
 
 // Rows a0 - R ... of all channels of dy, `rows` of them.
-inline void pack_rows(Geometry g, __global const STORAGE(DTYPE) * dy, int out_channels, int a0, int rows,
+inline void pack_rows(StemBackwardGeometry g, __global const STORAGE(DTYPE) * dy, int out_channels, int a0, int rows,
                       __local float* packed) {
   const int start = REACH - g.first_b;  // where column 0 of dy goes
   for (int o = 0; o < out_channels; ++o)
@@ -66,8 +64,8 @@ inline void pack_rows(Geometry g, __global const STORAGE(DTYPE) * dy, int out_ch
 }
 
 // sums[c][0 .. VECTORS * LANES) of one phase; rows: of its first tap, the others lie above it.
-inline void add_phase(Geometry g, __local const float* rows, __global const float* w, int out_channels, int taps_h,
-                      int taps_w, int columns, __local float* sums) {
+inline void add_phase(StemBackwardGeometry g, __local const float* rows, __global const float* w, int out_channels,
+                      int taps_h, int taps_w, int columns, __local float* sums) {
   V sum[CHANNELS][VECTORS];
 #pragma unroll
   for (int c = 0; c < CHANNELS; ++c)
@@ -97,7 +95,7 @@ inline void add_phase(Geometry g, __local const float* rows, __global const floa
 // Local memory: packed rows, then sums[pw][c][columns], then a row of dx with its phases together.
 CPU_CALLABLE(stem_data_gradient,
              (BUFFER(const STORAGE(DTYPE), dy), BUFFER(const float, arranged), BUFFER(STORAGE(DTYPE), dx),
-              PLAIN(Geometry, g), PLAIN(int, out_channels), LOCAL(float, local_memory))) {
+              PLAIN(StemBackwardGeometry, g), PLAIN(int, out_channels), LOCAL(float, local_memory))) {
   OPEN_LOCAL(float, local_memory);
   OPEN_RESTRICT(const STORAGE(DTYPE), dy);
   OPEN_RESTRICT(const float, arranged);

@@ -27,9 +27,7 @@
 #define T uint4
 #endif
 
-typedef PermuteGeometry permute_geometry;
-
-static inline void batch_offsets(SHARED const permute_geometry* g, long batch, long* from, long* to) {
+static inline void batch_offsets(SHARED const PermuteGeometry* g, long batch, long* from, long* to) {
   long f = 0, t = 0;
   for (int d = 0; d < 6 && batch > 0; d++) {
     const long q = batch / g->sizes[d], at = batch - q * g->sizes[d];
@@ -111,7 +109,7 @@ static inline void copy_block(__global const T* restrict from, __global T* restr
 }
 #endif
 
-CPU_CALLABLE(permute_cpu, (BUFFER(const T, from), BUFFER(T, to), PLAIN(permute_geometry, g), PLAIN(long, block0),
+CPU_CALLABLE(permute_cpu, (BUFFER(const T, from), BUFFER(T, to), PLAIN(PermuteGeometry, g), PLAIN(long, block0),
                            PLAIN(long, block1), PLAIN(long, batch_share), PLAIN(long, batches))) {
   OPEN_RESTRICT(const T, from);
   OPEN_RESTRICT(T, to);
@@ -128,7 +126,7 @@ CPU_CALLABLE(permute_cpu, (BUFFER(const T, from), BUFFER(T, to), PLAIN(permute_g
 #define ELEMENT T
 #include "common/copy_run.clh"
 
-CPU_CALLABLE(permute_rows, (BUFFER(const T, from), BUFFER(T, to), PLAIN(permute_geometry, g), PLAIN(long, share),
+CPU_CALLABLE(permute_rows, (BUFFER(const T, from), BUFFER(T, to), PLAIN(PermuteGeometry, g), PLAIN(long, share),
                             PLAIN(long, rows), PLAIN(int, reversed))) {
   OPEN_RESTRICT(const T, from);
   OPEN_RESTRICT(T, to);
@@ -152,8 +150,8 @@ CPU_CALLABLE(permute_rows, (BUFFER(const T, from), BUFFER(T, to), PLAIN(permute_
 #define ROWS 8  // of a tile that the group's work-items hold at once
 
 __kernel __attribute__((reqd_work_group_size(TILE, ROWS, 1))) void permute_gpu(TENSOR(const T, from), TENSOR(T, to),
-                                                                               permute_geometry g) {
-  SHARE(permute_geometry, g, shared);
+                                                                               PermuteGeometry g) {
+  SHARE(PermuteGeometry, g, shared);
   OPEN(const T, from);
   OPEN(T, to);
   __local T tile[TILE][TILE + 1];

@@ -20,9 +20,6 @@
 
 #define PART 1024
 
-typedef SequenceStep Step;
-typedef SequenceSteps Steps;
-
 #define STORED(k) ((__global const STORAGE(X_DTYPE)*)(size_t)step.x[k])
 #define KEPT(k) (T)(step.x[k] != 0 && !(step.advances >> k & 1) ? LOAD(X_DTYPE, COMPUTE, STORED(k), 0) : step.value[k])
 #define NEXT(k, inputs) ((inputs) > k ? LOADV(X_DTYPE, COMPUTE, W, STORED(k), i) : (T)0)
@@ -67,12 +64,13 @@ static void __attribute__((noinline)) store_first(T r, __global STORAGE(X_DTYPE)
   for (long l = 0; l < count; l++) STORE(X_DTYPE, COMPUTE, y, l, lane[l]);
 }
 
-CPU_CALLABLE(elementwise_sequence, (PLAIN(Steps, steps), PLAIN(int, count), PLAIN(long, n), PLAIN(long, share))) {
+CPU_CALLABLE(elementwise_sequence,
+             (PLAIN(SequenceSteps, steps), PLAIN(int, count), PLAIN(long, n), PLAIN(long, share))) {
   const long begin = get_global_id(0) * share, end = MIN_OF(n, begin + share);
   for (long part = begin; part < end; part += PART) {
     const long part_end = MIN_OF(part + PART, end);
     for (int k = 0; k < count; k++) {
-      const Step step = steps.step[k];
+      const SequenceStep step = steps.step[k];
       __global STORAGE(X_DTYPE)* y = (__global STORAGE(X_DTYPE)*)(size_t)step.y;
       switch (step.op) { OPERATORS }
     }

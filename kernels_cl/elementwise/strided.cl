@@ -6,8 +6,6 @@
 #ifndef WIDE
 #define WIDE 1  // GPU: positions in the output need 64 bits
 #endif
-typedef StridedGeometry Geometry;
-
 #if CPU_STYLE
 #define ALL_LANES for (int l = 0; l < W; l++)
 #else  // arrays stay in registers
@@ -182,12 +180,12 @@ typedef StridedGeometry Geometry;
 #endif
 
 // Whether the row loops serve the operands, and their `steps`.
-static inline int inner_steps(const Geometry* g) {
+static inline int inner_steps(const StridedGeometry* g) {
   int steps = 0;
   for (int k = 1; k <= INPUTS; k++) steps |= (g->strides[k][0] == 1) << (k - 1);
   return steps;
 }
-static inline int rows_are_dense(const Geometry* g) {
+static inline int rows_are_dense(const StridedGeometry* g) {
   int dense = g->strides[0][0] == 1;
   for (int k = 1; k <= INPUTS; k++) dense &= g->strides[k][0] == 1 || g->strides[k][0] == 0;
   return dense;
@@ -201,8 +199,8 @@ static inline int rows_are_dense(const Geometry* g) {
 
 #if CPU_STYLE
 // A work-item does row_share rows, column_share elements of each.
-TASK_CALLABLE(elementwise_strided, (PARAMETERS, PLAIN(Geometry, g), PLAIN(long, row_share), PLAIN(long, column_share),
-                                    PLAIN(long, rows), PLAIN(int, last_dim))) {
+TASK_CALLABLE(elementwise_strided, (PARAMETERS, PLAIN(StridedGeometry, g), PLAIN(long, row_share),
+                                    PLAIN(long, column_share), PLAIN(long, rows), PLAIN(int, last_dim))) {
   OPEN_ALL
   const long n = g.sizes[0];
   const long first = get_global_id(0) * row_share, last = MIN_OF(rows, first + row_share);
@@ -237,8 +235,8 @@ TASK_CALLABLE(elementwise_strided, (PARAMETERS, PLAIN(Geometry, g), PLAIN(long, 
 }
 #else
 // A work-item does one vector of a row at a time; last_dim is the last dimension in use.
-TASK_CALLABLE(elementwise_strided, (PARAMETERS, PLAIN(Geometry, g), PLAIN(long, row_share), PLAIN(long, column_share),
-                                    PLAIN(long, rows), PLAIN(int, last_dim))) {
+TASK_CALLABLE(elementwise_strided, (PARAMETERS, PLAIN(StridedGeometry, g), PLAIN(long, row_share),
+                                    PLAIN(long, column_share), PLAIN(long, rows), PLAIN(int, last_dim))) {
   OPEN_ALL
   const long n = g.sizes[0];
   const POSITION vectors = (POSITION)((n + W - 1) / W), end = (POSITION)rows * vectors;

@@ -18,7 +18,7 @@
 #define CHAIN 512           // steps of k that are summed one after the other, a multiple of DEPTH
 #define PACK_DEPTH columns_packed
 
-CPU_CALLABLE(gemm_columns_pack, (BUFFER(const storage_t, a), BUFFER(float, packed), PLAIN(gemm_arguments, p))) {
+CPU_CALLABLE(gemm_columns_pack, (BUFFER(const storage_t, a), BUFFER(float, packed), PLAIN(GemmArguments, p))) {
   OPEN(const storage_t, a);
   OPEN(float, packed);
   a += get_group_id(1) * p.a_batch;
@@ -38,7 +38,7 @@ CPU_CALLABLE(gemm_columns_pack, (BUFFER(const storage_t, a), BUFFER(float, packe
 
 CPU_CALLABLE(gemm_columns,
              (BUFFER(const float, packed), BUFFER(const storage_t, b), BUFFER(storage_t, c), BUFFER(const storage_t, d),
-              PLAIN(gemm_arguments, p), PLAIN(float, alpha), PLAIN(float, beta))) {
+              PLAIN(GemmArguments, p), PLAIN(float, alpha), PLAIN(float, beta))) {
   OPEN(const float, packed);
   OPEN(const storage_t, b);
   OPEN(storage_t, c);

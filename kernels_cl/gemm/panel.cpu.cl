@@ -21,10 +21,10 @@
 
 // All of a task; la and lb are memory for its panels. a, rows and b: of the task's first row and column.
 inline void multiply_task(__global const storage_t* a, __global const storage_t* b, task_tile tile, PANELS packed_t* la,
-                          PANELS packed_t* lb, __local T* lt, const gemm_arguments* arguments,
-                          const panel_plan* shared_plan, T alpha, T beta) {
-  const gemm_arguments p = *arguments;
-  const panel_plan plan = *shared_plan;
+                          PANELS packed_t* lb, __local T* lt, const GemmArguments* arguments,
+                          const PanelPlan* shared_plan, T alpha, T beta) {
+  const GemmArguments p = *arguments;
+  const PanelPlan plan = *shared_plan;
   long k0 = 0;
   do {
     const int steps = min((long)plan.kc, p.k - k0);
@@ -58,7 +58,7 @@ inline int take_part(__global int* taken, int parts) {
 // then for each part whether somebody has it.
 CPU_CALLABLE(gemm_panel,
              (BUFFER(const storage_t, a), BUFFER(const storage_t, b), BUFFER(storage_t, c), BUFFER(const storage_t, d),
-              BUFFER(T, carry), PLAIN(gemm_arguments, p), PLAIN(panel_plan, plan), PLAIN(T, alpha), PLAIN(T, beta),
+              BUFFER(T, carry), PLAIN(GemmArguments, p), PLAIN(PanelPlan, plan), PLAIN(T, alpha), PLAIN(T, beta),
               BUFFER(packed_t, panels), PLAIN(int, parts), BUFFER(int, counters))) {
   LOCAL_ARRAY(T, lt, MR * L);
   OPEN(const storage_t, a);
@@ -88,7 +88,7 @@ CPU_CALLABLE(gemm_panel,
 #else
 CPU_CALLABLE(gemm_panel,
              (BUFFER(const storage_t, a), BUFFER(const storage_t, b), BUFFER(storage_t, c), BUFFER(const storage_t, d),
-              BUFFER(T, carry), PLAIN(gemm_arguments, p), PLAIN(panel_plan, plan), PLAIN(T, alpha), PLAIN(T, beta))) {
+              BUFFER(T, carry), PLAIN(GemmArguments, p), PLAIN(PanelPlan, plan), PLAIN(T, alpha), PLAIN(T, beta))) {
   LOCAL_ARRAY(packed_t, la, MC / MR * A_PANEL(DEPTH(KC)));
   LOCAL_ARRAY(packed_t, lb, NC / NR * B_PANEL(DEPTH(KC)));
   LOCAL_ARRAY(T, lt, MR * L);

@@ -19,7 +19,7 @@
 typedef VALUE(ACC_DTYPE) acc_t;
 
 __kernel void gemm_reference(TENSOR(const STORAGE(DTYPE), a), TENSOR(const STORAGE(DTYPE), b),
-                             TENSOR(STORAGE(DTYPE), c), TENSOR(const STORAGE(DTYPE), d), gemm_arguments p, acc_t alpha,
+                             TENSOR(STORAGE(DTYPE), c), TENSOR(const STORAGE(DTYPE), d), GemmArguments p, acc_t alpha,
                              acc_t beta) {
   OPEN(const STORAGE(DTYPE), a);
   OPEN(const STORAGE(DTYPE), b);

@@ -41,8 +41,6 @@
 #endif
 #define H CAT(T, HL)
 
-typedef SkinnyPlan skinny_plan;
-
 // Past the caches: c is not read again soon, and its lines need not be fetched first.
 #if IS_BFLOAT16
 #define STREAM(v, p) __builtin_nontemporal_store(float_to_bfloat1616(v), (__global ushort16*)(p))
@@ -54,7 +52,7 @@ typedef SkinnyPlan skinny_plan;
 
 #define ARGUMENTS                                                                                           \
   BUFFER(const storage_t, a), BUFFER(const storage_t, b), BUFFER(storage_t, c), BUFFER(const storage_t, d), \
-      BUFFER(T, partial), PLAIN(gemm_arguments, p), PLAIN(skinny_plan, plan), PLAIN(T, alpha), PLAIN(T, beta)
+      BUFFER(T, partial), PLAIN(GemmArguments, p), PLAIN(SkinnyPlan, plan), PLAIN(T, alpha), PLAIN(T, beta)
 #define OPEN_ALL                      \
   const long batch = get_group_id(2); \
   OPEN(const storage_t, a);           \
@@ -92,9 +90,9 @@ inline T dot_of(__global const storage_t* a, __global const storage_t* b, long s
 
 // A single row of a: four columns at a time, the next four on their way to the cache.
 inline void dot_row(__global const storage_t* a, __global const storage_t* b, __global storage_t* c,
-                    __global const storage_t* d, __global T* partial, const gemm_arguments* arguments, long n0, long n1,
+                    __global const storage_t* d, __global T* partial, const GemmArguments* arguments, long n0, long n1,
                     long start, long end, int sliced, T alpha, T beta) {
-  const gemm_arguments p = *arguments;
+  const GemmArguments p = *arguments;
   const long steps = end - start, whole = steps / L * L;
   a += start;
   if (n1 - n0 == 1) {

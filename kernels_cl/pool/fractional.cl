@@ -9,9 +9,7 @@
 
 #define X STORAGE(X_DTYPE)
 
-typedef FractionalPoolShape Shape;
-
-static inline int start_of(const Shape* s, int axis, int o, __global const X* samples) {
+static inline int start_of(const FractionalPoolShape* s, int axis, int o, __global const X* samples) {
   const int room = s->input[axis] - s->kernel_size[axis];
   if (s->sample[axis] < 0 || o == s->output[axis] - 1) return room;
   const acc alpha = (acc)room / (acc)(s->output[axis] - 1), u = LOADX(X_DTYPE, samples, s->sample[axis]);
@@ -19,7 +17,7 @@ static inline int start_of(const Shape* s, int axis, int o, __global const X* sa
 }
 
 __kernel void fractional_max_pool(TENSOR(const X, x), TENSOR(const X, samples), TENSOR(X, y), TENSOR(long, index),
-                                  Shape s) {
+                                  FractionalPoolShape s) {
   OPEN_RESTRICT(const X, x);
   OPEN_RESTRICT(const X, samples);
   OPEN_RESTRICT(X, y);

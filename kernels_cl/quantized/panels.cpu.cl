@@ -23,9 +23,9 @@ typedef struct {
 
 // Rows n0 to n0 + columns - 1 of W as the columns of panels, `steps` steps from k0 on: a multiple of STAGED, or of
 // BLOCK where units are blocks. stage: 16 rows of STAGED.
-inline void pack_weights(weights w, const quantized_arguments* arguments, long n0, int columns, long k0, int steps,
+inline void pack_weights(weights w, const QuantizedArguments* arguments, long n0, int columns, long k0, int steps,
                          __local ushort* stage, PANELS packed_t* out) {
-  const quantized_arguments p = *arguments;
+  const QuantizedArguments p = *arguments;
   const int kc = DEPTH(steps);
   for (int column = 0; column < columns; column += L)
     for (int k = 0; k < steps; k += STAGED) {
@@ -58,7 +58,7 @@ inline void pack_weights(weights w, const quantized_arguments* arguments, long n
 CPU_CALLABLE(quantized_panels,
              (BUFFER(const storage_t, a), BUFFER(const uchar, codes), BUFFER(const scale_t, scales),
               BUFFER(const scale_t, offsets), BUFFER(storage_t, c), BUFFER(const storage_t, d), BUFFER(T, carry),
-              PLAIN(gemm_arguments, p), PLAIN(panel_plan, plan), PLAIN(quantized_arguments, q))) {
+              PLAIN(GemmArguments, p), PLAIN(PanelPlan, plan), PLAIN(QuantizedArguments, q))) {
   LOCAL_ARRAY(packed_t, la, MC / MR * A_PANEL(DEPTH(KC)));
   LOCAL_ARRAY(packed_t, lb, NC / NR * B_PANEL(DEPTH(KC)));
   LOCAL_ARRAY(T, lt, MR * L);

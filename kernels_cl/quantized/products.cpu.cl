@@ -184,7 +184,7 @@ inline void sum_segments(__local const float* x, int steps, int segment, __local
 
 CPU_CALLABLE(quantized_products, (BUFFER(const storage_t, x), BUFFER(const uchar, codes), BUFFER(const scale_t, scales),
                                   BUFFER(const scale_t, offsets), BUFFER(const storage_t, bias), BUFFER(storage_t, y),
-                                  PLAIN(quantized_arguments, p))) {
+                                  PLAIN(QuantizedArguments, p))) {
   OPEN(const storage_t, x);
   OPEN(const uchar, codes);
   OPEN(const scale_t, scales);

@@ -23,7 +23,7 @@ __constant float code_values[16] = {TABLE};
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void quantized_products(
     TENSOR(const storage_t, x), TENSOR(const uchar, codes), TENSOR(const scale_t, scales),
-    TENSOR(const scale_t, offsets), TENSOR(const storage_t, bias), TENSOR(storage_t, y), quantized_arguments p) {
+    TENSOR(const scale_t, offsets), TENSOR(const storage_t, bias), TENSOR(storage_t, y), QuantizedArguments p) {
   OPEN(const storage_t, x);
   OPEN(const uchar, codes);
   OPEN(const scale_t, scales);

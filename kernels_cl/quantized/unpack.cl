@@ -6,7 +6,7 @@
 
 TASK_CALLABLE(quantized_unpack,
               (BUFFER(const uchar, codes), BUFFER(const scale_t, scales), BUFFER(const scale_t, offsets),
-               BUFFER(storage_t, w), PLAIN(quantized_arguments, p), PLAIN(long, row0))) {
+               BUFFER(storage_t, w), PLAIN(QuantizedArguments, p), PLAIN(long, row0))) {
   OPEN(const uchar, codes);
   OPEN(const scale_t, scales);
   OPEN(const scale_t, offsets);

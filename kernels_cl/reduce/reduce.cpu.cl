@@ -65,7 +65,7 @@ static inline void reduce_run(STATE* s, INPUT p, long n, long stride, long first
 }
 
 // Reduced range [begin, end) of the output whose element 0 is at p.
-static inline State1 reduce_range(INPUT p, long begin, long end, const Shape* shape, VALUES(W) center,
+static inline State1 reduce_range(INPUT p, long begin, long end, const ReduceShape* shape, VALUES(W) center,
                                   VALUE(PARAM) param) {
   STATE s;
   INITIALIZE(W, s, INDEX_AT(0));
@@ -112,8 +112,8 @@ static inline VALUE(ACC) loose_fold(VALUES(16) s, INDICES(16) nan) {
 
 // Outputs [begin, end) of rows of at most LONGEST_ROW elements, as reduce_range would compute them but with less to do
 // for each.
-static inline void short_rows(INPUT x, long begin, long end, const Shape* shape, __global const STORAGE(ACC) * centers,
-                              __global STORAGE(OUT) * y, VALUE(PARAM) param) {
+static inline void short_rows(INPUT x, long begin, long end, const ReduceShape* shape,
+                              __global const STORAGE(ACC) * centers, __global STORAGE(OUT) * y, VALUE(PARAM) param) {
   const int n = (int)shape->extent, blocks = n / 64 * 64, vectors = n / 16 * 16;
   const bool uniform = shape->kept <= 1;
   const INDICES(16) mask = LANES_16 < (INDICES(16))((VALUE(INDEX))(n - vectors));
@@ -209,7 +209,7 @@ static inline void column_rows(STATE* level, INPUT p, long n, long stride, long 
     }
 }
 
-static inline void column_range(STATE* total, INPUT p, long begin, long end, const Shape* shape, int vectors,
+static inline void column_range(STATE* total, INPUT p, long begin, long end, const ReduceShape* shape, int vectors,
                                 __global const STORAGE(ACC) * centers, VALUE(PARAM) param) {
   const int last = shape->reduced - 1;
   const long run = last < 0 ? 1 : shape->reduced_size[last], stride = last < 0 ? 0 : shape->reduced_x[last];

@@ -46,7 +46,7 @@ static inline long gpu_vectors(State1* s, INPUT p, long first, long last, int la
 }
 #endif
 
-static inline void gpu_range(State1* s, INPUT p, long begin, long end, long step, SHARED const Shape* shape,
+static inline void gpu_range(State1* s, INPUT p, long begin, long end, long step, SHARED const ReduceShape* shape,
                              VALUE(ACC) center, long first, VALUE(PARAM) param) {
   long r = begin;
   if (shape->reduced <= 1) {
@@ -85,7 +85,7 @@ static inline void gpu_range(State1* s, INPUT p, long begin, long end, long step
 // A group is GROUP / lanes outputs with `lanes` (a power of two) work-items each, and one chunk of the reduced range.
 // Neighbouring items run along the reduction when reduced_fast, otherwise along the outputs.
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void reduce_gpu(OUTPUTS, int reduced_fast) {
-  SHARE(Shape, shape, shared);
+  SHARE(ReduceShape, shape, shared);
   OPEN_OUTPUTS;
   __local VALUE(ACC) values[GROUP];
 #if INDEXED
@@ -141,12 +141,10 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void reduce_gpu(OUTP
 // A group of FINISHERS work-items combines the partial states of an output: each a run of splits in their order, then
 // neighbouring runs.
 #define FINISHERS 64
-__kernel __attribute__((reqd_work_group_size(FINISHERS, 1, 1))) void reduce_final(TENSOR(const STORAGE(ACC), partial),
-                                                                                  TENSOR(const long, partial_index),
-                                                                                  TENSOR(STORAGE(OUT), y),
-                                                                                  TENSOR(long, y_index), Shape shape,
-                                                                                  long splits, VALUE(PARAM) param) {
-  SHARE(Shape, shape, shared);
+__kernel __attribute__((reqd_work_group_size(FINISHERS, 1, 1))) void reduce_final(
+    TENSOR(const STORAGE(ACC), partial), TENSOR(const long, partial_index), TENSOR(STORAGE(OUT), y),
+    TENSOR(long, y_index), ReduceShape shape, long splits, VALUE(PARAM) param) {
+  SHARE(ReduceShape, shape, shared);
   OPEN(const STORAGE(ACC), partial);
   OPEN(const long, partial_index);
   OPEN(STORAGE(OUT), y);

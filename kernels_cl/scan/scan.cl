@@ -19,8 +19,6 @@
 #define COMBINE_VALUES(W, a, b) ((a) + (b))
 #endif
 
-typedef ScanShape Shape;
-
 #define LOWEST_float32 (-INFINITY)
 #define LOWEST_float64 (-(double)INFINITY)
 #define LOWEST_int32 INT_MIN
@@ -72,13 +70,13 @@ DEFINE_LOG_ADD_EXP(16)
 
 #define ARGUMENTS                                                                                              \
   BUFFER(const STORAGE(IN), x), BUFFER(STORAGE(OUT), y), BUFFER(long, y_index), BUFFER(STORAGE(CARRY), carry), \
-      BUFFER(long, carry_index), PLAIN(Shape, shape)
-#define OPEN_ARGUMENTS         \
-  SHARE(Shape, shape, shared); \
-  OPEN(const STORAGE(IN), x);  \
-  OPEN(STORAGE(OUT), y);       \
-  OPEN(long, y_index);         \
-  OPEN(STORAGE(CARRY), carry); \
+      BUFFER(long, carry_index), PLAIN(ScanShape, shape)
+#define OPEN_ARGUMENTS             \
+  SHARE(ScanShape, shape, shared); \
+  OPEN(const STORAGE(IN), x);      \
+  OPEN(STORAGE(OUT), y);           \
+  OPEN(long, y_index);             \
+  OPEN(STORAGE(CARRY), carry);     \
   OPEN(long, carry_index)
 
 #define TO_CARRY(v) CONVERT(CARRY, ACC, v)
@@ -108,7 +106,7 @@ __kernel void scan_carries(TENSOR(STORAGE(CARRY), carry), TENSOR(long, carry_ind
 
 // Sequential scan of elements [begin, end) of one row.
 static inline void scan_sequence(INPUT x, __global STORAGE(OUT) * y, __global long* y_index, long begin, long end,
-                                 const Shape* shape, VALUE(CARRY) * state, long* state_index) {
+                                 const ScanShape* shape, VALUE(CARRY) * state, long* state_index) {
   for (long i = begin; i < end; ++i) {
     const VALUE(ACC) v = LOAD(IN, ACC, x, i * shape->x_stride);
 #if INDEXED

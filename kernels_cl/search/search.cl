@@ -7,8 +7,6 @@
 #define OUT int64
 #endif
 
-typedef SearchShape Shape;
-
 #define READ(p, i) LOAD(IN, IN, p, i)
 
 // Searches that a work-item of a CPU does side by side: each waits for memory at every step. LANE: one element of a
@@ -60,7 +58,7 @@ static inline VALUES values_at(__global const STORAGE(IN) * values, long i, long
 }
 
 TASK_CALLABLE(search_sorted, (BUFFER(const STORAGE(IN), boundaries), BUFFER(const STORAGE(IN), values),
-                              BUFFER(const long, sorter), BUFFER(STORAGE(OUT), result), PLAIN(Shape, shape))) {
+                              BUFFER(const long, sorter), BUFFER(STORAGE(OUT), result), PLAIN(SearchShape, shape))) {
   OPEN(const STORAGE(IN), boundaries);
   OPEN(const STORAGE(IN), values);
   OPEN(const long, sorter);
@@ -76,7 +74,7 @@ TASK_CALLABLE(search_sorted, (BUFFER(const STORAGE(IN), boundaries), BUFFER(cons
 }
 
 TASK_CALLABLE(is_in_sorted, (BUFFER(const STORAGE(IN), boundaries), BUFFER(const STORAGE(IN), values),
-                             BUFFER(STORAGE(OUT), result), PLAIN(Shape, shape))) {
+                             BUFFER(STORAGE(OUT), result), PLAIN(SearchShape, shape))) {
   OPEN(const STORAGE(IN), boundaries);
   OPEN(const STORAGE(IN), values);
   OPEN(STORAGE(OUT), result);

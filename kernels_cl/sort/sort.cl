@@ -90,8 +90,9 @@ static inline void insert_first(__global ELEMENT* a, INPUT x, long stride, long 
 
 // A task is one block of one row; a[row][n] and b[row][n]. With keep < n there is one block, and only the first `keep`
 // elements of a are wanted.
-CPU_CALLABLE(sort_blocks, (BUFFER(const STORAGE(IN), x), BUFFER(ELEMENT, a), BUFFER(ELEMENT, b), PLAIN(Shape, shape))) {
-  SHARE(Shape, shape, shared);
+CPU_CALLABLE(sort_blocks,
+             (BUFFER(const STORAGE(IN), x), BUFFER(ELEMENT, a), BUFFER(ELEMENT, b), PLAIN(SortShape, shape))) {
+  SHARE(SortShape, shape, shared);
   OPEN(const STORAGE(IN), x);
   OPEN(ELEMENT, a);
   OPEN(ELEMENT, b);
@@ -170,8 +171,8 @@ static inline void sort_by_eights(__local ELEMENT* s, int size) {
 // A group sorts one block of BLOCK elements (or a shorter row, padded to a power of two).
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void sort_blocks(TENSOR(const STORAGE(IN), x),
                                                                              TENSOR(ELEMENT, a), TENSOR(ELEMENT, b),
-                                                                             Shape shape) {
-  SHARE(Shape, shape, shared);
+                                                                             SortShape shape) {
+  SHARE(SortShape, shape, shared);
   OPEN(const STORAGE(IN), x);
   OPEN(ELEMENT, a);
   __local ELEMENT s[AT(BLOCK)];
@@ -303,8 +304,8 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void sort_merge(TENS
 
 // values[row, i] = x[row, index], indices[row, i] = index for the first `keep` sorted elements.
 TASK_CALLABLE(sort_write, (BUFFER(const RAW, x), BUFFER(const ELEMENT, a), BUFFER(RAW, values), BUFFER(long, indices),
-                           PLAIN(Shape, shape), PLAIN(long, per_item))) {
-  SHARE(Shape, shape, shared);
+                           PLAIN(SortShape, shape), PLAIN(long, per_item))) {
+  SHARE(SortShape, shape, shared);
   OPEN(const RAW, x);
   OPEN(const ELEMENT, a);
   OPEN(RAW, values);
@@ -335,8 +336,8 @@ TASK_CALLABLE(sort_write, (BUFFER(const RAW, x), BUFFER(const ELEMENT, a), BUFFE
 
 // One element of every sorted (ascending) row.
 __kernel void sort_select(TENSOR(const RAW, x), TENSOR(const ELEMENT, a), TENSOR(RAW, values), TENSOR(long, indices),
-                          Shape shape, int selection, long k) {
-  SHARE(Shape, shape, shared);
+                          SortShape shape, int selection, long k) {
+  SHARE(SortShape, shape, shared);
   OPEN(const RAW, x);
   OPEN(const ELEMENT, a);
   OPEN(RAW, values);
