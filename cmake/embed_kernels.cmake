@@ -3,7 +3,8 @@
 file(GLOB_RECURSE files RELATIVE ${ROOT} ${ROOT}/*.cl ${ROOT}/*.clh ${ROOT}/*.h ${ROOT}/*.tsv)
 list(SORT files)
 set(body "// Generated from kernels_cl/ by cmake/embed_kernels.cmake.\n")
-string(APPEND body "#include \"opencl/program/kernel_sources.h\"\n\nnamespace ocl {\n\n")
+string(APPEND body "#include \"opencl/program/kernel_sources.h\"\n#include \"ops/core/dtype_table.h\"\n\n")
+string(APPEND body "namespace ocl {\n\n")
 string(APPEND body "static const KernelFile files[] = {\n")
 foreach(name IN LISTS files)
   file(READ ${ROOT}/${name} text)
@@ -23,6 +24,8 @@ foreach(name IN LISTS files)
 endforeach()
 string(
   APPEND body
-  "};\n\nstd::span<const KernelFile> embedded_kernel_files() { return files; }\n\n}  // namespace ocl\n"
+  "};\n\nstd::span<const KernelFile> embedded_kernel_files() { return files; }\n\n"
+  "static const PrintedKernelFile printed[] = {{\"printed/element_types.clh\", ops::element_types_source}};\n\n"
+  "std::span<const PrintedKernelFile> printed_kernel_files() { return printed; }\n\n}  // namespace ocl\n"
 )
 file(WRITE ${OUTPUT} "${body}")

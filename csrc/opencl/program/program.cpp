@@ -49,6 +49,8 @@ std::string kernel_source(const std::string& file) {
     std::ifstream stream(std::filesystem::path(*folder) / file, std::ios::binary);
     if (stream) return {std::istreambuf_iterator<char>(stream), {}};
   }
+  for (const PrintedKernelFile& printed : printed_kernel_files())
+    if (printed.name == file) return printed.text();
   for (const KernelFile& embedded : embedded_kernel_files())
     if (embedded.name == file) return std::string(embedded.text);
   throw InvalidArgument("there is no kernel file " + file);
