@@ -1,7 +1,9 @@
-"""python -m tests.python.libraries [--write-docs]: runs every program; writes docs/generated/libraries.md."""
+"""python -m tests.python.libraries [--install FOLDER] [--write-docs]: runs every program, of the libraries that are
+installed; writes docs/generated/libraries.md."""
 
 import argparse
 import datetime
+import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -16,10 +18,18 @@ PAGE = Path(__file__).resolve().parents[3] / "docs" / "generated" / "libraries.m
 HEAD = """# Libraries
 
 Small programs, each run on `ocl` and on the CPU; the results agree up to the rounding of their sums. Written by
-`python -m tests.python.libraries --write-docs`; [the tests](../contribute/testing.md) run the same programs. Rows
-without a library are written as the code of that library is, without it. Whole models of libraries:
+`python -m tests.python.libraries --install build/libraries --write-docs`;
+[the tests](../contribute/testing.md) run the same programs, as far as the libraries are installed. Rows without a
+library are written as the code of that library is, without it. Whole models of libraries:
 [what is tested](../use/tested.md).
 """
+
+
+def install(folder):
+    """The libraries of requirements.txt into a folder of their own, which imports find last: nothing of the environment
+    changes. Without what they depend on, because most name a torch; the file has all that the programs need."""
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", folder]
+    subprocess.run([*pip, "-r", str(Path(__file__).with_name("requirements.txt"))], check=True)
 
 
 def row(one):
@@ -40,7 +50,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("words", nargs="*", help="programs whose name contains one of them")
     parser.add_argument("--write-docs", action="store_true")
+    parser.add_argument("--install", metavar="FOLDER", help="install the libraries there, if that is not done")
     options = parser.parse_args()
+    if options.install:
+        if not Path(options.install).exists():
+            install(options.install)
+        sys.path.append(options.install)
     warnings.simplefilter("ignore")
     torch.ocl.set_fallback_policy("silent")
     rows, failed, missing = [], [], []

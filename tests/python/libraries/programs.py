@@ -90,6 +90,6 @@ def check(one, device="ocl"):
 
 def load():
     """Fills the list."""
-    from . import installed, own, own_models  # noqa: F401
+    from . import installed, installed_science, installed_training, installed_vision, own, own_models  # noqa: F401
 
     return EVERY
