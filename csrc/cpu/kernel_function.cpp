@@ -7,6 +7,7 @@
 #include "opencl/capabilities/probes.h"
 #include "opencl/launch.h"
 #include "opencl/program/compiler_process.h"
+#include "opencl/program/entry_points.h"
 #include "opencl/program/kept_answers.h"
 #include "opencl/program/program_cache.h"
 #include "params/selftest.h"
@@ -15,7 +16,9 @@
 #include <cstdlib>
 #include <string>
 
-namespace ocl::kernel_function {
+namespace ocl {
+
+namespace kernel_function {
 
 namespace {
 
@@ -133,6 +136,72 @@ const char* source(HostDriver driver) {
   static const std::string instruction = common + by_instruction, block = common + by_block;
   return (driver == HostDriver::basic ? instruction : block).c_str();
 }
+
+// A callable kernel's code is a function of a group, NAME_group. NAME_box calls it for the groups of a box.
+static std::string box_function(const KernelDeclaration& kernel, const std::string& parameters_before) {
+  using Kind = KernelParameter::Kind;
+  const auto value = [](const std::string& type, const std::string& name) {
+    return "  " + type + " " + name + " = *(" + type + " __private*)next; next += (sizeof(" + name +
+           ") + 15) / 16 * 16;\n";
+  };
+  const std::string values = kernel.each(false, [&](const KernelParameter& p) {
+    if (p.kind == Kind::tensor)
+      return value("__global " + p.type + "*", p.name + "_buffer") + value("ulong", p.name + "_offset");
+    return p.kind == Kind::local ? value("ulong", p.name + "_bytes") : value(p.type, p.name);
+  });
+  const std::string names = kernel.each(true, [](const KernelParameter& p) {
+    if (p.kind == Kind::tensor) return p.name + "_buffer, " + p.name + "_offset";
+    return p.kind == Kind::local ? p.name + "_bytes" : p.name;
+  });
+  return " void " + kernel.name + "_box(" + parameters_before + R"(ulong arguments, ulong box_address) {
+  __private char* next = (__private char*)arguments;
+  __private const HostBox* box = (__private const HostBox*)box_address;
+)" + values +
+         R"(  HostGroup group = {{0, 0, 0}, {box->count[0], box->count[1], box->count[2]}, box->memory};
+  for (group.at[2] = box->begin[2]; group.at[2] < box->end[2]; group.at[2]++)
+    for (group.at[1] = box->begin[1]; group.at[1] < box->end[1]; group.at[1]++)
+      for (group.at[0] = box->begin[0]; group.at[0] < box->end[0]; group.at[0]++)
+        )" +
+         kernel.name + "_group(group" + (kernel.list.empty() ? "" : ", ") + names + ");\n}\n";
+}
+
+// NAME itself is no kernel here, because no driver enqueues it. PoCL compiles each kernel alone, with the functions
+// that it calls, and eliminates the rest of the program as dead code: NAME_address contains a call of NAME_box that is
+// never made, which keeps NAME_box in its code. The instruction that asks for the address stands in a function of its
+// own: PoCL 6.0 takes one in the kernel itself for an allocation that it has made, and aborts when it is asked for the
+// binary.
+static std::string address_by_instruction(const std::string& name) {
+  return "static __attribute__((noinline)) ulong " + name + "_place(void) {\n  ulong address;\n  __asm__(\"leaq " +
+         name +
+         "_box(%%rip), %0\" : \"=r\"(address));\n  return address;\n}\n"
+         "__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void " +
+         name + "_address(__global ulong* out) {\n  const ulong address = " + name + "_place();\n  if (*out == 0) " +
+         name + "_box(0, 0, 0);\n  *out = address;\n}\n";
+}
+
+static std::string address_by_block(const std::string& name) {
+  return "__kernel __attribute__((reqd_work_group_size(1, 1, 1), intel_vec_len_hint(1))) void " + name +
+         "_address(__global ulong* out) {\n  void (^block)(ulong, ulong) = ^(ulong arguments, ulong box) { " + name +
+         "_box(arguments, box); };\n  *out = ((__private ulong*)(void*)block)[1];\n}\n";
+}
+
+}  // namespace kernel_function
+
+std::string function_head(HostDriver driver, const KernelDeclaration& kernel) {
+  using namespace kernel_function;
+  const std::string parameters = kernel.each(true, [](const KernelParameter& p) {
+    return p.kind == KernelParameter::Kind::local ? "ulong " + p.name + "_bytes" : p.declaration();
+  });
+  const std::string group = "static inline void " + kernel.name + "_group(HostGroup host_group" +
+                            (kernel.list.empty() ? "" : ", ") + parameters + ")";
+  const bool instruction = driver == HostDriver::basic;
+  return group + ";\n" +
+         (instruction ? "__attribute__((noinline, used))" + box_function(kernel, "ulong unused, ")
+                      : "static inline" + box_function(kernel, "")) +
+         (instruction ? address_by_instruction(kernel.name) : address_by_block(kernel.name)) + group;
+}
+
+namespace kernel_function {
 
 namespace {
 
@@ -280,4 +349,6 @@ const void* PackedArguments::pack(const void* data, size_t bytes) {
   return more_.data();
 }
 
-}  // namespace ocl::kernel_function
+}  // namespace kernel_function
+
+}  // namespace ocl

@@ -1,6 +1,7 @@
 // What a build without csrc/cpu has in its place (-DTORCH_OCL_CPU_EXECUTOR=OFF): no executor for any driver, so that
 // every device executes its commands itself.
 #include "opencl/executor.h"
+#include "opencl/program/entry_points.h"
 
 namespace ocl {
 
@@ -9,5 +10,6 @@ void limit_executor_workers(unsigned) {}
 bool in_main_thread() { return false; }
 std::unique_ptr<Executor> make_executor(HostDriver, cl_context, cl_device_id) { return nullptr; }
 void share_openmp_threads(const OpenMpThreads&) {}
+std::string function_head(HostDriver, const KernelDeclaration&) { return {}; }
 
 }  // namespace ocl

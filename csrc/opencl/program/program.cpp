@@ -5,6 +5,7 @@
 #include "opencl/capabilities/simulated.h"
 #include "opencl/program/build_ahead.h"
 #include "base/environment.h"
+#include "opencl/program/entry_points.h"
 #include "opencl/program/kernel_sources.h"
 #include "base/os.h"
 #include "opencl/program/program_build.h"
@@ -72,12 +73,11 @@ void expand(const std::string& text, std::set<std::string>& seen, std::string& o
   }
 }
 
-std::string build_options(const Device& device, const std::string& source) {
+std::string build_options(const Device& device, const std::string& source, bool functions) {
   // the extension's functions, and blocks, belong to a later language
   const bool extension = source.find("#define FLOAT_ATOMICS 1\n") != std::string::npos;
   const Executor* executor = device.executor();
-  const bool blocks = executor && executor->driver() == HostDriver::local_thread &&
-                      source.find("\n#define CALLABLE_KERNEL") != std::string::npos;
+  const bool blocks = functions && executor->driver() == HostDriver::local_thread;
   std::string options = extension || blocks ? "-cl-std=CL3.0" : "-cl-std=CL1.2";
   options += " -w";  // some drivers print the number of warnings on stderr, those of their optimizer included
   // a kernel's wish; only NVIDIA's compiler has the option
@@ -99,7 +99,7 @@ bool has_callable(const std::string& source) {
   return false;
 }
 
-std::string preamble(const Device& device, const std::string& source) {
+std::string preamble(const Device& device, const std::string& source, bool functions) {
   const Capabilities& c = device.capabilities();
   std::string text;
   text += simulated_source(c);
@@ -112,7 +112,7 @@ std::string preamble(const Device& device, const std::string& source) {
   if (c.fp64) text += "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n";
   if (const Executor* executor = device.executor()) {
     text += executor->source();
-    if (device.calls_kernels() && has_callable(source)) text += executor->function_source();
+    if (functions) text += executor->function_source();
   }
   return text;
 }
@@ -174,8 +174,11 @@ Kernel& find_or_build(Device& device, const char* file, const char* name, const 
   std::call_once(*once, [&] {
     std::string source;
     make_source(source);
-    source = preamble(device, source) + source;
-    const std::string options = build_options(device, source);
+    EntryPoints entries =
+        write_entry_points(source, device.calls_kernels() ? device.executor()->driver() : HostDriver::none);
+    entries.functions |= device.calls_kernels() && has_callable(source);
+    source = preamble(device, entries.source, entries.functions) + entries.source;
+    const std::string options = build_options(device, source, entries.functions);
     const std::string key = program_cache::key(device, options, source);
     ProgramRequest request{&device, file, key, options, std::move(source), name, variant};
     if (auto folder = environment::get("TORCH_OCL_DUMP_SOURCE")) dump_source(*folder, request);

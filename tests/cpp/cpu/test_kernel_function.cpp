@@ -5,6 +5,7 @@
 #include "opencl/memory/caching_allocator.h"
 #include "base/environment.h"
 #include "opencl/launch.h"
+#include "opencl/program/entry_points.h"
 #include "base/os.h"
 
 #include <gtest/gtest.h>
@@ -39,6 +40,25 @@ void issue(void* y, int64_t n, const Range& global, const Range& local) {
 }
 
 }  // namespace
+
+TEST(KernelFunction, OfMarkedKernelsIsWritten) {
+  const auto has = [](const std::string& text, const char* part) { return text.find(part) != text.npos; };
+  const EntryPoints none = write_entry_points("kernel void f(global int* x) {}", HostDriver::basic);
+  EXPECT_FALSE(none.functions);
+  const EntryPoints called = write_entry_points(
+      "CPU_KERNEL void f(global int* x, local float* restrict m, const Pair p) {\n  local int n[16];\n}\n",
+      HostDriver::basic);
+  EXPECT_TRUE(called.functions);
+  const std::string& text = called.source;
+  EXPECT_FALSE(has(text, "CPU_KERNEL"));
+  EXPECT_TRUE(has(text,
+                  "static inline void f_group(HostGroup host_group, __global int *x_buffer, ulong x_offset, "
+                  "ulong m_bytes, const Pair p);\n"));
+  EXPECT_TRUE(has(text, "f_group(group, x_buffer, x_offset, m_bytes, p);"));
+  EXPECT_TRUE(has(text, "f_address(__global ulong* out)"));
+  EXPECT_TRUE(has(text, "__local float* restrict m = CALLABLE_MEMORY(float, m_bytes);"));
+  EXPECT_TRUE(has(text, "__local int* n = CALLABLE_MEMORY(int, sizeof(int) * (16));"));
+}
 
 TEST(KernelFunction, EveryGroupOnce) {
   ASSERT_TRUE(tested_here);
