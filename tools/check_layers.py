@@ -54,13 +54,12 @@ HELPER = re.compile(
     r"^(?:static |inline |__attribute__\(\(\w+\)\) )+[^;{]*\{(?:[^\n]*\}$|.*?^\})", re.MULTILINE | re.DOTALL
 )
 ASKS_GROUP = re.compile(r"\bget_(?:group_id|num_groups|global_id|global_size)\b")
-TENSOR = re.compile(r"\b(?:TENSOR|BUFFER|OPEN|OPEN_RESTRICT)\((?:[^,()]|\([^()]*\))*,\s*(\w+)\)")
+# a tensor in a kernel's list, or in a macro that stands for one
+TENSOR = re.compile(r"\bglobal\s(?:[^,(){};=]|\([^()]*\))*\*\s*(?:restrict\s+)?(\w+)\s*(?=[,)]|$)", re.MULTILINE)
 STRUCT = re.compile(r"^typedef struct \w*\s*\{[^}]*\} (\w+);|^struct (\w+)\s*\{", re.MULTILINE)
-KERNEL = re.compile(r"^(?:__kernel|kernel|[A-Z_]*KERNEL|[A-Z_]*CALLABLE)\b[^{;]*\{", re.MULTILINE)
-PARAMETERS = re.compile(
-    r"^#define (?:[^\n]*\\\n)*[^\n]*\b(?:TENSOR|BUFFER|global)\b(?:[^\n]*\\\n)*[^\n]*$", re.MULTILINE
-)
-BY_VALUE = re.compile(r"\bPLAIN\((?:const )?(\w+),|[(,]\s*(?:\\\n\s*)?(?:const )?(\w+) \w+\s*(?=[,)])")
+KERNEL = re.compile(r"^(?:__kernel|kernel|[A-Z_]*KERNEL)\b[^{;]*\{", re.MULTILINE)
+PARAMETERS = re.compile(r"^#define (?:[^\n]*\\\n)*[^\n]*\bglobal\b(?:[^\n]*\\\n)*[^\n]*$", re.MULTILINE)
+BY_VALUE = re.compile(r"[(,]\s*(?:\\\n\s*)?(?:const )?(\w+) \w+\s*(?=[,)])")
 COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"", re.DOTALL)
 
 
@@ -100,7 +99,7 @@ def violations():
 def tested_pointers(text, included):
     """Conditions of a kernel file that are the pointer of a tensor argument, of its own or of the included text."""
     code = COMMENT.sub("", text)
-    for name in sorted(set(TENSOR.findall(text + included)) - {"name"}):
+    for name in sorted(set(TENSOR.findall(text + included))):
         value = rf"(?:\w+(?:\.|->))?{name}\b"
         after, before = rf"(?<![\w.>*&]){value}\s*(?:\?|&&|\|\|)", rf"(?:!|&&|\|\|)\s*{value}\s*(?:\)|;|\?|&&|\|\|)"
         alone = rf"\b(?:if|while)\s*\({value}\)"
@@ -113,7 +112,7 @@ def passed_structs():
     files = {file.relative_to(KERNELS.parent): COMMENT.sub("", file.read_text()) for file in KERNELS.rglob("*.cl*")}
     declared = {a or b: where for where, text in sorted(files.items()) for a, b in STRUCT.findall(text)}
     parameters = "\n".join(text for all in files.values() for text in [*KERNEL.findall(all), *PARAMETERS.findall(all)])
-    names = {a or b for a, b in BY_VALUE.findall(parameters)}
+    names = set(BY_VALUE.findall(parameters))
     return {name: where for name, where in declared.items() if name in names}
 
 
@@ -127,7 +126,7 @@ def kernel_violations():
         headers = [KERNELS / name for name in INCLUDE.findall(text) if name.startswith(f"{file.parent.name}/")]
         for test in tested_pointers(text, "".join(header.read_text() for header in headers)):
             yield f"{where}: a tensor's pointer as a condition (HAS tells whether it is there): {test}"
-        if file.suffix == ".clh" or re.search(r"^\w*_CALLABLE\(", text, re.MULTILINE):
+        if file.suffix == ".clh" or re.search(r"^(?:CPU|TASK)_KERNEL\b", text, re.MULTILINE):
             for helper in HELPER.findall(text):
                 if ASKS_GROUP.search(COMMENT.sub("", helper)):
                     yield f"{where}: a function asks which group it is: {helper.splitlines()[0]}"

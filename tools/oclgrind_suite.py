@@ -32,7 +32,7 @@ def kernels():
     found = set()
     for path in sorted((ROOT / "kernels_cl").rglob("*.cl")):
         for name in re.findall(
-            r"^(?:__kernel|[A-Z_]*KERNEL)\s+(?:__attribute__\(\(.*?\)\)\s*)*void\s+(\w+)\s*\(",
+            r"^(?:kernel|[A-Z_]*_KERNEL)\s+(?:__attribute__\(\(.*?\)\)\s*)*void\s+(\w+)\s*\(",
             path.read_text(),
             re.MULTILINE,
         ):

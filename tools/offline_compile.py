@@ -172,7 +172,7 @@ def read_answer(target: Target, folder: Path) -> list[Kernel]:
     if target.compiler == "intel":
         return intel_kernels((folder / "a.bin").read_bytes())
     text = (folder / "a.cl").read_text()
-    names = re.findall(r"__kernel\s+(?:__attribute__\(\(.*?\)\)\s*)*void\s+(\w+)\s*\(", text)
+    names = re.findall(r"\b(?:__kernel|kernel)\s+(?:__attribute__\(\(.*?\)\)\s*)*void\s+(\w+)\s*\(", text)
     return [Kernel(name) for name in dict.fromkeys(names)] if (folder / "a.spv").stat().st_size else []
 
 

@@ -108,10 +108,7 @@ def gpu_lines(text: str) -> Iterable[str]:
             by_style.pop()
 
 
-DEFINITION = re.compile(
-    r"^(?:(?:__kernel|[A-Z_]*KERNEL)\s+(?:__attribute__\(\(.*?\)\)\s*)*void\s+|[A-Z]+_CALLABLE\(\s*)(\w+)\s*[(,]",
-    re.MULTILINE,
-)
+DEFINITION = re.compile(r"^(?:kernel|[A-Z_]*_KERNEL)\s+(?:__attribute__\(\(.*?\)\)\s*)*void\s+(\w+)\s*\(", re.MULTILINE)
 
 
 def kernels_of_the_tree() -> set[tuple[str, str]]:

@@ -9,11 +9,7 @@
 namespace {
 
 const char* source = R"(
-#include "common/memory.clh"
-
-__kernel void squared_relu(TENSOR(const float, x), TENSOR(float, y), long n) {
-  OPEN(const float, x);
-  OPEN(float, y);
+kernel void squared_relu(global const float* x, global float* y, long n) {
   for (long i = get_global_id(0); i < n; i += get_global_size(0)) {
     const float v = fmax(x[i], 0.0f);
     y[i] = v * v;

@@ -28,11 +28,9 @@
   REGISTER_TILE(float16, float16, c, count, vectors, a, step_a, A, b, step_b, B, FUSED_MULTIPLY_ADD)
 // b: columns e to e + 31 of `width` of the rows of x, or of their copy.
 #if PACKED
-#define PACKED_TILE(name) LOCAL_ARRAY(float, name, BLOCK* WIDTH);
 #define ROWS_TILE(c, count, a, step_a, A, copy, x, row_stride, e, width) \
   TILE(c, count, (width) - (e) > 16 ? 2 : 1, a, step_a, A, (copy) + (e), WIDTH, LOCAL_VECTOR)
 #else
-#define PACKED_TILE(name) __local float* const name = 0;
 #define ROWS_TILE(c, count, a, step_a, A, copy, x, row_stride, e, width) \
   TILE(c, count, 2, a, step_a, A, (x) + (e), row_stride, DATA_VECTOR)
 #endif
@@ -99,7 +97,11 @@ CPU_CALLABLE(attention_forward, (BUFFER(const DATA, q), BUFFER(const DATA, k), B
   LOCAL_ARRAY(float, columns, BLOCK* WIDTH);
   LOCAL_ARRAY(float, scores, BLOCK* BLOCK);
   LOCAL_ARRAY(float, sums, BLOCK* WIDTH);
-  PACKED_TILE(value_tile)
+#if PACKED
+  LOCAL_ARRAY(float, value_tile, BLOCK* WIDTH);
+#else
+  __local float* const value_tile = 0;
+#endif
   float largest[BLOCK], total[BLOCK];
   const int first = get_group_id(0) * BLOCK, rows = MIN_OF(BLOCK, length - first), bh = get_group_id(1);
   const int b = bh / heads, h = bh % heads, hk = h / (heads / key_heads);
@@ -227,8 +229,12 @@ CPU_CALLABLE(attention_backward,
   LOCAL_ARRAY(float, ds, BLOCK* BLOCK);
   LOCAL_ARRAY(float, key_grad, BLOCK* WIDTH);
   LOCAL_ARRAY(float, value_grad, BLOCK* WIDTH);
-  PACKED_TILE(query_tile)
-  PACKED_TILE(key_tile)
+#if PACKED
+  LOCAL_ARRAY(float, query_tile, BLOCK* WIDTH);
+  LOCAL_ARRAY(float, key_tile, BLOCK* WIDTH);
+#else
+  __local float *const query_tile = 0, *const key_tile = 0;
+#endif
   const int group = heads / key_heads, b = get_group_id(0) / key_heads, hk = get_group_id(0) % key_heads;
   __global const DATA* key_rows = ROWS_OF(k, b, hk);
   __global const DATA* value_rows = ROWS_OF(v, b, hk);

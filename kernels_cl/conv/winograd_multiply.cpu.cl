@@ -22,13 +22,13 @@
 #endif
 #if TRANSFORM_WEIGHT
 #define WEIGHT_SPACE __local
-#define WEIGHTS __global const STORAGE(DTYPE)*
+#define WEIGHT STORAGE(DTYPE)
 #ifndef SLAB
 #define SLAB 16
 #endif
 #else
 #define WEIGHT_SPACE __global const
-#define WEIGHTS __global const float*
+#define WEIGHT float
 #define SLAB 256
 #endif
 #include "common/register_tile.clh"
@@ -208,7 +208,7 @@ inline void restore_tiles(__local const float* m, int tile, int count, int o, in
 // weight: U of transform_weight, or w itself with TRANSFORM_WEIGHT. height, width and strides: of y. tiles: images *
 // tiles_h * tiles_w; v_tiles: those that V has.
 CPU_CALLABLE(multiply,
-             (BUFFER(const float, v), BUFFER(const void, weight), BUFFER(const STORAGE(DTYPE), bias),
+             (BUFFER(const float, v), BUFFER(const WEIGHT, weight), BUFFER(const STORAGE(DTYPE), bias),
               BUFFER(STORAGE(DTYPE), y), PLAIN(int, in_channels), PLAIN(int, out_channels), PLAIN(int, height),
               PLAIN(int, width), PLAIN(int, tiles_h), PLAIN(int, tiles_w), PLAIN(int, tiles), PLAIN(int, order),
               PLAIN(int, has_bias), PLAIN(int, channels_last), PLAIN(long, image_stride), PLAIN(long, channel_stride),
@@ -223,15 +223,14 @@ CPU_CALLABLE(multiply,
 #if TRANSFORM_WEIGHT
   LOCAL_ARRAY(float, u, PLANES* PLANE_PITCH(SLAB * 32));
   LOCAL_ARRAY(float, staged, 16 * FILTER_TAPS * 16);
-  OPEN_RESTRICT(const STORAGE(DTYPE), weight);
+  OPEN_RESTRICT(const WEIGHT, weight);
   const long weight_plane = PLANE_PITCH(SLAB * 32);
 #else
-  OPEN_RESTRICT(const float, weight);
   const long weight_plane = PLANE_PITCH((long)(out_channels + 31) / 32 * 32 * blocks * 16);
 #endif
   for (int tap = 0; tap < depth_taps; ++tap) {
     __global const float* tap_v = v + (long)tap * tap_tiles * 16;
-    WEIGHTS tap_weight = weight + tap * weight_pitch;
+    __global const WEIGHT* tap_weight = weight + tap * weight_pitch;
     for (int b = 0; b < blocks; b += SLAB / 16) {
       const int depth = MIN_OF(SLAB / 16, blocks - b), groups = (count + 7) / 8;
 #if TRANSFORM_WEIGHT

@@ -38,7 +38,7 @@
 #endif
 
 TASK_CALLABLE(elementwise_flat, (PARAMETERS, PLAIN(long, n), PLAIN(int, steps), PLAIN(long, share))) {
-  OPEN_ALL
+  SPREAD_SCALARS
   K0 K1 K2 K3
 #if CPU_STYLE
       long i = get_global_id(0) * share;

@@ -201,7 +201,7 @@ static inline int rows_are_dense(const StridedGeometry* g) {
 // A work-item does row_share rows, column_share elements of each.
 TASK_CALLABLE(elementwise_strided, (PARAMETERS, PLAIN(StridedGeometry, g), PLAIN(long, row_share),
                                     PLAIN(long, column_share), PLAIN(long, rows), PLAIN(int, last_dim))) {
-  OPEN_ALL
+  SPREAD_SCALARS
   const long n = g.sizes[0];
   const long first = get_global_id(0) * row_share, last = MIN_OF(rows, first + row_share);
   const long start = get_global_id(1) * column_share, stop = MIN_OF(n, start + column_share);
@@ -237,7 +237,7 @@ TASK_CALLABLE(elementwise_strided, (PARAMETERS, PLAIN(StridedGeometry, g), PLAIN
 // A work-item does one vector of a row at a time; last_dim is the last dimension in use.
 TASK_CALLABLE(elementwise_strided, (PARAMETERS, PLAIN(StridedGeometry, g), PLAIN(long, row_share),
                                     PLAIN(long, column_share), PLAIN(long, rows), PLAIN(int, last_dim))) {
-  OPEN_ALL
+  SPREAD_SCALARS
   const long n = g.sizes[0];
   const POSITION vectors = (POSITION)((n + W - 1) / W), end = (POSITION)rows * vectors;
   for (POSITION e = get_global_id(0); e < end; e += get_global_size(0)) {

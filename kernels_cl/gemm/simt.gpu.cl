@@ -73,8 +73,8 @@ __kernel __attribute__((reqd_work_group_size(16, 16, 1))) void gemm_simt(ARGUMEN
   __local T lb[2][BK * PITCH] __attribute__((aligned(16)));
   OPEN(const storage_t, a);
   OPEN(const storage_t, b);
-  OPEN(storage_t, c);
-  OPEN(const storage_t, d);
+  OPEN(result_t, c);
+  OPEN(const result_t, d);
   OPEN(T, partial);
   const int tx = get_local_id(0), ty = get_local_id(1), item = ty * 16 + tx;
   const long batch = get_group_id(2) / plan.slices, slice = get_group_id(2) % plan.slices;
@@ -129,8 +129,8 @@ __kernel __attribute__((reqd_work_group_size(16, 16, 1))) void gemm_simt(ARGUMEN
 
 // One work-item per element of c. Grid: (n, m, batch).
 __kernel void gemm_simt_finish(ARGUMENTS) {
-  OPEN(storage_t, c);
-  OPEN(const storage_t, d);
+  OPEN(result_t, c);
+  OPEN(const result_t, d);
   OPEN(T, partial);
   const long column = get_global_id(0), row = get_global_id(1), batch = get_global_id(2);
   partial += (batch * p.m + row) * p.n + column;

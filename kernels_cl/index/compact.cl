@@ -95,17 +95,9 @@ COMPACT_KERNEL void compact_scan(TENSOR(long, offsets), long blocks) {
 }
 
 // ---- what is done with the r-th selected element i
-#define COMPACT_PARAMETERS(OUT, IN)                                                                                  \
-  TENSOR(OUT, out), TENSOR(const IN, in), TENSOR(const MASK, mask), TENSOR(const long, offsets), TENSOR(int, error), \
-      CompactShape shape, ulong bits, long numel, long block, long limit, int code
-#define COMPACT_OPEN(OUT, IN) \
-  OPEN(OUT, out);             \
-  OPEN(const IN, in);         \
-  OPEN(const MASK, mask);     \
-  OPEN(const long, offsets);  \
-  OPEN(int, error);           \
-  const long from_ = get_group_id(0) * block, to_ = MIN_OF(from_ + block, numel)
-
+#define COMPACT_PARAMETERS                                                                                        \
+  global const MASK *mask, global const long *offsets, global int *error, CompactShape shape, ulong bits, long numel, \
+      long block, long limit, int code
 #if CPU_STYLE
 #define COMPACT_RUN(ACTION)          \
   long r = offsets[get_group_id(0)]; \
@@ -137,16 +129,16 @@ static inline void put_coordinates(__global long* out, long i, SHARED const Comp
 }
 #define PUT_COORDINATES(i, r) \
   if ((r) < limit) put_coordinates(out + (r) * shape.row, i, shared)
-COMPACT_KERNEL void compact_coordinates(COMPACT_PARAMETERS(long, long)) {
+COMPACT_KERNEL void compact_coordinates(global long* out, global const long* in, COMPACT_PARAMETERS) {
   SHARE(CompactShape, shape, shared);
-  COMPACT_OPEN(long, long);
+  const long from_ = get_group_id(0) * block, to_ = MIN_OF(from_ + block, numel);
   COMPACT_RUN(PUT_COORDINATES);
 }
 
 #define PUT_ELEMENT(i, r) \
   if ((r) < limit) out[r] = in[i]
-COMPACT_KERNEL void compact_select(COMPACT_PARAMETERS(ELEMENT, ELEMENT)) {
-  COMPACT_OPEN(ELEMENT, ELEMENT);
+COMPACT_KERNEL void compact_select(global ELEMENT* out, global const ELEMENT* in, COMPACT_PARAMETERS) {
+  const long from_ = get_group_id(0) * block, to_ = MIN_OF(from_ + block, numel);
   COMPACT_RUN(PUT_ELEMENT);
 }
 
@@ -157,7 +149,7 @@ COMPACT_KERNEL void compact_select(COMPACT_PARAMETERS(ELEMENT, ELEMENT)) {
     else                                   \
       report_error(error, code, r, limit); \
   } while (0)
-COMPACT_KERNEL void compact_scatter(COMPACT_PARAMETERS(ELEMENT, ELEMENT)) {
-  COMPACT_OPEN(ELEMENT, ELEMENT);
+COMPACT_KERNEL void compact_scatter(global ELEMENT* out, global const ELEMENT* in, COMPACT_PARAMETERS) {
+  const long from_ = get_group_id(0) * block, to_ = MIN_OF(from_ + block, numel);
   COMPACT_RUN(TAKE_ELEMENT);
 }

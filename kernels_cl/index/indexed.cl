@@ -30,10 +30,17 @@
 #include "index/indexed.clh"
 
 #if CPU_STYLE
-INDEXED_CALLABLE(index_cpu)
+CPU_KERNEL void index_cpu(INDEXED_PARAMETERS) {
+  const IndexedArguments a = INDEXED_ARGUMENTS;
+  indexed_task(&walk, a, get_group_id(0), a0, a1);
+}
 
 #else
-INDEXED_GPU(index_gpu)
+kernel void index_gpu(INDEXED_PARAMETERS) {
+  SHARE(IndexedWalk, walk, shared);
+  const IndexedArguments a = INDEXED_ARGUMENTS;
+  indexed_item(shared, a, get_global_id(0), a0, a1);
+}
 #endif
 
 // `checked`: all indices are below the limit, and a negative one is skipped. Steps in elements.

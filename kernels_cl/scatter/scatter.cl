@@ -69,7 +69,14 @@ static inline void update_row(__global STORAGE(D) * d, __global const STORAGE(D)
 #include "index/indexed.clh"
 
 #if CPU_STYLE
-INDEXED_CALLABLE(scatter_cpu)
+CPU_KERNEL void scatter_cpu(INDEXED_PARAMETERS) {
+  const IndexedArguments a = INDEXED_ARGUMENTS;
+  indexed_task(&walk, a, get_group_id(0), a0, a1);
+}
 #else
-INDEXED_GPU(scatter_gpu)
+kernel void scatter_gpu(INDEXED_PARAMETERS) {
+  SHARE(IndexedWalk, walk, shared);
+  const IndexedArguments a = INDEXED_ARGUMENTS;
+  indexed_item(shared, a, get_global_id(0), a0, a1);
+}
 #endif

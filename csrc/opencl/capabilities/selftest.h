@@ -12,7 +12,7 @@
 namespace ocl {
 
 // Runs kernel `name` of kernels_cl/`file` over `range`, in groups of `local`, on a copy of `data` and brings the result
-// back. The kernel's one argument is TENSOR(_, x). Seconds from issuing it until it ended; nothing when it does not
+// back. The kernel's one argument is `global T* x`. Seconds from issuing it until it ended; nothing when it does not
 // build or run: that is an answer, not an error.
 std::optional<double> run_selftest(Device& device, const char* file, const char* name, const Defines& defines,
                                    Range range, void* data, size_t bytes, Range local = Range(1));

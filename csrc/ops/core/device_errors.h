@@ -26,7 +26,7 @@ class ErrorSite {
 class ErrorFlag {
  public:
   explicit ErrorFlag(Device& device);
-  // Argument TENSOR(int, error) of a kernel; marks the buffer as to be looked at.
+  // Argument `global int* error` of a kernel; marks the buffer as to be looked at.
   int32_t* data();
   // Throws when a kernel reported something, and clears it. The queue must have finished.
   void check(Queue& queue);

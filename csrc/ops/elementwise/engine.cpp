@@ -59,6 +59,17 @@ const char* expression(const ElementwiseRow& row, DType compute) {
   return row.real;
 }
 
+// The kernel's first parameters: the output y, of every input a tensor x0 or a number x0_value, then the scalars.
+std::string parameters_of(const ElementwiseRow& row, const ElementwiseCall& call) {
+  std::string list = "global STORAGE(OUT_DTYPE)* y";
+  for (int i = 0; i < row.inputs; ++i) {
+    const std::string k = std::to_string(i);
+    list += call.inputs[i].is_scalar ? ", S x" + k + "_value" : ", global const STORAGE(IN" + k + "_DTYPE)* x" + k;
+  }
+  for (int i = 0; i < call.scalars; ++i) list += ", S s" + std::to_string(i) + "_value";
+  return list;
+}
+
 Defines make_defines(const ElementwiseRow& row, const ElementwiseCall& call, int width) {
   static constexpr const char* in_names[] = {"IN0_DTYPE", "IN1_DTYPE", "IN2_DTYPE", "IN3_DTYPE"};
   static constexpr const char* scalar_names[] = {"IN0_SCALAR", "IN1_SCALAR", "IN2_SCALAR", "IN3_SCALAR"};
@@ -76,6 +87,7 @@ Defines make_defines(const ElementwiseRow& row, const ElementwiseCall& call, int
     return any;
   };
   if (any_float8()) defines.add("FLOAT8", 1).add("FLOAT8_SATURATES", float8_saturates);
+  defines.add("PARAMETERS", parameters_of(row, call));
   if (row.functions) defines.add((std::string("FUNCTIONS_") + row.functions).c_str(), 1);
   return defines.add("EXPRESSION", std::string("(") + expression(row, call.compute) + ")");
 }

@@ -352,7 +352,7 @@ class OclKernel(MemoryKernel):
             elif isinstance(argument, SizeArg):
                 is_float = isinstance(outer, sympy.Symbol) and not outer.is_integer
                 kind = "double" if is_float else "long"
-                rows.append(("d" if is_float else "q", f"PLAIN({kind}, {argument.name})", self._wrapper_text(outer)))
+                rows.append(("d" if is_float else "q", f"{kind} {argument.name}", self._wrapper_text(outer)))
             else:
                 raise NotImplementedError(f"generated kernels take no {type(argument).__name__}")
         return rows
@@ -362,9 +362,14 @@ class OclKernel(MemoryKernel):
             dtype = self.host_values[argument.name]
             letter = dtypes.LETTERS.get(dtype, "Q")
             kind = {"F": "float", "D": "double", "Q": "long"}[letter]
-            return letter, f"PLAIN({kind}, {argument.name})", outer
-        written = self.is_written(argument)
-        return "t", f"BUFFER({'' if written else 'const '}{dtypes.STORAGE[argument.dtype]}, {argument.name})", outer
+            return letter, f"{kind} {argument.name}", outer
+        storage = dtypes.STORAGE[argument.dtype]
+        if self.is_written(argument):
+            return "t", f"global {storage}* {argument.name}", outer
+        # Nothing else may write to what is only read: then its loads can leave loops. A tensor that is changed in place
+        # may come as an input and as an output.
+        restrict = "" if argument.buffer in {str(other) for other in self.args.output_buffers} else "restrict "
+        return "t", f"global const {storage}* {restrict}{argument.name}", outer
 
     def is_written(self, argument: TensorArg) -> bool:
         inplace = {b.inner_name for b in self.args.inplace_buffers.values() if hasattr(b, "inner_name")}

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
-from torch._inductor.codegen.common import IndentedBuffer, TensorArg
+from torch._inductor.codegen.common import IndentedBuffer
 
 from . import dtypes
 
@@ -24,21 +24,14 @@ def kernel_text(kernel: Any, name: str) -> str:
     rows = kernel.parameters()
     declarations = [declaration for _, declaration, _ in rows]
     if kernel.errors:
-        declarations.append("BUFFER(int, error)")
-        declarations += [f"PLAIN(int, error_code{i})" for i in range(len(kernel.errors))]
-    declarations += ["PLAIN(long, row_count)", "PLAIN(long, column_count)"]
-    out = IndentedBuffer()
+        declarations.append("global int* error")
+        declarations += [f"int error_code{i}" for i in range(len(kernel.errors))]
+    declarations += ["long row_count", "long column_count"]
     if kernel.width > 1:
-        declarations.append("PLAIN(long, block)")
-        out.writeline(f"CPU_CALLABLE({name}, ({', '.join(declarations)})) {{")
-    else:
-        out.writeline(f"__kernel void {name}({', '.join(declarations)}) {{")
+        declarations.append("long block")
+    out = IndentedBuffer()
+    out.writeline(f"{'CPU_KERNEL' if kernel.width > 1 else 'kernel'} void {name}({', '.join(declarations)}) {{")
     with out.indent():
-        for argument in kernel.args.python_argdefs()[2]:
-            if isinstance(argument, TensorArg) and argument.name not in kernel.host_values:
-                _open(out, kernel, argument)
-        if kernel.errors:
-            out.writeline("OPEN(int, error);")
         # Of the index's own type: Intel's compiler was seen to compare vectors of int with a long wrongly.
         kind = kernel.index_dtype
         out.writeline(f"const {kind} rows = ({kind})row_count, columns = ({kind})column_count;")
@@ -47,18 +40,6 @@ def kernel_text(kernel: Any, name: str) -> str:
         _loops(out, kernel)
     out.writeline("}")
     return str(out.getvalue())
-
-
-def _open(out: IndentedBuffer, kernel: Any, argument: TensorArg) -> None:
-    storage = dtypes.STORAGE[argument.dtype]
-    if kernel.is_written(argument):
-        out.writeline(f"OPEN({storage}, {argument.name});")
-        return
-    # Nothing else may write to what is only read: then its loads can leave loops. A tensor that is changed in place
-    # may come as an input and as an output.
-    others = {str(outer) for outer in kernel.args.output_buffers}
-    macro = "OPEN" if argument.buffer in others else "OPEN_RESTRICT"
-    out.writeline(f"{macro}(const {storage}, {argument.name});")
 
 
 def _loops(out: IndentedBuffer, kernel: Any) -> None:

@@ -96,21 +96,18 @@ def _without_comments(source: str) -> str:
     return re.sub(r"//[^\n]*|/\*.*?\*/", lambda match: "\n" * match[0].count("\n") or " ", source, flags=re.DOTALL)
 
 
-def _kernels(source: str) -> dict[str, tuple[str, str]]:
-    """{name: (parameters as text, attributes)} of every kernel in the source."""
+def _kernels(source: str) -> dict[str, str]:
+    """{name: parameters as text} of every kernel in the source."""
     found = {}
     text = _without_comments(source)
     for match in re.finditer(
-        r"\b(?:__kernel|kernel)\b((?:\s|__attribute__\s*\(\(.*?\)\)\s*|\bvoid\b)*)\b(\w+)\s*\(", text, flags=re.DOTALL
+        r"\b(?:__kernel|kernel)\b(?:\s|__attribute__\s*\(\(.*?\)\)\s*|\bvoid\b)*\b(\w+)\s*\(", text, flags=re.DOTALL
     ):
         depth, end = 1, match.end()
         while depth and end < len(text):
             depth += {"(": 1, ")": -1}.get(text[end], 0)
             end += 1
-        attributes = re.findall(
-            r"__attribute__\s*\(\(\s*reqd_work_group_size\s*\(.*?\)\s*\)\)", match[1], flags=re.DOTALL
-        )
-        found[match[2]] = (text[match.end() : end - 1], " ".join(attributes))
+        found[match[1]] = text[match.end() : end - 1]
     return found
 
 
@@ -127,7 +124,7 @@ class CompiledKernel:
             name = next(iter(kernels))
         if name not in kernels:
             raise ValueError(f"there is no kernel {name!r} in the source; it has {', '.join(kernels)}")
-        parameters, attributes = kernels[name]
+        parameters = kernels[name]
         self.name = name
         self.parameters = (
             [_Parameter(text) for text in parameters.split(",")] if parameters.strip() not in ("", "void") else []
@@ -136,29 +133,12 @@ class CompiledKernel:
             f"#define {key} {int(value) if isinstance(value, bool) else value}\n"
             for key, value in (defines or {}).items()
         )
-        self._source = f"{macros}{source}\n{self._entry(attributes)}"
+        self._source = f"{macros}{source}\n"
         self._handles: dict[int, int] = {}
-
-    def _entry(self, attributes: str) -> str:
-        """A kernel that joins buffers and offsets to pointers, which is what a tensor's address is in OpenCL, and calls
-        the user's."""
-        outer, inner = [], []
-        for i, parameter in enumerate(self.parameters):
-            if parameter.pointer and parameter.space == "global":
-                outer.append(f"__global char* buffer{i}, ulong offset{i}")
-                inner.append(f"(__global {parameter.type}*)(buffer{i} + offset{i})")
-            elif parameter.pointer:
-                outer.append(f"__local {parameter.type}* local{i}")
-                inner.append(f"local{i}")
-            else:
-                outer.append(f"{parameter.type} value{i}")
-                inner.append(f"value{i}")
-        head = f"__kernel {attributes} void {self.name}_on_tensors({', '.join(outer)})"
-        return f"{head} {{ {self.name}({', '.join(inner)}); }}\n"
 
     def _handle(self, index: int) -> int:
         if index not in self._handles:
-            self._handles[index] = _core.core().custom_kernel(index, f"{self.name}_on_tensors", self._source)
+            self._handles[index] = _core.core().custom_kernel(index, self.name, self._source)
         return self._handles[index]
 
     def _error(self, kind: type[Exception], parameter: _Parameter, what: str) -> Exception:

@@ -12,8 +12,7 @@ namespace {
 // 1 for every work-item whose functions agree with each other and with the sizes of the launch.
 const char* const identities = R"(
 #include "common/memory.clh"
-__kernel void identities(TENSOR(int, y), long sx, long sy, long sz) {
-  OPEN(int, y);
+__kernel void identities(global int* y, long sx, long sy, long sz) {
   const size_t size[3] = {sx, sy, sz};
   int wrong = 0;
   for (uint d = 0; d < 3; d++) {
@@ -73,11 +72,11 @@ TEST(CpuExecutor, KernelsSeeTheWholeLaunch) {
 // loaded; then all of them.
 TEST(CpuExecutor, MoreKernelsThanStayLoaded) {
   constexpr int count = 120, some = 60;
-  std::string source = "#include \"common/memory.clh\"\n";
+  std::string source;
   for (int i = 0; i < count; ++i) {
     const std::string number = std::to_string(i);
-    source += "__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void mix" + number +
-              "(TENSOR(uint, y)) {\n  OPEN(uint, y);\n  uint v = y[get_global_id(0)];\n  for (int k = 0; k < 500; ++k) "
+    source += "kernel __attribute__((reqd_work_group_size(1, 1, 1))) void mix" + number +
+              "(global uint* y) {\n  uint v = y[get_global_id(0)];\n  for (int k = 0; k < 500; ++k) "
               "v = v * 1664525u + " +
               number + ";\n  y[get_global_id(0)] = v;\n}\n";
   }

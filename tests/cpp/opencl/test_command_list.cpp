@@ -10,9 +10,7 @@ namespace {
 
 const char* source = R"(
 #include "common/memory.clh"
-__kernel void triple(TENSOR(const int, x), TENSOR(int, y), int plus) {
-  OPEN(const int, x);
-  OPEN(int, y);
+kernel void triple(global const int* x, global int* y, int plus) {
   y[get_global_id(0)] = 3 * x[get_global_id(0)] + plus;
 }
 )";

@@ -74,8 +74,7 @@ TEST(Launch, RunsAKernelAtAnOffset) {
 TEST(Launch, AbsentTensorsHaveAnAddressAndAreTold) {
   const std::string source =
       "#include \"common/memory.clh\"\n"
-      "__kernel void optional(TENSOR(const int, first), TENSOR(int, y), TENSOR(const int, last)) {\n"
-      "  OPEN(const int, first); OPEN(int, y); OPEN(const int, last);\n"
+      "kernel void optional(global const int* first, global int* y, global const int* last) {\n"
       "  y[0] = HAS(first) ? first[0] : -1;\n"
       "  y[1] = HAS(last) ? last[0] : -1;\n"
       "  y[2] = first && last;\n"
@@ -98,8 +97,7 @@ TEST(Launch, AbsentTensorsHaveAnAddressAndAreTold) {
 TEST(Queue, ShortAndLongCommandsKeepTheirOrder) {
   const std::string source =
       "#include \"common/memory.clh\"\n"
-      "__kernel void advance(TENSOR(uint, x), int n, int times, uint a) {\n"
-      "  OPEN(uint, x);\n"
+      "kernel void advance(global uint* x, int n, int times, uint a) {\n"
       "  for (int i = n - 1 - (int)get_group_id(0); i >= 0; i -= (int)get_num_groups(0))\n"
       "    for (int t = 0; t < times; ++t) x[i] = x[i] * 5 + a;\n"
       "}\n";
@@ -202,8 +200,8 @@ TEST(Queue, TheObserverSeesEveryCommand) {
 
 TEST(Program, FromSourceMayIncludeTheLibrarysFiles) {
   const std::string source =
-      "#include \"common/memory.clh\"\n__kernel void set(TENSOR(int, y), int v) { OPEN(int, y); y[get_global_id(0)] = "
-      "v; }\n";
+      "#include \"common/memory.clh\"\nkernel void set(global int* y, int v) { y[get_global_id(0)] = MIN_OF(v, "
+      "9); }\n";
   Array<int> y(3);
   Kernel& kernel = get_kernel_from_source(device(), "set", source);
   launch(queue(), kernel, Range(3), Range(), y.data(), int32_t{7});

@@ -8,8 +8,7 @@ namespace {
 
 const char* source = R"(
 #include "common/memory.clh"
-__kernel void follow(TENSOR(uint, y), uint step, int rounds) {
-  OPEN(uint, y);
+kernel void follow(global uint* y, uint step, int rounds) {
   uint v = y[get_global_id(0)];
   for (int i = 0; i < rounds; ++i) v = v * 1664525u + step;
   y[get_global_id(0)] = v;

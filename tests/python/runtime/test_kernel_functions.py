@@ -46,7 +46,7 @@ def run(folder, **variables):
     for file in sources.iterdir():
         file.unlink()
     assert softmax
-    return json.loads(process.stdout.splitlines()[-1]), all("#define CALLABLE_KERNEL" in text for text in softmax)
+    return json.loads(process.stdout.splitlines()[-1]), all("_box(" in text for text in softmax)
 
 
 def test_same_bits_and_one_answer(tmp_path):
