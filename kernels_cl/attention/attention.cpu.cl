@@ -84,21 +84,17 @@ inline void multiply_block(__local const float* rows_, __local const float* colu
 }
 
 #ifdef FORWARD
-CPU_CALLABLE(attention_forward, (BUFFER(const DATA, q), BUFFER(const DATA, k), BUFFER(const DATA, v),
-                                 BUFFER(const DATA, bias), BUFFER(DATA, out), BUFFER(float, lse), STRIDES(q),
-                                 STRIDES(k), STRIDES(v), STRIDES(bias), STRIDES(out), SHAPE_ARGUMENTS)) {
-  OPEN(const DATA, q);
-  OPEN(const DATA, k);
-  OPEN(const DATA, v);
-  OPEN(const DATA, bias);
-  OPEN(DATA, out);
-  OPEN(float, lse);
-  LOCAL_ARRAY(float, query, BLOCK* WIDTH);
-  LOCAL_ARRAY(float, columns, BLOCK* WIDTH);
-  LOCAL_ARRAY(float, scores, BLOCK* BLOCK);
-  LOCAL_ARRAY(float, sums, BLOCK* WIDTH);
+CPU_KERNEL void attention_forward(global const DATA* q, global const DATA* k, global const DATA* v,
+                                  global const DATA* bias, global DATA* out, global float* lse, long q_batch,
+                                  long q_head, long q_row, long k_batch, long k_head, long k_row, long v_batch,
+                                  long v_head, long v_row, long bias_batch, long bias_head, long bias_row,
+                                  long out_batch, long out_head, long out_row, SHAPE_ARGUMENTS) {
+  local float query[BLOCK * WIDTH];
+  local float columns[BLOCK * WIDTH];
+  local float scores[BLOCK * BLOCK];
+  local float sums[BLOCK * WIDTH];
 #if PACKED
-  LOCAL_ARRAY(float, value_tile, BLOCK* WIDTH);
+  local float value_tile[BLOCK * WIDTH];
 #else
   __local float* const value_tile = 0;
 #endif
@@ -173,11 +169,9 @@ CPU_CALLABLE(attention_forward, (BUFFER(const DATA, q), BUFFER(const DATA, k), B
 
 #ifdef BACKWARD
 // One row per task: delta[b, h, row].
-CPU_CALLABLE(attention_delta, (BUFFER(const DATA, out), BUFFER(const DATA, dout), BUFFER(float, delta), STRIDES(out),
-                               STRIDES(dout), PLAIN(int, heads), PLAIN(int, length), PLAIN(int, value_width))) {
-  OPEN(const DATA, out);
-  OPEN(const DATA, dout);
-  OPEN(float, delta);
+CPU_KERNEL void attention_delta(global const DATA* out, global const DATA* dout, global float* delta, long out_batch,
+                                long out_head, long out_row, long dout_batch, long dout_head, long dout_row, int heads,
+                                int length, int value_width) {
   const int bh = get_group_id(1), b = bh / heads, h = bh % heads;
   for (int row = get_group_id(0) * BLOCK; row < MIN_OF(length, (int)(get_group_id(0) + 1) * BLOCK); ++row) {
     __global const DATA* x = ROWS_OF(out, b, h) + (long)row * out_row;
@@ -207,31 +201,24 @@ inline void clear_tile(__local float* tile) {
 }
 
 // dq: float32 [B, Hq, L, dq_pitch], zeroed by the caller; dq_pitch is a multiple of 32.
-CPU_CALLABLE(attention_backward,
-             (BUFFER(const DATA, q), BUFFER(const DATA, k), BUFFER(const DATA, v), BUFFER(const DATA, bias),
-              BUFFER(const DATA, dout), BUFFER(const float, lse), BUFFER(const float, delta), BUFFER(float, dq),
-              BUFFER(DATA, dk), BUFFER(DATA, dv), STRIDES(q), STRIDES(k), STRIDES(v), STRIDES(bias), STRIDES(dout),
-              STRIDES(dk), STRIDES(dv), PLAIN(int, dq_pitch), SHAPE_ARGUMENTS)) {
-  OPEN(const DATA, q);
-  OPEN(const DATA, k);
-  OPEN(const DATA, v);
-  OPEN(const DATA, bias);
-  OPEN(const DATA, dout);
-  OPEN(const float, lse);
-  OPEN(const float, delta);
-  OPEN(float, dq);
-  OPEN(DATA, dk);
-  OPEN(DATA, dv);
-  LOCAL_ARRAY(float, rows_tile, BLOCK* WIDTH);
-  LOCAL_ARRAY(float, key_columns, BLOCK* WIDTH);
-  LOCAL_ARRAY(float, value_columns, BLOCK* WIDTH);
-  LOCAL_ARRAY(float, p, BLOCK* BLOCK);
-  LOCAL_ARRAY(float, ds, BLOCK* BLOCK);
-  LOCAL_ARRAY(float, key_grad, BLOCK* WIDTH);
-  LOCAL_ARRAY(float, value_grad, BLOCK* WIDTH);
+CPU_KERNEL void attention_backward(global const DATA* q, global const DATA* k, global const DATA* v,
+                                   global const DATA* bias, global const DATA* dout, global const float* lse,
+                                   global const float* delta, global float* dq, global DATA* dk, global DATA* dv,
+                                   long q_batch, long q_head, long q_row, long k_batch, long k_head, long k_row,
+                                   long v_batch, long v_head, long v_row, long bias_batch, long bias_head,
+                                   long bias_row, long dout_batch, long dout_head, long dout_row, long dk_batch,
+                                   long dk_head, long dk_row, long dv_batch, long dv_head, long dv_row, int dq_pitch,
+                                   SHAPE_ARGUMENTS) {
+  local float rows_tile[BLOCK * WIDTH];
+  local float key_columns[BLOCK * WIDTH];
+  local float value_columns[BLOCK * WIDTH];
+  local float p[BLOCK * BLOCK];
+  local float ds[BLOCK * BLOCK];
+  local float key_grad[BLOCK * WIDTH];
+  local float value_grad[BLOCK * WIDTH];
 #if PACKED
-  LOCAL_ARRAY(float, query_tile, BLOCK* WIDTH);
-  LOCAL_ARRAY(float, key_tile, BLOCK* WIDTH);
+  local float query_tile[BLOCK * WIDTH];
+  local float key_tile[BLOCK * WIDTH];
 #else
   __local float *const query_tile = 0, *const key_tile = 0;
 #endif

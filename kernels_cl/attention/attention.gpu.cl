@@ -44,15 +44,11 @@ inline float dot_row(__local const float* x, __global const DATA* y, int width) 
 }
 
 #ifdef FORWARD
-__kernel __attribute__((reqd_work_group_size(BLOCK, 1, 1))) void attention_forward(
-    TENSOR(const DATA, q), TENSOR(const DATA, k), TENSOR(const DATA, v), TENSOR(const DATA, bias), TENSOR(DATA, out),
-    TENSOR(float, lse), STRIDES(q), STRIDES(k), STRIDES(v), STRIDES(bias), STRIDES(out), SHAPE_ARGUMENTS) {
-  OPEN(const DATA, q);
-  OPEN(const DATA, k);
-  OPEN(const DATA, v);
-  OPEN(const DATA, bias);
-  OPEN(DATA, out);
-  OPEN(float, lse);
+kernel __attribute__((reqd_work_group_size(BLOCK, 1, 1))) void attention_forward(
+    global const DATA* q, global const DATA* k, global const DATA* v, global const DATA* bias, global DATA* out,
+    global float* lse, long q_batch, long q_head, long q_row, long k_batch, long k_head, long k_row, long v_batch,
+    long v_head, long v_row, long bias_batch, long bias_head, long bias_row, long out_batch, long out_head,
+    long out_row, SHAPE_ARGUMENTS) {
   __local float query[WIDTH], weights[BLOCK], scratch[BLOCK];
   const int row = get_group_id(0), bh = get_group_id(1), lid = get_local_id(0);
   const int b = bh / heads, h = bh % heads, hk = h / (heads / key_heads), limit = causal ? MIN_OF(keys, row + 1) : keys;
@@ -97,14 +93,9 @@ __kernel __attribute__((reqd_work_group_size(BLOCK, 1, 1))) void attention_forwa
 #endif
 
 #ifdef BACKWARD
-__kernel __attribute__((reqd_work_group_size(BLOCK, 1, 1))) void attention_delta(TENSOR(const DATA, out),
-                                                                                 TENSOR(const DATA, dout),
-                                                                                 TENSOR(float, delta), STRIDES(out),
-                                                                                 STRIDES(dout), int heads, int length,
-                                                                                 int value_width) {
-  OPEN(const DATA, out);
-  OPEN(const DATA, dout);
-  OPEN(float, delta);
+kernel __attribute__((reqd_work_group_size(BLOCK, 1, 1))) void attention_delta(
+    global const DATA* out, global const DATA* dout, global float* delta, long out_batch, long out_head, long out_row,
+    long dout_batch, long dout_head, long dout_row, int heads, int length, int value_width) {
   __local float scratch[BLOCK];
   const int row = get_group_id(0), bh = get_group_id(1), b = bh / heads, h = bh % heads;
   float sum = 0;
@@ -115,23 +106,15 @@ __kernel __attribute__((reqd_work_group_size(BLOCK, 1, 1))) void attention_delta
   if (get_local_id(0) == 0) delta[(long)bh * length + row] = sum;
 }
 
-#define BACKWARD_ARGUMENTS                                                                                  \
-  TENSOR(const DATA, q), TENSOR(const DATA, k), TENSOR(const DATA, v), TENSOR(const DATA, bias),            \
-      TENSOR(const DATA, dout), TENSOR(const float, lse), TENSOR(const float, delta), TENSOR(float, dq),    \
-      TENSOR(DATA, dk), TENSOR(DATA, dv), STRIDES(q), STRIDES(k), STRIDES(v), STRIDES(bias), STRIDES(dout), \
-      STRIDES(dk), STRIDES(dv), int dq_pitch, SHAPE_ARGUMENTS
-#define BACKWARD_OPEN     \
-  OPEN(const DATA, q);    \
-  OPEN(const DATA, k);    \
-  OPEN(const DATA, v);    \
-  OPEN(const DATA, bias); \
-  OPEN(const DATA, dout); \
-  OPEN(const float, lse); \
-  OPEN(const float, delta)
+#define BACKWARD_ARGUMENTS                                                                                            \
+  global const DATA *q, global const DATA *k, global const DATA *v, global const DATA *bias, global const DATA *dout, \
+      global const float *lse, global const float *delta, global float *dq, global DATA *dk, global DATA *dv,         \
+      long q_batch, long q_head, long q_row, long k_batch, long k_head, long k_row, long v_batch, long v_head,        \
+      long v_row, long bias_batch, long bias_head, long bias_row, long dout_batch, long dout_head, long dout_row,     \
+      long dk_batch, long dk_head, long dk_row, long dv_batch, long dv_head, long dv_row, int dq_pitch,               \
+      SHAPE_ARGUMENTS
 
-__kernel __attribute__((reqd_work_group_size(BLOCK, 1, 1))) void attention_backward_query(BACKWARD_ARGUMENTS) {
-  BACKWARD_OPEN;
-  OPEN(float, dq);
+kernel __attribute__((reqd_work_group_size(BLOCK, 1, 1))) void attention_backward_query(BACKWARD_ARGUMENTS) {
   __local float query[WIDTH], grad[WIDTH], gradients[BLOCK];
   const int row = get_group_id(0), bh = get_group_id(1), lid = get_local_id(0);
   const int b = bh / heads, h = bh % heads, hk = h / (heads / key_heads), limit = causal ? MIN_OF(keys, row + 1) : keys;
@@ -167,10 +150,7 @@ __kernel __attribute__((reqd_work_group_size(BLOCK, 1, 1))) void attention_backw
     if (lid + c * BLOCK < width) dq[((long)bh * length + row) * dq_pitch + lid + c * BLOCK] = sums[c] * scale;
 }
 
-__kernel __attribute__((reqd_work_group_size(BLOCK, 1, 1))) void attention_backward_key(BACKWARD_ARGUMENTS) {
-  BACKWARD_OPEN;
-  OPEN(DATA, dk);
-  OPEN(DATA, dv);
+kernel __attribute__((reqd_work_group_size(BLOCK, 1, 1))) void attention_backward_key(BACKWARD_ARGUMENTS) {
   __local float key_row[WIDTH], value_row[WIDTH], weights[BLOCK], gradients[BLOCK];
   const int key = get_group_id(0), lid = get_local_id(0), group = heads / key_heads;
   const int b = get_group_id(1) / key_heads, hk = get_group_id(1) % key_heads;

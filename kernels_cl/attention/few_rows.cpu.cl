@@ -147,21 +147,16 @@ inline void add_values(__local const float* weights, int rows, TILE* values, lon
   }
 }
 
-CPU_CALLABLE(attention_few_rows,
-             (BUFFER(const DATA, q), BUFFER(const DATA, k), BUFFER(const DATA, v), BUFFER(const DATA, bias),
-              BUFFER(DATA, out), BUFFER(float, lse), BUFFER(float, partial), STRIDES(q), STRIDES(k), STRIDES(v),
-              STRIDES(bias), STRIDES(out), SHAPE_ARGUMENTS, PLAIN(FewRowsPlan, plan))) {
-  OPEN(const DATA, q);
-  OPEN(const DATA, k);
-  OPEN(const DATA, v);
-  OPEN(const DATA, bias);
-  OPEN(DATA, out);
-  OPEN(float, lse);
-  OPEN(float, partial);
-  LOCAL_ARRAY(float, query, ROWS* WIDTH);
-  LOCAL_ARRAY(float, sums, ROWS* WIDTH);
-  LOCAL_ARRAY(float, block, BLOCK* WIDTH);
-  LOCAL_ARRAY(float, scores, ROWS* BLOCK);
+CPU_KERNEL void attention_few_rows(global const DATA* q, global const DATA* k, global const DATA* v,
+                                   global const DATA* bias, global DATA* out, global float* lse, global float* partial,
+                                   long q_batch, long q_head, long q_row, long k_batch, long k_head, long k_row,
+                                   long v_batch, long v_head, long v_row, long bias_batch, long bias_head,
+                                   long bias_row, long out_batch, long out_head, long out_row, SHAPE_ARGUMENTS,
+                                   FewRowsPlan plan) {
+  local float query[ROWS * WIDTH];
+  local float sums[ROWS * WIDTH];
+  local float block[BLOCK * WIDTH];
+  local float scores[ROWS * BLOCK];
   const int group = heads / key_heads, first = get_group_id(0) % plan.tiles * ROWS, part = get_group_id(1);
   const int bh = get_group_id(0) / plan.tiles, b = bh / key_heads, hk = bh % key_heads;
   const int rows = MIN_OF(ROWS, group * length - first), padded = (rows + QUAD - 1) / QUAD * QUAD;
@@ -260,12 +255,9 @@ CPU_CALLABLE(attention_few_rows,
 }
 
 // partial: [parts][queries][F + 2]. Grid: queries.
-CPU_CALLABLE(attention_merge,
-             (BUFFER(const float, partial), BUFFER(DATA, out), BUFFER(float, lse), STRIDES(out), PLAIN(int, heads),
-              PLAIN(int, length), PLAIN(int, value_width), PLAIN(int, parts), PLAIN(long, queries))) {
-  OPEN(const float, partial);
-  OPEN(DATA, out);
-  OPEN(float, lse);
+CPU_KERNEL void attention_merge(global const float* partial, global DATA* out, global float* lse, long out_batch,
+                                long out_head, long out_row, int heads, int length, int value_width, int parts,
+                                long queries) {
   const long at = get_group_id(0), step = queries * (value_width + 2);
   const int bh = at / length, b = bh / heads, h = bh % heads;
   __global const float* from = partial + at * (value_width + 2);

@@ -74,15 +74,11 @@ INLINE void finish_rows(__local DATA* rows, float sums[WIDTH / 8][4], const floa
               (t) % 2 ? value_width : width, item);                                                             \
   END_OF_COPIES
 
-GROUP_KERNEL void attention_forward(TENSOR(const DATA, q), TENSOR(const DATA, k), TENSOR(const DATA, v),
-                                    TENSOR(const DATA, bias), TENSOR(DATA, out), TENSOR(float, lse), STRIDES(q),
-                                    STRIDES(k), STRIDES(v), STRIDES(bias), STRIDES(out), SHAPE_ARGUMENTS) {
-  OPEN(const DATA, q);
-  OPEN(const DATA, k);
-  OPEN(const DATA, v);
-  OPEN(const DATA, bias);
-  OPEN(DATA, out);
-  OPEN(float, lse);
+GROUP_KERNEL void attention_forward(global const DATA* q, global const DATA* k, global const DATA* v,
+                                    global const DATA* bias, global DATA* out, global float* lse, long q_batch,
+                                    long q_head, long q_row, long k_batch, long k_head, long k_row, long v_batch,
+                                    long v_head, long v_row, long bias_batch, long bias_head, long bias_row,
+                                    long out_batch, long out_head, long out_row, SHAPE_ARGUMENTS) {
   __local DATA tiles[STAGES * TILE] __attribute__((aligned(16)));
   DECLARE_EXCHANGE(GROUP_ITEMS)
   const int item = get_local_id(0), lane = item % WARP_ITEMS, warp_row = item / WARP_ITEMS * WARP_ROWS,

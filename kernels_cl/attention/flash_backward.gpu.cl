@@ -86,25 +86,18 @@ INLINE void make_gradients(float weights[COLUMNS / 8][4], float gradients[COLUMN
   }
 }
 
-#define BACKWARD_ARGUMENTS                                                                                     \
-  TENSOR(const DATA, q), TENSOR(const DATA, k), TENSOR(const DATA, v), TENSOR(const DATA, bias),               \
-      TENSOR(const DATA, out), TENSOR(const DATA, dout), TENSOR(const float, lse), TENSOR(float, delta),       \
-      TENSOR(DATA, dq), TENSOR(DATA, dk), TENSOR(DATA, dv), STRIDES(q), STRIDES(k), STRIDES(v), STRIDES(bias), \
-      STRIDES(out), STRIDES(dout), STRIDES(dq), STRIDES(dk), STRIDES(dv), SHAPE_ARGUMENTS
-#define BACKWARD_OPEN                                                                                   \
-  OPEN(const DATA, q);                                                                                  \
-  OPEN(const DATA, k);                                                                                  \
-  OPEN(const DATA, v);                                                                                  \
-  OPEN(const DATA, bias);                                                                               \
-  OPEN(const DATA, dout);                                                                               \
-  OPEN(const float, lse);                                                                               \
-  OPEN(float, delta);                                                                                   \
-  DECLARE_TILES                                                                                         \
-  DECLARE_EXCHANGE(GROUP_ITEMS)                                                                         \
-  DECLARE_KEPT                                                                                          \
-  const int item = get_local_id(0), lane = item % WARP_ITEMS, warp_row = item / WARP_ITEMS * WARP_ROWS; \
-  const float factor = scale * LOG2_E;                                                                  \
-  uint own0[1][WIDTH / FRAGMENT_K][4], own1[1][WIDTH / FRAGMENT_K][4];                                  \
+#define BACKWARD_ARGUMENTS                                                                                           \
+  global const DATA *q, global const DATA *k, global const DATA *v, global const DATA *bias, global const DATA *out, \
+      global const DATA *dout, global const float *lse, global float *delta, global DATA *dq, global DATA *dk,       \
+      global DATA *dv, long q_batch, long q_head, long q_row, long k_batch, long k_head, long k_row, long v_batch,   \
+      long v_head, long v_row, long bias_batch, long bias_head, long bias_row, long out_batch, long out_head,        \
+      long out_row, long dout_batch, long dout_head, long dout_row, long dq_batch, long dq_head, long dq_row,        \
+      long dk_batch, long dk_head, long dk_row, long dv_batch, long dv_head, long dv_row, SHAPE_ARGUMENTS
+#define BACKWARD_OPEN                                                                                                \
+  DECLARE_TILES DECLARE_EXCHANGE(GROUP_ITEMS)                                                                        \
+  DECLARE_KEPT const int item = get_local_id(0), lane = item % WARP_ITEMS, warp_row = item / WARP_ITEMS * WARP_ROWS; \
+  const float factor = scale * LOG2_E;                                                                               \
+  uint own0[1][WIDTH / FRAGMENT_K][4], own1[1][WIDTH / FRAGMENT_K][4];                                               \
   float lse2[QUERY_VALUES], deltas[QUERY_VALUES];
 // Fragments of the own rows of two operands, which pass through the tiles.
 #define LOAD_OWN(x, x_row, width_x, y, y_row, width_y, end)                   \
@@ -150,8 +143,6 @@ INLINE float row_delta(uint grad[WIDTH / FRAGMENT_K][4], __global const DATA* ou
 
 GROUP_KERNEL void attention_backward_query(BACKWARD_ARGUMENTS) {
   BACKWARD_OPEN
-  OPEN(const DATA, out);
-  OPEN(DATA, dq);
   const int first = (causal ? get_num_groups(0) - 1 - get_group_id(0) : get_group_id(0)) * ROWS, row = first + warp_row,
             bh = get_group_id(1);
   const int b = bh / heads, h = bh % heads, hk = h / (heads / key_heads),
@@ -202,8 +193,6 @@ GROUP_KERNEL void attention_backward_query(BACKWARD_ARGUMENTS) {
 
 GROUP_KERNEL void attention_backward_key(BACKWARD_ARGUMENTS) {
   BACKWARD_OPEN
-  OPEN(DATA, dk);
-  OPEN(DATA, dv);
   const int first = get_group_id(0) * ROWS, row = first + warp_row, group = heads / key_heads;
   const int b = get_group_id(1) / key_heads, hk = get_group_id(1) % key_heads;
   const int first_tile = causal ? first / TILE_ROWS : 0,

@@ -11,15 +11,8 @@
 
 typedef STORAGE(X_DTYPE) data_t;
 
-TASK_CALLABLE(rotary,
-              (BUFFER(const data_t, q), BUFFER(const data_t, k), BUFFER(const data_t, cos_), BUFFER(const data_t, sin_),
-               BUFFER(data_t, q_out), BUFFER(data_t, k_out), PLAIN(RotaryArguments, p))) {
-  OPEN(const data_t, q);
-  OPEN(const data_t, k);
-  OPEN(const data_t, cos_);
-  OPEN(const data_t, sin_);
-  OPEN(data_t, q_out);
-  OPEN(data_t, k_out);
+TASK_KERNEL void rotary(global const data_t* q, global const data_t* k, global const data_t* cos_,
+                        global const data_t* sin_, global data_t* q_out, global data_t* k_out, RotaryArguments p) {
   const long at = get_global_id(1), b = at / p.length, row = at % p.length;
   const int head = get_global_id(0), of_key = head >= p.heads, half_width = p.width / 2;
   __global const data_t* x = of_key ? k + b * p.k_batch + (head - p.heads) * p.k_head + row * p.k_row

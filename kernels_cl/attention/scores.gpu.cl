@@ -30,9 +30,9 @@ inline float combined(__local float* shared, float value, int maximum) {
 }
 
 // `first`: head (of all heads of the batch) of the launch's first row of groups.
-#define ROW_ARGUMENTS                                                                                         \
-  STRIDES(bias), int heads, int length, int keys, int pitch, int first, int causal, ulong seed, ulong offset, \
-      uint threshold, float keep_scale
+#define ROW_ARGUMENTS                                                                                                \
+  long bias_batch, long bias_head, long bias_row, int heads, int length, int keys, int pitch, int first, int causal, \
+      ulong seed, ulong offset, uint threshold, float keep_scale
 #define OPEN_ROW                                                                                 \
   const int row = get_group_id(0), bh = first + get_group_id(1), b = bh / heads, h = bh % heads, \
             item = get_local_id(0);                                                              \
@@ -45,12 +45,8 @@ inline float combined(__local float* shared, float value, int maximum) {
 #define SCORE(i) scores[at + (i)]
 #endif
 
-SCORE_KERNEL void scores_softmax(TENSOR(const float, scores), TENSOR(const DATA, bias), TENSOR(DATA, weights),
-                                 TENSOR(float, lse), ROW_ARGUMENTS) {
-  OPEN(const float, scores);
-  OPEN(const DATA, bias);
-  OPEN(DATA, weights);
-  OPEN(float, lse);
+SCORE_KERNEL void scores_softmax(global const float* scores, global const DATA* bias, global DATA* weights,
+                                 global float* lse, ROW_ARGUMENTS) {
   __local float shared[GROUP];
   OPEN_ROW
   float largest = -INFINITY, sum = 0;
@@ -70,16 +66,9 @@ SCORE_KERNEL void scores_softmax(TENSOR(const float, scores), TENSOR(const DATA,
   if (item == 0) lse[lse_at] = sum == 0 ? INFINITY : base + log(sum);
 }
 
-SCORE_KERNEL void scores_gradient(TENSOR(const float, scores), TENSOR(const float, products), TENSOR(const DATA, bias),
-                                  TENSOR(const float, lse), TENSOR(const float, delta), TENSOR(DATA, weights),
-                                  TENSOR(DATA, gradients), ROW_ARGUMENTS) {
-  OPEN(const float, scores);
-  OPEN(const float, products);
-  OPEN(const DATA, bias);
-  OPEN(const float, lse);
-  OPEN(const float, delta);
-  OPEN(DATA, weights);
-  OPEN(DATA, gradients);
+SCORE_KERNEL void scores_gradient(global const float* scores, global const float* products, global const DATA* bias,
+                                  global const float* lse, global const float* delta, global DATA* weights,
+                                  global DATA* gradients, ROW_ARGUMENTS) {
   OPEN_ROW
   const float row_lse = lse[lse_at], row_delta = delta[lse_at];
   for (int i = item; i < pitch; i += GROUP) {

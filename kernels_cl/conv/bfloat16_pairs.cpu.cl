@@ -37,10 +37,8 @@ inline long tap_element(const WeightMap m, TapWalk t) {
 }
 
 // Grid: (ceil(out / 8), ceil(k / 512), groups).
-CPU_CALLABLE(conv_pack_weights,
-             (BUFFER(const T, w), BUFFER(packed_t, packed), PLAIN(const GatherShape, s), PLAIN(const WeightMap, m))) {
-  OPEN_RESTRICT(const T, w);
-  OPEN_RESTRICT(packed_t, packed);
+CPU_KERNEL void conv_pack_weights(global const T* restrict w, global packed_t* restrict packed, const GatherShape s,
+                                  const WeightMap m) {
   const int o = get_group_id(0) * 8, taps = s.kernel_size[0] * s.kernel_size[1] * s.kernel_size[2],
             size = s.in_channels * taps;
   __global const T* from = w + get_group_id(2) * m.group + o * m.out;
@@ -108,18 +106,13 @@ inline void store_pieces(__global T* y, __local const T* tile, int rows, long pi
 #define EACH_ROW _Pragma("unroll") for (int i = 0; i < 8; i++)
 #define B_AT(p, y) *(__local const packed16_t*)((p) + (y) * 16)
 
-CPU_CALLABLE(conv_multiply, (BUFFER(const T, x), BUFFER(const packed_t, packed), BUFFER(const T, bias), BUFFER(T, y),
-                             PLAIN(const GatherShape, s), PLAIN(int, has_bias), PLAIN(int, channels),
-                             PLAIN(int, pixels), PLAIN(int, depth), LOCAL(packed_t, memory))) {
-  OPEN_LOCAL(packed_t, memory);
-  OPEN_RESTRICT(const T, x);
-  OPEN_RESTRICT(const packed_t, packed);
-  OPEN_RESTRICT(const T, bias);
-  OPEN_RESTRICT(T, y);
-  LOCAL_ARRAY(Piece, pieces, MAX_PIXELS + MAX_PIXELS / 16);
-  LOCAL_ARRAY(int, first, MAX_PIXELS / 16 + 1);
-  LOCAL_ARRAY(Tap, taps, MAX_DEPTH);
-  LOCAL_ARRAY(T, edge, 8 * 32);
+CPU_KERNEL void conv_multiply(global const T* restrict x, global const packed_t* restrict packed,
+                              global const T* restrict bias, global T* restrict y, const GatherShape s, int has_bias,
+                              int channels, int pixels, int depth, local packed_t* restrict memory) {
+  local Piece pieces[MAX_PIXELS + MAX_PIXELS / 16];
+  local int first[MAX_PIXELS / 16 + 1];
+  local Tap taps[MAX_DEPTH];
+  local T edge[8 * 32];
   const int group = get_group_id(2), plane = s.output[0] * s.output[1] * s.output[2];
   const int size = s.in_channels * s.kernel_size[0] * s.kernel_size[1] * s.kernel_size[2];
   const long pixel0 = (long)get_group_id(0) * pixels, image = (long)s.out_channels * get_num_groups(2) * plane;

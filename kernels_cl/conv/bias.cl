@@ -18,10 +18,8 @@ inline float sum_lanes(float16 v) {
 #define LANES ((int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15))
 
 // Channels first, one task: one channel. Sums by plane, then over images.
-CPU_CALLABLE(conv_bias_planes,
-             (BUFFER(const T, dy), BUFFER(T, db), PLAIN(int, batch), PLAIN(int, channels), PLAIN(long, plane))) {
-  OPEN_RESTRICT(const T, dy);
-  OPEN_RESTRICT(T, db);
+CPU_KERNEL void conv_bias_planes(global const T* restrict dy, global T* restrict db, int batch, int channels,
+                                 long plane) {
   float total = 0;
   for (int n = 0; n < batch; n++) {
     __global const T* p = dy + ((long)n * channels + get_group_id(0)) * plane;
@@ -36,9 +34,7 @@ CPU_CALLABLE(conv_bias_planes,
 }
 
 // Channels last, one task: 16 channels. Blocks of 256 pixels are summed on their own first.
-CPU_CALLABLE(conv_bias_rows, (BUFFER(const T, dy), BUFFER(T, db), PLAIN(int, channels), PLAIN(long, pixels))) {
-  OPEN_RESTRICT(const T, dy);
-  OPEN_RESTRICT(T, db);
+CPU_KERNEL void conv_bias_rows(global const T* restrict dy, global T* restrict db, int channels, long pixels) {
   const int c = get_group_id(0) * 16;
   float16 total = 0;
   for (long i = 0; i < pixels; i += 256) {
@@ -52,11 +48,9 @@ CPU_CALLABLE(conv_bias_rows, (BUFFER(const T, dy), BUFFER(T, db), PLAIN(int, cha
 #define GROUP 256
 
 // One work-group: one channel. element(n, p) = n * image + c * channel_step + p * pixel_step.
-__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void conv_bias_gpu(TENSOR(const T, dy), TENSOR(T, db),
-                                                                               int batch, long image, long plane,
-                                                                               long channel_step, long pixel_step) {
-  OPEN(const T, dy);
-  OPEN(T, db);
+kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void conv_bias_gpu(global const T* dy, global T* db,
+                                                                             int batch, long image, long plane,
+                                                                             long channel_step, long pixel_step) {
   __local A sums[GROUP];
   const int id = get_local_id(0);
   A total = 0;

@@ -50,10 +50,8 @@ inline void interleave_row(__global T* x, int width, int stride, __global const 
 // x [planes, D, H, W]. Sub-grid r = (rz * stride[1] + ry) * stride[2] + rx lies at parts + r * slot; bit r of `present`
 // is clear
 // where no tap reaches it. One task: `per_task` planes.
-CPU_CALLABLE(conv_interleave, (BUFFER(const T, parts), BUFFER(T, x), PLAIN(const int3, size), PLAIN(const int3, stride),
-                               PLAIN(long, slot), PLAIN(ulong, present), PLAIN(long, planes), PLAIN(long, per_task))) {
-  OPEN_RESTRICT(const T, parts);
-  OPEN_RESTRICT(T, x);
+CPU_KERNEL void conv_interleave(global const T* restrict parts, global T* restrict x, const int3 size,
+                                const int3 stride, long slot, ulong present, long planes, long per_task) {
   const long begin = get_group_id(0) * per_task, end = MIN_OF(planes, begin + per_task);
   for (long plane = begin; plane < end; plane++)
     for (int z = 0; z < size.x; z++)
@@ -71,9 +69,7 @@ CPU_CALLABLE(conv_interleave, (BUFFER(const T, parts), BUFFER(T, x), PLAIN(const
 }
 
 // dw[i] = sum over parts of shares[part][i]. One task: 4096 elements.
-CPU_CALLABLE(conv_sum_shares, (BUFFER(const float, shares), BUFFER(T, dw), PLAIN(long, size), PLAIN(int, parts))) {
-  OPEN_RESTRICT(const float, shares);
-  OPEN_RESTRICT(T, dw);
+CPU_KERNEL void conv_sum_shares(global const float* restrict shares, global T* restrict dw, long size, int parts) {
   long i = get_group_id(0) * 4096L;
   const long end = MIN_OF(size, i + 4096);
   for (; i < end; i += 16) {

@@ -129,15 +129,11 @@ inline void sweep_rows(__local const float* p, const float* w, int pitch, float1
 }
 #endif
 
-CPU_CALLABLE(conv_depthwise_gather,
-             (BUFFER(const T, x), BUFFER(const T, filter), BUFFER(const T, bias), BUFFER(T, y), PLAIN(const Sweep, s),
-              PLAIN(int, has_bias), PLAIN(int, flip), PLAIN(const Limits, limits))) {
-  OPEN_RESTRICT(const T, x);
-  OPEN_RESTRICT(const T, filter);
-  OPEN_RESTRICT(const T, bias);
-  OPEN_RESTRICT(T, y);
-  LOCAL_ARRAY(float, image, IMAGE + S * S * BORDER);
-  LOCAL_ARRAY(float, line, IMAGE / (S * S) + BORDER);
+CPU_KERNEL void conv_depthwise_gather(global const T* restrict x, global const T* restrict filter,
+                                      global const T* restrict bias, global T* restrict y, const Sweep s, int has_bias,
+                                      int flip, const Limits limits) {
+  local float image[IMAGE + S * S * BORDER];
+  local float line[IMAGE / (S * S) + BORDER];
   const int c = get_group_id(0), pitch = s.pitch;
   float w[KH * K];
   for (int t = 0; t < KH * K; t++) w[t] = LOAD(DTYPE, float32, filter, (long)c * KH * K + (flip ? KH * K - 1 - t : t));
@@ -197,14 +193,11 @@ inline float sum_lanes(float16 v) {
     }                                                                                    \
   }
 
-CPU_CALLABLE(conv_depthwise_weight,
-             (BUFFER(const T, x), BUFFER(const T, dy), BUFFER(T, filter), PLAIN(const Sweep, s))) {
-  OPEN_RESTRICT(const T, x);
-  OPEN_RESTRICT(const T, dy);
-  OPEN_RESTRICT(T, filter);
-  LOCAL_ARRAY(float, image, IMAGE + S * S * BORDER);
-  LOCAL_ARRAY(float, line, IMAGE / (S * S) + BORDER);
-  LOCAL_ARRAY(int, inside, IMAGE / (S * S) + BORDER);  // -1 in the columns of dy, 0 between its rows
+CPU_KERNEL void conv_depthwise_weight(global const T* restrict x, global const T* restrict dy,
+                                      global T* restrict filter, const Sweep s) {
+  local float image[IMAGE + S * S * BORDER];
+  local float line[IMAGE / (S * S) + BORDER];
+  local int inside[IMAGE / (S * S) + BORDER];  // -1 in the columns of dy, 0 between its rows
   const int c = get_group_id(0), pitch = s.pitch, narrow = s.out_w < 16;
   float16 sum[KH * K];
   _Pragma("unroll") for (int t = 0; t < KH * K; t++) sum[t] = 0;
@@ -250,13 +243,10 @@ CPU_CALLABLE(conv_depthwise_weight,
 // 2; rows alike.
 // s.in_*: dy, s.out_*: dx, s.pad_*: padding of the forward pass; the image holds dy with (K - 1) / 2 zero rows and
 // columns before it.
-CPU_CALLABLE(conv_depthwise_scatter,
-             (BUFFER(const T, dy), BUFFER(const T, filter), BUFFER(T, dx), PLAIN(const Sweep, s))) {
-  OPEN_RESTRICT(const T, dy);
-  OPEN_RESTRICT(const T, filter);
-  OPEN_RESTRICT(T, dx);
-  LOCAL_ARRAY(float, image, IMAGE + BORDER);
-  LOCAL_ARRAY(float, line, 2 * IMAGE / K + 2 * BORDER);
+CPU_KERNEL void conv_depthwise_scatter(global const T* restrict dy, global const T* restrict filter,
+                                       global T* restrict dx, const Sweep s) {
+  local float image[IMAGE + BORDER];
+  local float line[2 * IMAGE / K + 2 * BORDER];
   const int c = get_group_id(0), pitch = s.pitch, border = (K - 1) / 2, pairs = (s.out_w + s.pad_w + 1) / 2;
   float w[K * K];
   for (int t = 0; t < K * K; t++) w[t] = LOAD(DTYPE, float32, filter, (long)c * K * K + t);

@@ -43,12 +43,9 @@ inline void store_channels(__global T* y, float16 v, int count) {
   for (int l = 0; l < count; ++l) STORE(DTYPE, float32, y, l, lanes[l]);
 }
 
-CPU_CALLABLE(conv_depthwise_channels_gather, (BUFFER(const T, x), BUFFER(const T, filter), BUFFER(const T, bias),
-                                              BUFFER(T, y), PLAIN(const ChannelSweep, s), PLAIN(int, has_bias))) {
-  OPEN_RESTRICT(const T, x);
-  OPEN_RESTRICT(const T, filter);
-  OPEN_RESTRICT(const T, bias);
-  OPEN_RESTRICT(T, y);
+CPU_KERNEL void conv_depthwise_channels_gather(global const T* restrict x, global const T* restrict filter,
+                                               global const T* restrict bias, global T* restrict y,
+                                               const ChannelSweep s, int has_bias) {
   const long rows = (long)s.batch * s.out_h, begin = rows * get_group_id(0) / get_num_groups(0),
              end = rows * (get_group_id(0) + 1) / get_num_groups(0);
   // result columns whose taps all lie inside the source
@@ -111,11 +108,8 @@ CPU_CALLABLE(conv_depthwise_channels_gather, (BUFFER(const T, x), BUFFER(const T
 
 #if !TRANSPOSED
 // in_*: x, out_*: dy. shares: [parts][K * K][channels rounded up to 16].
-CPU_CALLABLE(conv_depthwise_channels_weight,
-             (BUFFER(const T, x), BUFFER(const T, dy), BUFFER(float, shares), PLAIN(const ChannelSweep, s))) {
-  OPEN_RESTRICT(const T, x);
-  OPEN_RESTRICT(const T, dy);
-  OPEN_RESTRICT(float, shares);
+CPU_KERNEL void conv_depthwise_channels_weight(global const T* restrict x, global const T* restrict dy,
+                                               global float* restrict shares, const ChannelSweep s) {
   const int c = get_group_id(0) * 16;
   const long rows = (long)s.batch * s.out_h, begin = rows * get_group_id(1) / get_num_groups(1),
              end = rows * (get_group_id(1) + 1) / get_num_groups(1);
@@ -150,10 +144,8 @@ CPU_CALLABLE(conv_depthwise_channels_weight,
   for (int t = 0; t < K * K; ++t) vstore16(total[t], 0, shares + ((long)get_group_id(1) * K * K + t) * width + c);
 }
 
-CPU_CALLABLE(conv_depthwise_channels_sum,
-             (BUFFER(const float, shares), BUFFER(T, filter), PLAIN(int, channels), PLAIN(int, parts))) {
-  OPEN_RESTRICT(const float, shares);
-  OPEN_RESTRICT(T, filter);
+CPU_KERNEL void conv_depthwise_channels_sum(global const float* restrict shares, global T* restrict filter,
+                                            int channels, int parts) {
   const long width = (channels + 15) / 16 * 16;
   for (long i = (long)channels * K * K * get_group_id(0) / get_num_groups(0);
        i < (long)channels * K * K * (get_group_id(0) + 1) / get_num_groups(0); ++i) {

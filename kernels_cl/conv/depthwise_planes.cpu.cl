@@ -87,15 +87,11 @@ inline void sweep_pixels(__local const float* p, const float16* w, int pitch, fl
   vstore16(LIMIT(float16, d, limits), 3, result);
 }
 
-CPU_CALLABLE(conv_depthwise_planes,
-             (BUFFER(const T, x), BUFFER(const T, filter), BUFFER(const T, bias), BUFFER(T, y), PLAIN(const Sweep, s),
-              PLAIN(int, has_bias), PLAIN(int, flip), PLAIN(const Limits, limits))) {
-  OPEN_RESTRICT(const T, x);
-  OPEN_RESTRICT(const T, filter);
-  OPEN_RESTRICT(const T, bias);
-  OPEN_RESTRICT(T, y);
-  LOCAL_ARRAY(float, image, (PIXELS + 16) * 16);
-  LOCAL_ARRAY(float, result, (RESULTS + 16) * 16);
+CPU_KERNEL void conv_depthwise_planes(global const T* restrict x, global const T* restrict filter,
+                                      global const T* restrict bias, global T* restrict y, const Sweep s, int has_bias,
+                                      int flip, const Limits limits) {
+  local float image[(PIXELS + 16) * 16];
+  local float result[(RESULTS + 16) * 16];
   const int first = get_group_id(0) * 16, channels = MIN_OF(16, s.channels - first);
   float16 w[KH * K], offset = 0;
   load_filters(filter + (long)first * KH * K, channels, flip, w);
@@ -142,13 +138,10 @@ SCATTER_PHASE(1, 1)
 
 // in_h and in_w are those of dy, out_h and out_w those of dx; padding is that of the forward pass. The border above and
 // left of dy has (KH - 1) / 2 rows and (K - 1) / 2 columns.
-CPU_CALLABLE(conv_depthwise_planes_scatter,
-             (BUFFER(const T, x), BUFFER(const T, filter), BUFFER(T, y), PLAIN(const Sweep, s))) {
-  OPEN_RESTRICT(const T, x);
-  OPEN_RESTRICT(const T, filter);
-  OPEN_RESTRICT(T, y);
-  LOCAL_ARRAY(float, image, (PIXELS + 16) * 16);
-  LOCAL_ARRAY(float, result, (RESULTS + 16) * 16);
+CPU_KERNEL void conv_depthwise_planes_scatter(global const T* restrict x, global const T* restrict filter,
+                                              global T* restrict y, const Sweep s) {
+  local float image[(PIXELS + 16) * 16];
+  local float result[(RESULTS + 16) * 16];
   const int first = get_group_id(0) * 16, channels = MIN_OF(16, s.channels - first), top = (KH - 1) / 2,
             left = (K - 1) / 2;
   float16 w[KH * K];
@@ -182,13 +175,10 @@ CPU_CALLABLE(conv_depthwise_planes_scatter,
 }
 #endif
 
-CPU_CALLABLE(conv_depthwise_planes_weight,
-             (BUFFER(const T, x), BUFFER(const T, y), BUFFER(T, filter), PLAIN(const Sweep, s))) {
-  OPEN_RESTRICT(const T, x);
-  OPEN_RESTRICT(const T, y);
-  OPEN_RESTRICT(T, filter);
-  LOCAL_ARRAY(float, image, (PIXELS + 16) * 16);
-  LOCAL_ARRAY(float, gradient, (RESULTS + 16) * 16);
+CPU_KERNEL void conv_depthwise_planes_weight(global const T* restrict x, global const T* restrict y,
+                                             global T* restrict filter, const Sweep s) {
+  local float image[(PIXELS + 16) * 16];
+  local float gradient[(RESULTS + 16) * 16];
   const int first = get_group_id(0) * 16, channels = MIN_OF(16, s.channels - first);
   float16 total[KH * K];
   for (int t = 0; t < KH * K; ++t) total[t] = 0;

@@ -43,12 +43,8 @@
 #define PIXEL 1
 #endif
 
-__kernel void conv_depthwise_simt_forward(TENSOR(const T, x), TENSOR(const T, w), TENSOR(const T, bias), TENSOR(T, y),
-                                          const Depthwise s, int has_bias) {
-  OPEN(const T, x);
-  OPEN(const T, w);
-  OPEN(const T, bias);
-  OPEN(T, y);
+kernel void conv_depthwise_simt_forward(global const T* x, global const T* w, global const T* bias, global T* y,
+                                        const Depthwise s, int has_bias) {
   LOCATE
   const int row = pixel / s.out_w, column = pixel - row * s.out_w;
   if (row >= s.out_h) return;
@@ -67,11 +63,7 @@ __kernel void conv_depthwise_simt_forward(TENSOR(const T, x), TENSOR(const T, w)
   STORE(DTYPE, ACCUMULATE, y, PLANE(get_global_id(2), c, s.out_h * s.out_w) + (long)pixel * PIXEL, sum);
 }
 
-__kernel void conv_depthwise_simt_backward_data(TENSOR(T, x), TENSOR(const T, w), TENSOR(const T, y),
-                                                const Depthwise s) {
-  OPEN(T, x);
-  OPEN(const T, w);
-  OPEN(const T, y);
+kernel void conv_depthwise_simt_backward_data(global T* x, global const T* w, global const T* y, const Depthwise s) {
   LOCATE
   const int row = pixel / s.in_w, column = pixel - row * s.in_w;
   if (row >= s.in_h) return;
@@ -102,11 +94,8 @@ inline void add_products(A* sum, __global const T* x, __global const T* y, const
   }
 }
 
-__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void conv_depthwise_simt_weight(
-    TENSOR(const T, x), TENSOR(A, dw), TENSOR(const T, y), const Depthwise s, int parts) {
-  OPEN(const T, x);
-  OPEN(A, dw);
-  OPEN(const T, y);
+kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void conv_depthwise_simt_weight(
+    global const T* x, global A* dw, global const T* y, const Depthwise s, int parts) {
   __local A sums[GROUP];
   const int id = get_local_id(0), i = get_group_id(0), part = get_group_id(2), in_pixels = s.in_h * s.in_w,
             out_pixels = s.out_h * s.out_w;

@@ -88,10 +88,8 @@ inline void store_rows(__local const float* from, int rows, int width, int pitch
 }
 
 // Grid: (ceil(results / 4), groups).
-CPU_CALLABLE(conv_direct_pack,
-             (BUFFER(const T, w), BUFFER(float, packed), PLAIN(const Direct, s), PLAIN(const WeightMap, m))) {
-  OPEN_RESTRICT(const T, w);
-  OPEN_RESTRICT(float, packed);
+CPU_KERNEL void conv_direct_pack(global const T* restrict w, global float* restrict packed, const Direct s,
+                                 const WeightMap m) {
   const int o = get_group_id(0) * 4, taps = s.taps_h * s.taps_w, rows = MIN_OF(4, s.results - o);
   w += get_group_id(1) * m.group + o * m.out + m.base;
   packed += ((long)get_group_id(1) * get_num_groups(0) + get_group_id(0)) * s.channels * taps * 4;
@@ -168,15 +166,10 @@ inline void direct_3(int pairs, __local const float* x, __local const int* offse
 // channel_block: channels whose frames stand in local memory at a time. Grid: (shares of the pieces, shares of the
 // results, groups).
 // memory: frames [channel][phase], then a line of `line` floats for each result of a share, rounded up to four.
-CPU_CALLABLE(conv_direct, (BUFFER(const T, x), BUFFER(const float, packed), BUFFER(const T, bias), BUFFER(T, y),
-                           PLAIN(const Direct, s), PLAIN(int, has_bias), PLAIN(int, channel_block), PLAIN(int, line),
-                           PLAIN(const Limits, limits), LOCAL(float, memory))) {
-  OPEN_LOCAL(float, memory);
-  OPEN_RESTRICT(const T, x);
-  OPEN_RESTRICT(const float, packed);
-  OPEN_RESTRICT(const T, bias);
-  OPEN_RESTRICT(T, y);
-  LOCAL_ARRAY(int, offsets, MOST_PAIRS);
+CPU_KERNEL void conv_direct(global const T* restrict x, global const float* restrict packed,
+                            global const T* restrict bias, global T* restrict y, const Direct s, int has_bias,
+                            int channel_block, int line, const Limits limits, local float* restrict memory) {
+  local int offsets[MOST_PAIRS];
   const int group = get_group_id(2), taps = s.taps_h * s.taps_w, phases = s.stride_h * STRIDE * s.frame,
             blocks = (s.results + 3) / 4;
   const int begin = blocks * get_group_id(1) / get_num_groups(1),
@@ -285,14 +278,10 @@ inline void direct_sums(int images, int vectors, __local const float* x0, __loca
 // line of dy.
 // Grid: (shares of the pieces, blocks of channels by blocks of results, groups). memory: frames
 // [image][channel][phase], lines [image][result], both of a block, and sums [pair][result].
-CPU_CALLABLE(conv_direct_weight,
-             (BUFFER(const T, x), BUFFER(const T, dy), BUFFER(STORAGE(RESULT), dw), PLAIN(const Direct, s),
-              PLAIN(int, channel_block), PLAIN(int, result_block), PLAIN(int, line), LOCAL(float, memory))) {
-  OPEN_LOCAL(float, memory);
-  OPEN_RESTRICT(const T, x);
-  OPEN_RESTRICT(const T, dy);
-  OPEN_RESTRICT(STORAGE(RESULT), dw);
-  LOCAL_ARRAY(int, offsets, MOST_PAIRS);
+CPU_KERNEL void conv_direct_weight(global const T* restrict x, global const T* restrict dy,
+                                   global STORAGE(RESULT) * restrict dw, const Direct s, int channel_block,
+                                   int result_block, int line, local float* restrict memory) {
+  local int offsets[MOST_PAIRS];
   const int group = get_group_id(2), taps = s.taps_h * s.taps_w, phases = s.stride_h * STRIDE * s.frame;
   const int result_blocks = (s.results + result_block - 1) / result_block;
   const int c0 = get_group_id(1) / result_blocks * channel_block, o0 = get_group_id(1) % result_blocks * result_block;

@@ -15,10 +15,8 @@
 #include "conv/limits.clh"
 
 // Grid: (ceil(out / 8), ceil(k / 512), groups).
-CPU_CALLABLE(conv_pack_weights,
-             (BUFFER(const T, w), BUFFER(float, packed), PLAIN(const GatherShape, s), PLAIN(const WeightMap, m))) {
-  OPEN_RESTRICT(const T, w);
-  OPEN_RESTRICT(float, packed);
+CPU_KERNEL void conv_pack_weights(global const T* restrict w, global float* restrict packed, const GatherShape s,
+                                  const WeightMap m) {
   const int o = get_group_id(0) * 8, taps = s.kernel_size[0] * s.kernel_size[1] * s.kernel_size[2],
             size = s.in_channels * taps;
   __global const T* from = w + get_group_id(2) * m.group + o * m.out;
@@ -75,20 +73,14 @@ inline void store_pieces(__global T* y, __local const float* tile, int rows, lon
 #define B_AT(p, y) *(__local const float16*)((p) + (y) * 16)
 #define IN_ROW(p, x) (p)[(x) * weight_row]
 
-CPU_CALLABLE(conv_multiply,
-             (BUFFER(const T, x), BUFFER(const float, packed), BUFFER(const T, bias), BUFFER(T, y),
-              PLAIN(const GatherShape, s), PLAIN(int, has_bias), PLAIN(int, pixel_tasks), PLAIN(int, channels),
-              PLAIN(int, pixels), PLAIN(int, depth), PLAIN(int, phase_line), PLAIN(int, phase_at),
-              PLAIN(long, weight_row), PLAIN(const Limits, limits), LOCAL(float, memory))) {
-  OPEN_LOCAL(float, memory);
-  OPEN_RESTRICT(const T, x);
-  OPEN_RESTRICT(const float, packed);
-  OPEN_RESTRICT(const T, bias);
-  OPEN_RESTRICT(T, y);
-  LOCAL_ARRAY(Piece, pieces, MAX_PIXELS + MAX_PIXELS / 16);
-  LOCAL_ARRAY(int, first, MAX_PIXELS / 16 + 1);
-  LOCAL_ARRAY(Tap, taps, MAX_DEPTH);
-  LOCAL_ARRAY(float, edge, 8 * 32);
+CPU_KERNEL void conv_multiply(global const T* restrict x, global const float* restrict packed,
+                              global const T* restrict bias, global T* restrict y, const GatherShape s, int has_bias,
+                              int pixel_tasks, int channels, int pixels, int depth, int phase_line, int phase_at,
+                              long weight_row, const Limits limits, local float* restrict memory) {
+  local Piece pieces[MAX_PIXELS + MAX_PIXELS / 16];
+  local int first[MAX_PIXELS / 16 + 1];
+  local Tap taps[MAX_DEPTH];
+  local float edge[8 * 32];
   const int group = get_group_id(2), plane = s.output[0] * s.output[1] * s.output[2], limited = IS_LIMITED(limits);
   const int size = s.in_channels * s.kernel_size[0] * s.kernel_size[1] * s.kernel_size[2];
   const int part = get_group_id(0) / pixel_tasks;

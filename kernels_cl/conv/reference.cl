@@ -28,12 +28,8 @@ inline Position unravel(long i, int channels, int d, int h, int w, int channels_
   return q;
 }
 
-__kernel void conv_reference_forward(TENSOR(const T, x), TENSOR(const T, w), TENSOR(const T, b), TENSOR(T, y),
-                                     const ConvShape s, int has_bias, int channels_last, long count) {
-  OPEN(const T, x);
-  OPEN(const T, w);
-  OPEN(const T, b);
-  OPEN(T, y);
+kernel void conv_reference_forward(global const T* x, global const T* w, global const T* b, global T* y,
+                                   const ConvShape s, int has_bias, int channels_last, long count) {
   const int taps = s.kernel_size[0] * s.kernel_size[1] * s.kernel_size[2];
   for (long i = get_global_id(0); i < count; i += get_global_size(0)) {
     const Position q = unravel(i, s.groups * s.out_per_group, s.output[0], s.output[1], s.output[2], channels_last);
@@ -65,11 +61,8 @@ inline int output_of(int i, int k, int stride, int padding, int dilation, int si
   return o / stride < size ? o / stride : -1;
 }
 
-__kernel void conv_reference_backward_data(TENSOR(T, x), TENSOR(const T, w), TENSOR(const T, y), const ConvShape s,
-                                           int channels_last, long count) {
-  OPEN(T, x);
-  OPEN(const T, w);
-  OPEN(const T, y);
+kernel void conv_reference_backward_data(global T* x, global const T* w, global const T* y, const ConvShape s,
+                                         int channels_last, long count) {
   const int taps = s.kernel_size[0] * s.kernel_size[1] * s.kernel_size[2];
   for (long i = get_global_id(0); i < count; i += get_global_size(0)) {
     const Position q = unravel(i, s.groups * s.in_per_group, s.input[0], s.input[1], s.input[2], channels_last);
@@ -98,11 +91,8 @@ __kernel void conv_reference_backward_data(TENSOR(T, x), TENSOR(const T, w), TEN
 }
 
 // Sums by row, then over rows: one long chain in float32 would lose digits.
-__kernel void conv_reference_backward_weight(TENSOR(const T, x), TENSOR(T, w), TENSOR(const T, y), const ConvShape s,
-                                             long count) {
-  OPEN(const T, x);
-  OPEN(T, w);
-  OPEN(const T, y);
+kernel void conv_reference_backward_weight(global const T* x, global T* w, global const T* y, const ConvShape s,
+                                           long count) {
   for (long i = get_global_id(0); i < count; i += get_global_size(0)) {
     const Position q = unravel(i, s.in_per_group, s.kernel_size[0], s.kernel_size[1], s.kernel_size[2], 0);
     const int o = q.n, channel = o / s.out_per_group * s.in_per_group + q.c;

@@ -48,12 +48,9 @@ inline void pack_channels(__global const float* w, __global float* packed, const
 
 // raw_taps: taps of w, neighbours in memory unless channels are (m.in or m.out is 1). Grid: (panels of results, blocks
 // of sources, groups).
-CPU_CALLABLE(rows_pack, (BUFFER(const float, w), BUFFER(float, packed), BUFFER(float, zeros), PLAIN(const RowsShape, s),
-                         PLAIN(const WeightMap, m), PLAIN(int, raw_taps))) {
-  LOCAL_ARRAY(float, lanes, 256);
-  OPEN_RESTRICT(const float, w);
-  OPEN_RESTRICT(float, packed);
-  OPEN_RESTRICT(float, zeros);
+CPU_KERNEL void rows_pack(global const float* restrict w, global float* restrict packed, global float* restrict zeros,
+                          const RowsShape s, const WeightMap m, int raw_taps) {
+  local float lanes[256];
   const int panel = get_group_id(0), group = get_group_id(2), taps = count_of(s.taps);
   const int begin = get_group_id(1) * SOURCE_BLOCK, end = MIN_OF(s.sources, begin + SOURCE_BLOCK);
   if (panel == 0 && group == 0)
@@ -124,17 +121,10 @@ inline void find_rows(const RowsShape* s, long first, int count, int pitch, long
 
 // pixels: of a task, a multiple of 8; panels: of a task. Grid: (pixels, panels, groups). Local memory: taps x pixels,
 // and pixels.
-CPU_CALLABLE(rows_multiply,
-             (BUFFER(const float, x), BUFFER(const float, packed), BUFFER(const float, zeros),
-              BUFFER(const float, bias), BUFFER(float, y), PLAIN(const RowsShape, s), PLAIN(int, has_bias),
-              PLAIN(int, pixels), PLAIN(int, panels), LOCAL(long, offsets), LOCAL(long, targets))) {
-  OPEN_LOCAL(long, offsets);
-  OPEN_LOCAL(long, targets);
-  OPEN_RESTRICT(const float, x);
-  OPEN_RESTRICT(const float, packed);
-  OPEN_RESTRICT(const float, zeros);
-  OPEN_RESTRICT(const float, bias);
-  OPEN_RESTRICT(float, y);
+CPU_KERNEL void rows_multiply(global const float* restrict x, global const float* restrict packed,
+                              global const float* restrict zeros, global const float* restrict bias,
+                              global float* restrict y, const RowsShape s, int has_bias, int pixels, int panels,
+                              local long* restrict offsets, local long* restrict targets) {
   const int group = get_group_id(2), taps = count_of(s.taps), all_panels = (s.results + PANEL - 1) / PANEL;
   const long first = (long)get_group_id(0) * pixels;
   const int count = MIN_OF((long)pixels, (long)s.batch * count_of(s.grid) - first);

@@ -77,13 +77,9 @@ inline A gather(const GatherShape s, __global const T* x, const Pixel p, const C
     }                                                                                              \
   }
 
-SIMT_KERNEL void conv_simt_gather(TENSOR(const T, x), TENSOR(const T, w), TENSOR(const T, bias), TENSOR(T, y),
+SIMT_KERNEL void conv_simt_gather(global const T* x, global const T* w, global const T* bias, global T* y,
                                   const GatherShape s, const WeightMap m, const Target target, int has_bias,
                                   long y_image) {
-  OPEN(const T, x);
-  OPEN(const T, w);
-  OPEN(const T, bias);
-  OPEN(T, y);
   __local A a[STEP][EDGE + 1], b[STEP][EDGE];
   __local Column columns[STEP];
   const int lx = get_local_id(0), ly = get_local_id(1), id = ly * 16 + lx, group = get_group_id(2);
@@ -125,11 +121,8 @@ SIMT_KERNEL void conv_simt_gather(TENSOR(const T, x), TENSOR(const T, w), TENSOR
   }
 }
 
-SIMT_KERNEL void conv_simt_weight(TENSOR(const T, x), TENSOR(const T, dy), TENSOR(STORAGE(RESULT), dw),
+SIMT_KERNEL void conv_simt_weight(global const T* x, global const T* dy, global STORAGE(RESULT) * dw,
                                   const GatherShape s, const WeightMap m, int groups, long share) {
-  OPEN(const T, x);
-  OPEN(const T, dy);
-  OPEN(STORAGE(RESULT), dw);
   __local A a[STEP][EDGE + 1], b[STEP][EDGE + 1];
   __local Column columns[EDGE];
   const int lx = get_local_id(0), ly = get_local_id(1), id = ly * 16 + lx, group = get_group_id(2) % groups,
@@ -166,9 +159,7 @@ SIMT_KERNEL void conv_simt_weight(TENSOR(const T, x), TENSOR(const T, dy), TENSO
     }
 }
 
-__kernel void conv_simt_sum(TENSOR(const A, shares), TENSOR(T, dw), long size, int parts) {
-  OPEN(const A, shares);
-  OPEN(T, dw);
+kernel void conv_simt_sum(global const A* shares, global T* dw, long size, int parts) {
   const long i = get_global_id(0);
   if (i >= size) return;
   A sum = 0;

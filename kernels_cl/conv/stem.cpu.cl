@@ -75,15 +75,11 @@ inline __attribute__((always_inline)) void accumulate_taps(StemGeometry g, __glo
 // Grid: images by bands. Local memory: line, then the planes. out_channels >= CHANNEL_BLOCK; a ragged last block
 // repeats channels of the one
 // before.
-CPU_CALLABLE(stem_forward, (BUFFER(const STORAGE(DTYPE), x), BUFFER(const float, w), BUFFER(const STORAGE(DTYPE), bias),
-                            BUFFER(STORAGE(DTYPE), y), PLAIN(StemGeometry, g), PLAIN(int, out_channels),
-                            PLAIN(int, has_bias), PLAIN(const Limits, limits), LOCAL(float, local_memory))) {
-  OPEN_LOCAL(float, local_memory);
-  LOCAL_ARRAY(float, scratch, 16);
-  OPEN_RESTRICT(const STORAGE(DTYPE), x);
-  OPEN_RESTRICT(const float, w);
-  OPEN_RESTRICT(const STORAGE(DTYPE), bias);
-  OPEN_RESTRICT(STORAGE(DTYPE), y);
+CPU_KERNEL void stem_forward(global const STORAGE(DTYPE) * restrict x, global const float* restrict w,
+                             global const STORAGE(DTYPE) * restrict bias, global STORAGE(DTYPE) * restrict y,
+                             StemGeometry g, int out_channels, int has_bias, const Limits limits,
+                             local float* restrict local_memory) {
+  local float scratch[16];
   __local float *line = local_memory, *planes = local_memory + LINES * g.line;
   const int image = get_group_id(0), oy = get_group_id(1) * g.band, rows = MIN_OF(g.band, g.out_height - oy),
             limited = IS_LIMITED(limits);
@@ -182,15 +178,12 @@ inline void accumulate_gradient(__local const float* restrict d, int length, __l
 // Grid: parts by ceil(O / 32). A part is `bands_per_part` successive bands of the sequence of all images' bands. Local
 // memory: line, planes,
 // then d[32][length] + 16.
-CPU_CALLABLE(stem_weight_gradient, (BUFFER(const STORAGE(DTYPE), x), BUFFER(const STORAGE(DTYPE), dy),
-                                    BUFFER(float, partial), PLAIN(StemGeometry, g), PLAIN(int, out_channels),
-                                    PLAIN(int, bands_per_part), PLAIN(int, bands), LOCAL(float, local_memory))) {
-  OPEN_LOCAL(float, local_memory);
-  LOCAL_ARRAY(float, dw, OUT_BLOCK* TAP_GROUPS * 6);
-  LOCAL_ARRAY(int, offsets, TAP_GROUPS * 6);
-  OPEN_RESTRICT(const STORAGE(DTYPE), x);
-  OPEN_RESTRICT(const STORAGE(DTYPE), dy);
-  OPEN_RESTRICT(float, partial);
+CPU_KERNEL void stem_weight_gradient(global const STORAGE(DTYPE) * restrict x,
+                                     global const STORAGE(DTYPE) * restrict dy, global float* restrict partial,
+                                     StemGeometry g, int out_channels, int bands_per_part, int bands,
+                                     local float* restrict local_memory) {
+  local float dw[OUT_BLOCK * TAP_GROUPS * 6];
+  local int offsets[TAP_GROUPS * 6];
   const int planes_size = CHANNELS * STRIDE * STRIDE * g.plane + 64, lines = LINES * g.line;
   __local float *line = local_memory, *planes = line + lines, *d = planes + planes_size;
   const int o = get_group_id(1) * OUT_BLOCK, outs = MIN_OF(OUT_BLOCK, out_channels - o),
@@ -222,10 +215,8 @@ CPU_CALLABLE(stem_weight_gradient, (BUFFER(const STORAGE(DTYPE), x), BUFFER(cons
 }
 
 // Grid: ceil(n / 1024).
-CPU_CALLABLE(stem_sum_partials,
-             (BUFFER(const float, partial), BUFFER(STORAGE(DTYPE), w), PLAIN(int, n), PLAIN(int, parts))) {
-  OPEN_RESTRICT(const float, partial);
-  OPEN_RESTRICT(STORAGE(DTYPE), w);
+CPU_KERNEL void stem_sum_partials(global const float* restrict partial, global STORAGE(DTYPE) * restrict w, int n,
+                                  int parts) {
   int i = get_group_id(0) * 1024;
   const int end = MIN_OF(n, i + 1024);
   for (; i + 16 <= end; i += 16) {
@@ -241,9 +232,7 @@ CPU_CALLABLE(stem_sum_partials,
 }
 
 // Grid: ceil(n / 1024).
-CPU_CALLABLE(stem_widen, (BUFFER(const STORAGE(DTYPE), w), BUFFER(float, wide), PLAIN(int, n))) {
-  OPEN_RESTRICT(const STORAGE(DTYPE), w);
-  OPEN_RESTRICT(float, wide);
+CPU_KERNEL void stem_widen(global const STORAGE(DTYPE) * restrict w, global float* restrict wide, int n) {
   const int begin = get_group_id(0) * 1024, end = MIN_OF(n, begin + 1024);
   for (int i = begin; i < end; ++i) wide[i] = LOAD(DTYPE, float32, w, i);
 }

@@ -32,9 +32,8 @@ inline long phase_offset(int phase, int out_channels) {
   return (long)taps * out_channels * CHANNELS;
 }
 
-CPU_CALLABLE(stem_phase_weights, (BUFFER(const STORAGE(DTYPE), w), BUFFER(float, arranged), PLAIN(int, out_channels))) {
-  OPEN_RESTRICT(const STORAGE(DTYPE), w);
-  OPEN_RESTRICT(float, arranged);
+CPU_KERNEL void stem_phase_weights(global const STORAGE(DTYPE) * restrict w, global float* restrict arranged,
+                                   int out_channels) {
   const int phase = get_group_id(0), ph = phase / STRIDE, pw = phase % STRIDE;
   __global float* to = arranged + phase_offset(phase, out_channels);
   for (int o = 0; o < out_channels; ++o)
@@ -93,13 +92,9 @@ inline void add_phase(StemBackwardGeometry g, __local const float* rows, __globa
 }
 
 // Local memory: packed rows, then sums[pw][c][columns], then a row of dx with its phases together.
-CPU_CALLABLE(stem_data_gradient,
-             (BUFFER(const STORAGE(DTYPE), dy), BUFFER(const float, arranged), BUFFER(STORAGE(DTYPE), dx),
-              PLAIN(StemBackwardGeometry, g), PLAIN(int, out_channels), LOCAL(float, local_memory))) {
-  OPEN_LOCAL(float, local_memory);
-  OPEN_RESTRICT(const STORAGE(DTYPE), dy);
-  OPEN_RESTRICT(const float, arranged);
-  OPEN_RESTRICT(STORAGE(DTYPE), dx);
+CPU_KERNEL void stem_data_gradient(global const STORAGE(DTYPE) * restrict dy, global const float* restrict arranged,
+                                   global STORAGE(DTYPE) * restrict dx, StemBackwardGeometry g, int out_channels,
+                                   local float* restrict local_memory) {
   const int image = get_group_id(0), a0 = g.first_a + (int)get_group_id(1) * g.band,
             a1 = MIN_OF(a0 + g.band, g.last_a + 1);
   __local float *packed = local_memory, *sums = packed + out_channels * g.plane,

@@ -21,10 +21,8 @@
 #endif
 
 // Grid: O by images.
-CPU_CALLABLE(pack_planes, (BUFFER(const STORAGE(DTYPE), dy), BUFFER(float, packed), PLAIN(int, height),
-                           PLAIN(int, width), PLAIN(long, plane))) {
-  OPEN_RESTRICT(const STORAGE(DTYPE), dy);
-  OPEN_RESTRICT(float, packed);
+CPU_KERNEL void pack_planes(global const STORAGE(DTYPE) * restrict dy, global float* restrict packed, int height,
+                            int width, long plane) {
   const int channel = get_group_id(0), channels = get_num_groups(0), image = get_group_id(1), pitch = width + 1;
   __global const STORAGE(DTYPE)* source = dy + ((long)image * channels + channel) * height * width;
   __global float* target = packed + channel * plane + (long)image * (height + 1) * pitch;
@@ -43,10 +41,8 @@ CPU_CALLABLE(pack_planes, (BUFFER(const STORAGE(DTYPE), dy), BUFFER(float, packe
 }
 
 // w [O, C, 9] to W[C / 4][O][4][9]. Grid: ceil(O / 16) by C / 64, rounded up.
-CPU_CALLABLE(pack_filters, (BUFFER(const STORAGE(DTYPE), w), BUFFER(float, packed), PLAIN(int, out_channels),
-                            PLAIN(int, in_channels))) {
-  OPEN_RESTRICT(const STORAGE(DTYPE), w);
-  OPEN_RESTRICT(float, packed);
+CPU_KERNEL void pack_filters(global const STORAGE(DTYPE) * restrict w, global float* restrict packed, int out_channels,
+                             int in_channels) {
   const int k0 = get_group_id(0) * 16, k1 = MIN_OF(out_channels, k0 + 16), c0 = get_group_id(1) * 64,
             c1 = MIN_OF(in_channels, c0 + 64);
   for (int c = c0; c < c1; c += 4)
@@ -63,11 +59,9 @@ CPU_CALLABLE(pack_filters, (BUFFER(const STORAGE(DTYPE), w), BUFFER(float, packe
 #define VIEW_PITCH (STRIP + 32)
 
 // Grid: O by ceil(positions / STRIP).
-CPU_CALLABLE(pack_panels, (BUFFER(const STORAGE(DTYPE), dy), BUFFER(float, packed), PLAIN(int, height),
-                           PLAIN(int, width), PLAIN(int, positions))) {
-  LOCAL_ARRAY(float, views, 4 * VIEW_PITCH);
-  OPEN_RESTRICT(const STORAGE(DTYPE), dy);
-  OPEN_RESTRICT(float, packed);
+CPU_KERNEL void pack_panels(global const STORAGE(DTYPE) * restrict dy, global float* restrict packed, int height,
+                            int width, int positions) {
+  local float views[4 * VIEW_PITCH];
   const int channel = get_group_id(0), channels = get_num_groups(0), begin = get_group_id(1) * STRIP,
             end = MIN_OF(positions, begin + STRIP);
   const int area = height * width;
@@ -243,18 +237,12 @@ __attribute__((noinline)) void multiply_panel(__global const float* restrict p, 
 
 // Grid: ceil(panels / panels_per_task) by groups of `channels_per_task` (a multiple of 4) input channels.
 // Local memory: 16 pieces and their number per panel.
-CPU_CALLABLE(multiply_parities,
-             (BUFFER(const float, packed), BUFFER(const float, filters), BUFFER(STORAGE(DTYPE), dx),
-              PLAIN(Layout, layout), PLAIN(int, images), PLAIN(int, rows), PLAIN(int, pitch), PLAIN(int, height),
-              PLAIN(int, width), PLAIN(int, in_height), PLAIN(int, in_width), PLAIN(int, in_channels),
-              PLAIN(int, out_channels), PLAIN(int, panels), PLAIN(int, panels_per_task), PLAIN(int, channels_per_task),
-              LOCAL(Piece, pieces), LOCAL(int, counts))) {
-  OPEN_LOCAL(Piece, pieces);
-  OPEN_LOCAL(int, counts);
-  LOCAL_ARRAY(float, scratch, 64);
-  OPEN_RESTRICT(const float, packed);
-  OPEN_RESTRICT(const float, filters);
-  OPEN_RESTRICT(STORAGE(DTYPE), dx);
+CPU_KERNEL void multiply_parities(global const float* restrict packed, global const float* restrict filters,
+                                  global STORAGE(DTYPE) * restrict dx, Layout layout, int images, int rows, int pitch,
+                                  int height, int width, int in_height, int in_width, int in_channels, int out_channels,
+                                  int panels, int panels_per_task, int channels_per_task, local Piece* restrict pieces,
+                                  local int* restrict counts) {
+  local float scratch[64];
   const int first = get_group_id(0) * panels_per_task, count = MIN_OF(panels_per_task, panels - first);
   const int begin = get_group_id(1) * channels_per_task, end = MIN_OF(in_channels, begin + channels_per_task);
   for (int j = 0; j < count; ++j)

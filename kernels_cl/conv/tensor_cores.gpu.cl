@@ -63,10 +63,8 @@ inline long begin_of(const GatherShape s, int4 window) {
 
 #if !GRADIENT
 // Work-items: (pitch, output channels, conv groups).
-__kernel void conv_tensor_cores_weights(TENSOR(const T, w), TENSOR(T, packed), const GatherShape s, const WeightMap m,
-                                        int pitch) {
-  OPEN(const T, w);
-  OPEN(T, packed);
+kernel void conv_tensor_cores_weights(global const T* w, global T* packed, const GatherShape s, const WeightMap m,
+                                      int pitch) {
   const int k = get_global_id(0), o = get_global_id(1), group = get_global_id(2);
   const int kw = s.kernel_size[2], kh = s.kernel_size[1], taps = kw * kh * s.kernel_size[0];
   const int i = k / taps, t = k - i * taps;
@@ -93,13 +91,9 @@ __kernel void conv_tensor_cores_weights(TENSOR(const T, w), TENSOR(T, packed), c
     next_b[f] = unit;                                                                                  \
   }
 
-GROUP_KERNEL void conv_tensor_cores_gather(TENSOR(const T, x), TENSOR(const T, w), TENSOR(const T, bias), TENSOR(T, y),
+GROUP_KERNEL void conv_tensor_cores_gather(global const T* x, global const T* w, global const T* bias, global T* y,
                                            const GatherShape s, const Target target, int pitch, int has_bias,
                                            long y_image) {
-  OPEN(const T, x);
-  OPEN(const T, w);
-  OPEN(const T, bias);
-  OPEN(T, y);
   __local uint slab_a[2][SLAB_SIZE(LAYOUT_A, TILE_M)] __attribute__((aligned(16)));
   __local uint slab_b[2][SLAB_SIZE(LAYOUT_B, TILE_N)] __attribute__((aligned(16)));
   __local int4 taps[2][SLAB];
@@ -183,11 +177,8 @@ GROUP_KERNEL void conv_tensor_cores_gather(TENSOR(const T, x), TENSOR(const T, w
     }                                                                                               \
   }
 
-GROUP_KERNEL void conv_tensor_cores_gradient(TENSOR(const T, x), TENSOR(const T, dy), TENSOR(STORAGE(RESULT), dw),
+GROUP_KERNEL void conv_tensor_cores_gradient(global const T* x, global const T* dy, global STORAGE(RESULT) * dw,
                                              const GatherShape s, int groups, int share) {
-  OPEN(const T, x);
-  OPEN(const T, dy);
-  OPEN(STORAGE(RESULT), dw);
   __local uint slab_a[2][SLAB_SIZE(LAYOUT_A, TILE_M)] __attribute__((aligned(16)));
   __local uint slab_b[2][SLAB_SIZE(LAYOUT_B, TILE_N)] __attribute__((aligned(16)));
   __local int4 taps[TILE_N];

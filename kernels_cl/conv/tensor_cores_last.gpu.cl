@@ -49,9 +49,7 @@ inline int inside(const GatherShape s, int z, int y, int x) {
 }
 
 #if !GRADIENT
-__kernel void conv_last_weights(TENSOR(const T, w), TENSOR(T, packed), const GatherShape s, const WeightMap m) {
-  OPEN(const T, w);
-  OPEN(T, packed);
+kernel void conv_last_weights(global const T* w, global T* packed, const GatherShape s, const WeightMap m) {
   const int k = get_global_id(0), o = get_global_id(1), group = get_global_id(2);
   const int kw = s.kernel_size[2], kh = s.kernel_size[1], tap = k / s.in_channels, i = k - tap * s.in_channels;
   const long from = group * m.group + o * m.out + i * m.in + m.base + tap / (kw * kh) * m.tap[0] +
@@ -87,12 +85,8 @@ __kernel void conv_last_weights(TENSOR(const T, w), TENSOR(T, packed), const Gat
   }                                                                                        \
   END_OF_COPIES
 
-GROUP_KERNEL void conv_last_gather(TENSOR(const T, input), TENSOR(const T, w), TENSOR(const T, bias), TENSOR(T, result),
+GROUP_KERNEL void conv_last_gather(global const T* input, global const T* w, global const T* bias, global T* result,
                                    const GatherShape s, const Target target, int groups, int has_bias, int in_place) {
-  OPEN(const T, input);
-  OPEN(const T, w);
-  OPEN(const T, bias);
-  OPEN(T, result);
   DECLARE_STAGES
   const int item = get_local_id(0), group = get_group_id(2), p0 = get_group_id(1) * TILE_M,
             o0 = get_group_id(0) * TILE_N;
@@ -175,11 +169,8 @@ GROUP_KERNEL void conv_last_gather(TENSOR(const T, input), TENSOR(const T, w), T
   }                                                                                                                  \
   END_OF_COPIES
 
-GROUP_KERNEL void conv_last_gradient(TENSOR(const T, input), TENSOR(const T, output), TENSOR(float, dw),
+GROUP_KERNEL void conv_last_gradient(global const T* input, global const T* output, global float* dw,
                                      const GatherShape s, int groups, int share) {
-  OPEN(const T, input);
-  OPEN(const T, output);
-  OPEN(float, dw);
   DECLARE_STAGES
   const int item = get_local_id(0), layer = get_group_id(2), part = layer / groups, group = layer - part * groups;
   const int size = s.in_channels * taps_of(s), plane = pixels_of(s), o0 = get_group_id(1) * TILE_M,
@@ -212,10 +203,7 @@ GROUP_KERNEL void conv_last_gradient(TENSOR(const T, input), TENSOR(const T, out
 }
 
 // numel: elements of the filters; parts: shares.
-__kernel void conv_last_finish(TENSOR(const float, shares), TENSOR(T, dw), long numel, int channels, int taps,
-                               int parts) {
-  OPEN(const float, shares);
-  OPEN(T, dw);
+kernel void conv_last_finish(global const float* shares, global T* dw, long numel, int channels, int taps, int parts) {
   const long i = get_global_id(0);
   if (i >= numel) return;
   const long row = i / taps, o = row / channels;

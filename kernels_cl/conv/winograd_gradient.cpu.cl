@@ -111,15 +111,11 @@ inline void store_filters(float* scratch, int n, int first, int last, __global f
   }
 }
 
-CPU_CALLABLE(weight_gradient,
-             (BUFFER(const float, d), BUFFER(const float, v), BUFFER(STORAGE(DTYPE), w), BUFFER(float, partial),
-              PLAIN(int, out_channels), PLAIN(int, in_channels), PLAIN(int, tiles), PLAIN(int, v_tiles),
-              PLAIN(int, out_block), PLAIN(int, in_block), PLAIN(int, first), PLAIN(int, last))) {
-  LOCAL_ARRAY(float, du, PLANES* PLANE_PITCH(MOST_FILTERS));
-  OPEN_RESTRICT(const float, d);
-  OPEN_RESTRICT(const float, v);
-  OPEN_RESTRICT(STORAGE(DTYPE), w);
-  OPEN_RESTRICT(float, partial);
+CPU_KERNEL void weight_gradient(global const float* restrict d, global const float* restrict v,
+                                global STORAGE(DTYPE) * restrict w, global float* restrict partial, int out_channels,
+                                int in_channels, int tiles, int v_tiles, int out_block, int in_block, int first,
+                                int last) {
+  local float du[PLANES * PLANE_PITCH(MOST_FILTERS)];
   const int o = get_group_id(0) * out_block, c = get_group_id(1) * in_block;
   const int outs = MIN_OF(out_block, out_channels - o), ins = MIN_OF(in_block, in_channels - c),
             du_plane = PLANE_PITCH(out_block * in_block);

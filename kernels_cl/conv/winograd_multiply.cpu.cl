@@ -207,23 +207,19 @@ inline void restore_tiles(__local const float* m, int tile, int count, int o, in
 
 // weight: U of transform_weight, or w itself with TRANSFORM_WEIGHT. height, width and strides: of y. tiles: images *
 // tiles_h * tiles_w; v_tiles: those that V has.
-CPU_CALLABLE(multiply,
-             (BUFFER(const float, v), BUFFER(const WEIGHT, weight), BUFFER(const STORAGE(DTYPE), bias),
-              BUFFER(STORAGE(DTYPE), y), PLAIN(int, in_channels), PLAIN(int, out_channels), PLAIN(int, height),
-              PLAIN(int, width), PLAIN(int, tiles_h), PLAIN(int, tiles_w), PLAIN(int, tiles), PLAIN(int, order),
-              PLAIN(int, has_bias), PLAIN(int, channels_last), PLAIN(long, image_stride), PLAIN(long, channel_stride),
-              PLAIN(int, v_tiles), PLAIN(int, depth_taps), PLAIN(int, tap_tiles), PLAIN(long, weight_pitch),
-              PLAIN(int, first_image), PLAIN(int, dilation), PLAIN(const Limits, limits))) {
-  LOCAL_ARRAY(float, m, PLANES* PLANE_PITCH(TILE_BLOCK * 32));
-  OPEN_RESTRICT(const float, v);
-  OPEN_RESTRICT(STORAGE(DTYPE), y);
+CPU_KERNEL void multiply(global const float* restrict v, global const WEIGHT* restrict weight,
+                         global const STORAGE(DTYPE) * restrict bias, global STORAGE(DTYPE) * restrict y,
+                         int in_channels, int out_channels, int height, int width, int tiles_h, int tiles_w, int tiles,
+                         int order, int has_bias, int channels_last, long image_stride, long channel_stride,
+                         int v_tiles, int depth_taps, int tap_tiles, long weight_pitch, int first_image, int dilation,
+                         const Limits limits) {
+  local float m[PLANES * PLANE_PITCH(TILE_BLOCK * 32)];
   const int tile = get_group_id(0) * TILE_BLOCK, count = MIN_OF(TILE_BLOCK, tiles - tile), o = get_group_id(1) * 32;
   const int blocks = (in_channels + 15) / 16;
   const long stride = (long)v_tiles * 16, plane = PLANE_PITCH(blocks * stride);
 #if TRANSFORM_WEIGHT
-  LOCAL_ARRAY(float, u, PLANES* PLANE_PITCH(SLAB * 32));
-  LOCAL_ARRAY(float, staged, 16 * FILTER_TAPS * 16);
-  OPEN_RESTRICT(const WEIGHT, weight);
+  local float u[PLANES * PLANE_PITCH(SLAB * 32)];
+  local float staged[16 * FILTER_TAPS * 16];
   const long weight_plane = PLANE_PITCH(SLAB * 32);
 #else
   const long weight_plane = PLANE_PITCH((long)(out_channels + 31) / 32 * 32 * blocks * 16);
@@ -250,7 +246,6 @@ CPU_CALLABLE(multiply,
                          tap == 0 && b == 0, plane, u + (point + 1) * weight_plane + t / 8 * piece * depth, piece);
     }
   }
-  OPEN_RESTRICT(const STORAGE(DTYPE), bias);
   for (int h = 0; h < 32 && o + h < out_channels; h += 16) {
     float16 offset = (float16)0.0f;
     if (has_bias) offset = LOADV(DTYPE, float32, 16, bias, o + h);

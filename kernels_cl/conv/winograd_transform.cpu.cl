@@ -118,38 +118,30 @@ inline void transform_image(const int span, int column, int row, __global const 
   }
 }
 
-CPU_CALLABLE(transform_input,
-             (BUFFER(const STORAGE(DTYPE), x), BUFFER(float, v), PLAIN(int, images), PLAIN(int, first_image),
-              PLAIN(int, existing), PLAIN(int, channels), PLAIN(int, height), PLAIN(int, width), PLAIN(int, tiles_h),
-              PLAIN(int, tiles_w), PLAIN(int, pad_h), PLAIN(int, pad_w), PLAIN(int, dilation),
-              PLAIN(int, channels_last), PLAIN(long, image_stride), PLAIN(long, channel_stride))) {
-  LOCAL_ARRAY(float, ring, POINTS* PITCH * 16);
-  LOCAL_ARRAY(float, columns, POINTS* PITCH * 16);
-  OPEN_RESTRICT(const STORAGE(DTYPE), x);
-  OPEN_RESTRICT(float, v);
+CPU_KERNEL void transform_input(global const STORAGE(DTYPE) * restrict x, global float* restrict v, int images,
+                                int first_image, int existing, int channels, int height, int width, int tiles_h,
+                                int tiles_w, int pad_h, int pad_w, int dilation, int channels_last, long image_stride,
+                                long channel_stride) {
+  local float ring[POINTS * PITCH * 16];
+  local float columns[POINTS * PITCH * 16];
   transform_image(POINTS, get_group_id(0), get_group_id(1), x, v, images, first_image, existing, channels, height,
                   width, tiles_h, tiles_w, pad_h, pad_w, dilation, channels_last, image_stride, channel_stride, ring,
                   columns);
 }
 
-CPU_CALLABLE(transform_gradient, (BUFFER(const STORAGE(DTYPE), x), BUFFER(float, v), PLAIN(int, images),
-                                  PLAIN(int, first_image), PLAIN(int, channels), PLAIN(int, height), PLAIN(int, width),
-                                  PLAIN(int, tiles_h), PLAIN(int, tiles_w), PLAIN(int, dilation),
-                                  PLAIN(int, channels_last), PLAIN(long, image_stride), PLAIN(long, channel_stride))) {
-  LOCAL_ARRAY(float, ring, TILE* PITCH * 16);
-  LOCAL_ARRAY(float, columns, POINTS* PITCH * 16);
-  OPEN_RESTRICT(const STORAGE(DTYPE), x);
-  OPEN_RESTRICT(float, v);
+CPU_KERNEL void transform_gradient(global const STORAGE(DTYPE) * restrict x, global float* restrict v, int images,
+                                   int first_image, int channels, int height, int width, int tiles_h, int tiles_w,
+                                   int dilation, int channels_last, long image_stride, long channel_stride) {
+  local float ring[TILE * PITCH * 16];
+  local float columns[POINTS * PITCH * 16];
   transform_image(TILE, get_group_id(0), get_group_id(1), x, v, images, first_image, first_image + images, channels,
                   height, width, tiles_h, tiles_w, 0, 0, dilation, channels_last, image_stride, channel_stride, ring,
                   columns);
 }
 
-CPU_CALLABLE(transform_weight, (BUFFER(const STORAGE(DTYPE), w), BUFFER(float, u), PLAIN(int, out_channels),
-                                PLAIN(int, in_channels), PLAIN(int, order))) {
-  LOCAL_ARRAY(float, staged, 16 * FILTER_TAPS * 16);
-  OPEN_RESTRICT(const STORAGE(DTYPE), w);
-  OPEN_RESTRICT(float, u);
+CPU_KERNEL void transform_weight(global const STORAGE(DTYPE) * restrict w, global float* restrict u, int out_channels,
+                                 int in_channels, int order) {
+  local float staged[16 * FILTER_TAPS * 16];
   const int o = get_group_id(0) * 16, c = get_group_id(1) * 16, rows = (in_channels + 15) / 16 * 16;
   stage_weights(w, out_channels, in_channels, order, o, c, staged);
   __global float* block = u + ((long)(o / 32) * rows + c) * 32 + (o & 16);

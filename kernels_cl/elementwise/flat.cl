@@ -37,7 +37,7 @@
 #define N3
 #endif
 
-TASK_CALLABLE(elementwise_flat, (PARAMETERS, PLAIN(long, n), PLAIN(int, steps), PLAIN(long, share))) {
+TASK_KERNEL void elementwise_flat(PARAMETERS, long n, int steps, long share) {
   SPREAD_SCALARS
   K0 K1 K2 K3
 #if CPU_STYLE

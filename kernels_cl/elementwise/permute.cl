@@ -109,10 +109,8 @@ static inline void copy_block(__global const T* restrict from, __global T* restr
 }
 #endif
 
-CPU_CALLABLE(permute_cpu, (BUFFER(const T, from), BUFFER(T, to), PLAIN(PermuteGeometry, g), PLAIN(long, block0),
-                           PLAIN(long, block1), PLAIN(long, batch_share), PLAIN(long, batches))) {
-  OPEN_RESTRICT(const T, from);
-  OPEN_RESTRICT(T, to);
+CPU_KERNEL void permute_cpu(global const T* restrict from, global T* restrict to, PermuteGeometry g, long block0,
+                            long block1, long batch_share, long batches) {
   const long i = get_group_id(0) * block0, j = get_group_id(1) * block1, first = get_group_id(2) * batch_share;
   const int width = MIN_OF(block0, g.size0 - i), height = MIN_OF(block1, g.size1 - j);
   for (long batch = first; batch < MIN_OF(first + batch_share, batches); batch++) {
@@ -126,10 +124,8 @@ CPU_CALLABLE(permute_cpu, (BUFFER(const T, from), BUFFER(T, to), PLAIN(PermuteGe
 #define ELEMENT T
 #include "common/copy_run.clh"
 
-CPU_CALLABLE(permute_rows, (BUFFER(const T, from), BUFFER(T, to), PLAIN(PermuteGeometry, g), PLAIN(long, share),
-                            PLAIN(long, rows), PLAIN(int, reversed))) {
-  OPEN_RESTRICT(const T, from);
-  OPEN_RESTRICT(T, to);
+CPU_KERNEL void permute_rows(global const T* restrict from, global T* restrict to, PermuteGeometry g, long share,
+                             long rows, int reversed) {
   const long last = MIN_OF((get_group_id(0) + 1) * share, rows);
   for (long row = get_group_id(0) * share; row < last;) {
     const long batch = row / g.size1, first = row - batch * g.size1, end = MIN_OF(g.size1, first + last - row);
@@ -149,11 +145,9 @@ CPU_CALLABLE(permute_rows, (BUFFER(const T, from), BUFFER(T, to), PLAIN(PermuteG
 #define TILE 32
 #define ROWS 8  // of a tile that the group's work-items hold at once
 
-__kernel __attribute__((reqd_work_group_size(TILE, ROWS, 1))) void permute_gpu(TENSOR(const T, from), TENSOR(T, to),
-                                                                               PermuteGeometry g) {
+kernel __attribute__((reqd_work_group_size(TILE, ROWS, 1))) void permute_gpu(global const T* from, global T* to,
+                                                                             PermuteGeometry g) {
   SHARE(PermuteGeometry, g, shared);
-  OPEN(const T, from);
-  OPEN(T, to);
   __local T tile[TILE][TILE + 1];
   const int x = get_local_id(0), y = get_local_id(1);
   const long i = (long)get_group_id(0) * TILE, j = (long)get_group_id(1) * TILE;

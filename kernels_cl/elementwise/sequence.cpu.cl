@@ -64,8 +64,7 @@ static void __attribute__((noinline)) store_first(T r, __global STORAGE(X_DTYPE)
   for (long l = 0; l < count; l++) STORE(X_DTYPE, COMPUTE, y, l, lane[l]);
 }
 
-CPU_CALLABLE(elementwise_sequence,
-             (PLAIN(SequenceSteps, steps), PLAIN(int, count), PLAIN(long, n), PLAIN(long, share))) {
+CPU_KERNEL void elementwise_sequence(SequenceSteps steps, int count, long n, long share) {
   const long begin = get_global_id(0) * share, end = MIN_OF(n, begin + share);
   for (long part = begin; part < end; part += PART) {
     const long part_end = MIN_OF(part + PART, end);

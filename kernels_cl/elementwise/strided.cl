@@ -199,8 +199,8 @@ static inline int rows_are_dense(const StridedGeometry* g) {
 
 #if CPU_STYLE
 // A work-item does row_share rows, column_share elements of each.
-TASK_CALLABLE(elementwise_strided, (PARAMETERS, PLAIN(StridedGeometry, g), PLAIN(long, row_share),
-                                    PLAIN(long, column_share), PLAIN(long, rows), PLAIN(int, last_dim))) {
+TASK_KERNEL void elementwise_strided(PARAMETERS, StridedGeometry g, long row_share, long column_share, long rows,
+                                     int last_dim) {
   SPREAD_SCALARS
   const long n = g.sizes[0];
   const long first = get_global_id(0) * row_share, last = MIN_OF(rows, first + row_share);
@@ -235,8 +235,8 @@ TASK_CALLABLE(elementwise_strided, (PARAMETERS, PLAIN(StridedGeometry, g), PLAIN
 }
 #else
 // A work-item does one vector of a row at a time; last_dim is the last dimension in use.
-TASK_CALLABLE(elementwise_strided, (PARAMETERS, PLAIN(StridedGeometry, g), PLAIN(long, row_share),
-                                    PLAIN(long, column_share), PLAIN(long, rows), PLAIN(int, last_dim))) {
+TASK_KERNEL void elementwise_strided(PARAMETERS, StridedGeometry g, long row_share, long column_share, long rows,
+                                     int last_dim) {
   SPREAD_SCALARS
   const long n = g.sizes[0];
   const POSITION vectors = (POSITION)((n + W - 1) / W), end = (POSITION)rows * vectors;

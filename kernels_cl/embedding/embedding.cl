@@ -52,19 +52,10 @@ static inline __global const ELEMENT* lookup(const Lookups* l, int p, V* factor)
   return l->grad + row * l->width;
 }
 
-EMBEDDING_CALLABLE(embedding_backward,
-                   (BUFFER(ELEMENT, out), BUFFER(const ELEMENT, grad), BUFFER(const int, starts),
-                    BUFFER(const int, order), BUFFER(const INDEX, bag), BUFFER(const ELEMENT, weights),
-                    BUFFER(const INDEX, bag_size), PLAIN(long, rows), PLAIN(long, width), PLAIN(long, padding),
-                    PLAIN(int, by_frequency), PLAIN(int, has_bag), PLAIN(int, has_weights), PLAIN(int, has_size),
-                    PLAIN(long, block))) {
-  OPEN(ELEMENT, out);
-  OPEN(const ELEMENT, grad);
-  OPEN(const int, starts);
-  OPEN(const int, order);
-  OPEN(const INDEX, bag);
-  OPEN(const ELEMENT, weights);
-  OPEN(const INDEX, bag_size);
+TASK_KERNEL void embedding_backward(global ELEMENT* out, global const ELEMENT* grad, global const int* starts,
+                                    global const int* order, global const INDEX* bag, global const ELEMENT* weights,
+                                    global const INDEX* bag_size, long rows, long width, long padding, int by_frequency,
+                                    int has_bag, int has_weights, int has_size, long block) {
   const Lookups l = {grad, order, bag, weights, bag_size, width, has_bag, has_weights, has_size};
   FOR_ROWS(r, rows) {
     const int from = starts[r], to = r == padding ? from : starts[r + 1];
@@ -159,21 +150,11 @@ static inline void bag_column(const Table* t, long from, long to, V scale, __glo
 #endif
 }
 
-EMBEDDING_CALLABLE(embedding_bag,
-                   (BUFFER(ELEMENT, out), BUFFER(INDEX, bag), BUFFER(INDEX, bag_size), BUFFER(INDEX, max_rows),
-                    BUFFER(const ELEMENT, table), BUFFER(const INDEX, indices), BUFFER(const INDEX, offsets),
-                    BUFFER(const ELEMENT, weights), BUFFER(int, error), PLAIN(long, bags), PLAIN(long, positions),
-                    PLAIN(long, last_offset), PLAIN(long, rows), PLAIN(long, width), PLAIN(long, padding),
-                    PLAIN(int, has_weights), PLAIN(int, code), PLAIN(int, offsets_code), PLAIN(long, block))) {
-  OPEN(ELEMENT, out);
-  OPEN(INDEX, bag);
-  OPEN(INDEX, bag_size);
-  OPEN(INDEX, max_rows);
-  OPEN(const ELEMENT, table);
-  OPEN(const INDEX, indices);
-  OPEN(const INDEX, offsets);
-  OPEN(const ELEMENT, weights);
-  OPEN(int, error);
+TASK_KERNEL void embedding_bag(global ELEMENT* out, global INDEX* bag, global INDEX* bag_size, global INDEX* max_rows,
+                               global const ELEMENT* table, global const INDEX* indices, global const INDEX* offsets,
+                               global const ELEMENT* weights, global int* error, long bags, long positions,
+                               long last_offset, long rows, long width, long padding, int has_weights, int code,
+                               int offsets_code, long block) {
   const Table t = {table, indices, weights, rows, width, padding, has_weights};
   if (get_global_id(0) == 0 && (offsets[0] != 0 || offsets[bags - 1 + last_offset] > positions))
     report_error(error, offsets_code, 0, 0);
@@ -221,15 +202,9 @@ EMBEDDING_CALLABLE(embedding_bag,
 }
 
 // One work-item per position in both styles.
-__kernel void embedding_bag_weights_backward(TENSOR(ELEMENT, out), TENSOR(const ELEMENT, grad),
-                                             TENSOR(const ELEMENT, table), TENSOR(const INDEX, indices),
-                                             TENSOR(const INDEX, bag), long positions, long rows, long width,
-                                             long padding) {
-  OPEN(ELEMENT, out);
-  OPEN(const ELEMENT, grad);
-  OPEN(const ELEMENT, table);
-  OPEN(const INDEX, indices);
-  OPEN(const INDEX, bag);
+kernel void embedding_bag_weights_backward(global ELEMENT* out, global const ELEMENT* grad, global const ELEMENT* table,
+                                           global const INDEX* indices, global const INDEX* bag, long positions,
+                                           long rows, long width, long padding) {
   const long p = get_global_id(0);
   if (p >= positions) return;
   const long k = indices[p];
@@ -241,10 +216,8 @@ __kernel void embedding_bag_weights_backward(TENSOR(ELEMENT, out), TENSOR(const 
 }
 
 // One work-item per table row; rows without look-ups are left alone.
-__kernel void embedding_renorm(TENSOR(ELEMENT, table), TENSOR(const int, starts), long rows, long width, V max_norm,
-                               V norm_type) {
-  OPEN(ELEMENT, table);
-  OPEN(const int, starts);
+kernel void embedding_renorm(global ELEMENT* table, global const int* starts, long rows, long width, V max_norm,
+                             V norm_type) {
   const long r = get_global_id(0);
   if (r >= rows || starts[r] == starts[r + 1]) return;
   __global ELEMENT* row = table + r * width;

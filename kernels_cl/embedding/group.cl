@@ -10,11 +10,7 @@
 #endif
 #define INDEX STORAGE(INDEX_DTYPE)
 
-CPU_CALLABLE(group_all, (BUFFER(const INDEX, indices), BUFFER(int, starts), BUFFER(int, order), PLAIN(long, n),
-                         PLAIN(long, rows))) {
-  OPEN(const INDEX, indices);
-  OPEN(int, starts);
-  OPEN(int, order);
+CPU_KERNEL void group_all(global const INDEX* indices, global int* starts, global int* order, long n, long rows) {
   for (long r = 0; r < rows + 2; ++r) starts[r] = 0;
   for (long i = 0; i < n; ++i) {
     const long k = indices[i];
@@ -28,9 +24,7 @@ CPU_CALLABLE(group_all, (BUFFER(const INDEX, indices), BUFFER(int, starts), BUFF
   }
 }
 
-__kernel void group_count(TENSOR(const INDEX, indices), TENSOR(int, starts), long n, long rows) {
-  OPEN(const INDEX, indices);
-  OPEN(int, starts);
+kernel void group_count(global const INDEX* indices, global int* starts, long n, long rows) {
   const long i = get_global_id(0);
   if (i >= n) return;
   const long k = indices[i];
@@ -39,8 +33,7 @@ __kernel void group_count(TENSOR(const INDEX, indices), TENSOR(int, starts), lon
 
 #define GROUP 256
 // Inclusive prefix sums of starts[2 .. rows + 2).
-__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void group_scan(TENSOR(int, starts), long rows) {
-  OPEN(int, starts);
+kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void group_scan(global int* starts, long rows) {
   __local int sums[GROUP];
   const int t = get_local_id(0);
   const long block = (rows + GROUP - 1) / GROUP, from = 2 + t * block, to = MIN_OF(from + block, rows + 2);
@@ -58,10 +51,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void group_scan(TENS
   for (long r = from; r < to; ++r) starts[r] = sum += starts[r];
 }
 
-__kernel void group_place(TENSOR(const INDEX, indices), TENSOR(int, starts), TENSOR(int, order), long n, long rows) {
-  OPEN(const INDEX, indices);
-  OPEN(int, starts);
-  OPEN(int, order);
+kernel void group_place(global const INDEX* indices, global int* starts, global int* order, long n, long rows) {
   const long i = get_global_id(0);
   if (i >= n) return;
   const long k = indices[i];
@@ -79,9 +69,7 @@ static inline void sift_down(__global int* heap, int root, int n) {
 }
 
 // One work-item sorts the list of one row (heap sort).
-__kernel void group_sort(TENSOR(const int, starts), TENSOR(int, order), long rows) {
-  OPEN(const int, starts);
-  OPEN(int, order);
+kernel void group_sort(global const int* starts, global int* order, long rows) {
   const long r = get_global_id(0);
   if (r >= rows) return;
   __global int* list = order + starts[r];

@@ -21,17 +21,13 @@ static inline C twiddle(__global const C* w, long i, long inverse) {
   return inverse ? (C)(value.x, -value.y) : value;
 }
 
-__kernel void fft_twiddles(TENSOR(C, w), long n) {
-  OPEN(C, w);
+kernel void fft_twiddles(global C* w, long n) {
   const long i = get_global_id(0), turns = 2 * i > n ? i - n : i;
   const R angle = (R)(2 * turns) / (R)n;  // of pi
   w[i] = (C)(cospi(angle), -sinpi(angle));
 }
 
-__kernel void fft_pass(TENSOR(const C, x), TENSOR(C, y), TENSOR(const C, w), Pass p, R scale) {
-  OPEN_RESTRICT(const C, x);
-  OPEN_RESTRICT(C, y);
-  OPEN_RESTRICT(const C, w);
+kernel void fft_pass(global const C* restrict x, global C* restrict y, global const C* restrict w, Pass p, R scale) {
   const long step = p.n / RADIX, unit = step / p.done;
   const long t = get_global_id(0), row = t / step, j = t - row * step, k = j % p.done;
   __global const C* in = x + row * p.n + j;
@@ -60,10 +56,8 @@ __kernel void fft_pass(TENSOR(const C, x), TENSOR(C, y), TENSOR(const C, w), Pas
 #endif
 }
 
-__kernel void fft_pass_any(TENSOR(const C, x), TENSOR(C, y), TENSOR(const C, w), Pass p, R scale) {
-  OPEN_RESTRICT(const C, x);
-  OPEN_RESTRICT(C, y);
-  OPEN_RESTRICT(const C, w);
+kernel void fft_pass_any(global const C* restrict x, global C* restrict y, global const C* restrict w, Pass p,
+                         R scale) {
   const long step = p.n / p.radix, unit = step / p.done;
   const long t = get_global_id(0), row = t / p.n, rest = t - row * p.n, r = rest / step, j = rest - r * step,
              k = j % p.done;

@@ -213,10 +213,7 @@ static inline void tangle(V zr, V zi, V tr, V ti, V c, V s, V* re, V* im) {
 }
 #endif
 
-CPU_CALLABLE(fft_lines, (BUFFER(const R, x), BUFFER(R, y), BUFFER(V, scratch), PLAIN(Lines, p), PLAIN(R, scale))) {
-  OPEN_RESTRICT(const R, x);
-  OPEN_RESTRICT(R, y);
-  OPEN(V, scratch);
+CPU_KERNEL void fft_lines(global const R* restrict x, global R* restrict y, global V* scratch, Lines p, R scale) {
   const long begin = get_global_id(0) * p.share, end = MIN_OF(begin + p.share, p.groups),
              per_outer = (p.lines + LANES - 1) / LANES;
   const long unit = p.n / p.m, table = (p.n + LANES - 1) / LANES;
@@ -326,10 +323,8 @@ CPU_CALLABLE(fft_lines, (BUFFER(const R, x), BUFFER(R, y), BUFFER(V, scratch), P
 }
 
 #if KIND != 0
-CPU_CALLABLE(fft_tangle, (BUFFER(const R, x), BUFFER(R, y), PLAIN(long, n), PLAIN(long, points), PLAIN(long, share),
-                          PLAIN(long, per_row))) {
-  OPEN_RESTRICT(const R, x);
-  OPEN_RESTRICT(R, y);
+CPU_KERNEL void fft_tangle(global const R* restrict x, global R* restrict y, long n, long points, long share,
+                           long per_row) {
   const long m = n / 2, row = get_global_id(0) / per_row, begin = (get_global_id(0) - row * per_row) * share,
              end = MIN_OF(begin + share, m);
   __global const R* in = x + 2 * row * (KIND == 1 ? m : points);

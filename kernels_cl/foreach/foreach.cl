@@ -29,7 +29,7 @@
 #endif
 
 #ifdef EXPRESSION
-LANES_CALLABLE(foreach, (MULTI_TENSOR_ARGUMENTS)) {
+TASK_KERNEL void foreach (MULTI_TENSOR_ARGUMENTS) {
   MULTI_TENSOR_CHUNK;
   __global STORAGE(X_DTYPE)* out = LIST(STORAGE(X_DTYPE), 0);
 #if INPUTS > 0
@@ -84,7 +84,7 @@ LANES_CALLABLE(foreach, (MULTI_TENSOR_ARGUMENTS)) {
     }                                                                               \
     break;
 
-LANES_CALLABLE(foreach_chain, (MULTI_TENSOR_ARGUMENTS)) {
+TASK_KERNEL void foreach_chain(MULTI_TENSOR_ARGUMENTS) {
   MULTI_TENSOR_CHUNK;
   const int stages = table[15];
   __global const ulong* scalars =
@@ -106,7 +106,7 @@ LANES_CALLABLE(foreach_chain, (MULTI_TENSOR_ARGUMENTS)) {
 #endif
 
 #ifdef UNSCALE
-LANES_CALLABLE(unscale, (MULTI_TENSOR_ARGUMENTS)) {
+TASK_KERNEL void unscale(MULTI_TENSOR_ARGUMENTS) {
   MULTI_TENSOR_CHUNK;
   __global STORAGE(X_DTYPE)* x = LIST(STORAGE(X_DTYPE), 0);
   const float factor = *EXTRA(const float, 0);
@@ -153,7 +153,7 @@ static inline REALS accumulate(REALS sum, REALS v) {
 #endif
 }
 
-LANES_CALLABLE(norm_chunk, (MULTI_TENSOR_ARGUMENTS)) {
+TASK_KERNEL void norm_chunk(MULTI_TENSOR_ARGUMENTS) {
   MULTI_TENSOR_CHUNK;
   __global const STORAGE(X_DTYPE)* x = LIST(const STORAGE(X_DTYPE), 0);
   REALS sums = 0;
@@ -181,7 +181,7 @@ LANES_CALLABLE(norm_chunk, (MULTI_TENSOR_ARGUMENTS)) {
 #endif
 }
 
-__kernel KERNEL_OF_LIST(norm_row, (MULTI_TENSOR_ARGUMENTS)) {
+kernel void norm_row(MULTI_TENSOR_ARGUMENTS) {
   MULTI_TENSOR_ROW;
   __global const REAL* partial = EXTRA(const REAL, 3) + row[7];
   const long chunks = ((long)row[0] + CHUNK_ELEMENTS - 1) / CHUNK_ELEMENTS;
@@ -195,11 +195,8 @@ __kernel KERNEL_OF_LIST(norm_row, (MULTI_TENSOR_ARGUMENTS)) {
 #endif
 
 // scale *= growth after `interval` steps in a row without infinities, *= backoff after one with (torch.amp.GradScaler).
-__kernel void update_scale(TENSOR(float, scale), TENSOR(int, growth_tracker), TENSOR(const float, found_inf),
-                           float growth, float backoff, int interval) {
-  OPEN(float, scale);
-  OPEN(int, growth_tracker);
-  OPEN(const float, found_inf);
+kernel void update_scale(global float* scale, global int* growth_tracker, global const float* found_inf, float growth,
+                         float backoff, int interval) {
   if (found_inf[0] != 0) {
     scale[0] *= backoff;
     growth_tracker[0] = 0;

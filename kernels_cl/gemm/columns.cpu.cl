@@ -18,9 +18,7 @@
 #define CHAIN 512           // steps of k that are summed one after the other, a multiple of DEPTH
 #define PACK_DEPTH columns_packed
 
-CPU_CALLABLE(gemm_columns_pack, (BUFFER(const storage_t, a), BUFFER(float, packed), PLAIN(GemmArguments, p))) {
-  OPEN(const storage_t, a);
-  OPEN(float, packed);
+CPU_KERNEL void gemm_columns_pack(global const storage_t* a, global float* packed, GemmArguments p) {
   a += get_group_id(1) * p.a_batch;
   packed += get_group_id(1) * p.k * ROWS;
   const long start = (long)get_group_id(0) * PACK_DEPTH, end = min(start + PACK_DEPTH, p.k);
@@ -36,20 +34,15 @@ CPU_CALLABLE(gemm_columns_pack, (BUFFER(const storage_t, a), BUFFER(float, packe
     }
 }
 
-CPU_CALLABLE(gemm_columns,
-             (BUFFER(const float, packed), BUFFER(const storage_t, b), BUFFER(storage_t, c), BUFFER(const storage_t, d),
-              PLAIN(GemmArguments, p), PLAIN(float, alpha), PLAIN(float, beta))) {
-  OPEN(const float, packed);
-  OPEN(const storage_t, b);
-  OPEN(storage_t, c);
-  OPEN(const storage_t, d);
+CPU_KERNEL void gemm_columns(global const float* packed, global const storage_t* b, global storage_t* c,
+                             global const storage_t* d, GemmArguments p, float alpha, float beta) {
   const long n0 = (long)get_group_id(0) * COLUMNS, batch = get_group_id(1);
   const int columns = min((long)COLUMNS, p.n - n0);
   packed += batch * p.k * ROWS;
   b += batch * p.b_batch + n0 * p.b_column;
   c += batch * p.c_batch + n0 * p.c_column;
   d += batch * p.d_batch + n0 * p.d_column;
-  LOCAL_ARRAY(float, block, COLUMNS* PITCH);
+  local float block[COLUMNS * PITCH];
   float16 total[VECTORS * COLUMNS];
   for (int i = 0; i < VECTORS * COLUMNS; i++) total[i] = (float16)0;
   for (long start = 0; start < p.k; start += CHAIN) {

@@ -56,18 +56,10 @@ inline int take_part(__global int* taken, int parts) {
 // Grid: any number of them. panels: `parts` times PART elements. counters, zero before and after: the next tile,
 // work-items that have ended,
 // then for each part whether somebody has it.
-CPU_CALLABLE(gemm_panel,
-             (BUFFER(const storage_t, a), BUFFER(const storage_t, b), BUFFER(storage_t, c), BUFFER(const storage_t, d),
-              BUFFER(T, carry), PLAIN(GemmArguments, p), PLAIN(PanelPlan, plan), PLAIN(T, alpha), PLAIN(T, beta),
-              BUFFER(packed_t, panels), PLAIN(int, parts), BUFFER(int, counters))) {
-  LOCAL_ARRAY(T, lt, MR * L);
-  OPEN(const storage_t, a);
-  OPEN(const storage_t, b);
-  OPEN(storage_t, c);
-  OPEN(const storage_t, d);
-  OPEN(T, carry);
-  OPEN(packed_t, panels);
-  OPEN(int, counters);
+CPU_KERNEL void gemm_panel(global const storage_t* a, global const storage_t* b, global storage_t* c,
+                           global const storage_t* d, global T* carry, GemmArguments p, PanelPlan plan, T alpha, T beta,
+                           global packed_t* panels, int parts, global int* counters) {
+  local T lt[MR * L];
   const int along_m = (p.m + plan.mc - 1) / plan.mc, along_n = (p.n + plan.nc - 1) / plan.nc,
             tasks = along_m * along_n * plan.batch;
   int task = atomic_inc(counters);
@@ -86,18 +78,13 @@ CPU_CALLABLE(gemm_panel,
   if (atomic_inc(counters + 1) == get_num_groups(0) - 1) counters[0] = counters[1] = 0;
 }
 #else
-CPU_CALLABLE(gemm_panel,
-             (BUFFER(const storage_t, a), BUFFER(const storage_t, b), BUFFER(storage_t, c), BUFFER(const storage_t, d),
-              BUFFER(T, carry), PLAIN(GemmArguments, p), PLAIN(PanelPlan, plan), PLAIN(T, alpha), PLAIN(T, beta))) {
-  LOCAL_ARRAY(packed_t, la, MC / MR * A_PANEL(DEPTH(KC)));
-  LOCAL_ARRAY(packed_t, lb, NC / NR * B_PANEL(DEPTH(KC)));
-  LOCAL_ARRAY(T, lt, MR * L);
+CPU_KERNEL void gemm_panel(global const storage_t* a, global const storage_t* b, global storage_t* c,
+                           global const storage_t* d, global T* carry, GemmArguments p, PanelPlan plan, T alpha,
+                           T beta) {
+  local packed_t la[MC / MR * A_PANEL(DEPTH(KC))];
+  local packed_t lb[NC / NR * B_PANEL(DEPTH(KC))];
+  local T lt[MR * L];
   const long batch = get_group_id(2), m0 = (long)get_group_id(0) * plan.mc, n0 = (long)get_group_id(1) * plan.nc;
-  OPEN(const storage_t, a);
-  OPEN(const storage_t, b);
-  OPEN(storage_t, c);
-  OPEN(const storage_t, d);
-  OPEN(T, carry);
   multiply_task(a + batch * p.a_batch + m0 * p.a_row, b + batch * p.b_batch + n0 * p.b_column,
                 find_tile(c, d, carry, &p, &plan, batch, m0, n0), la, lb, lt, &p, &plan, alpha, beta);
 }

@@ -18,13 +18,8 @@
 #endif
 typedef VALUE(ACC_DTYPE) acc_t;
 
-__kernel void gemm_reference(TENSOR(const STORAGE(DTYPE), a), TENSOR(const STORAGE(DTYPE), b),
-                             TENSOR(STORAGE(DTYPE), c), TENSOR(const STORAGE(DTYPE), d), GemmArguments p, acc_t alpha,
-                             acc_t beta) {
-  OPEN(const STORAGE(DTYPE), a);
-  OPEN(const STORAGE(DTYPE), b);
-  OPEN(STORAGE(DTYPE), c);
-  OPEN(const STORAGE(DTYPE), d);
+kernel void gemm_reference(global const STORAGE(DTYPE) * a, global const STORAGE(DTYPE) * b, global STORAGE(DTYPE) * c,
+                           global const STORAGE(DTYPE) * d, GemmArguments p, acc_t alpha, acc_t beta) {
   const long column = get_global_id(0), row = get_global_id(1), batch = get_global_id(2);
   a += batch * p.a_batch + row * p.a_row;
   b += batch * p.b_batch + column * p.b_column;

@@ -68,14 +68,9 @@ inline void multiply_slab(__local const T* la, __local const T* lb, int tx, int 
   }
 }
 
-__kernel __attribute__((reqd_work_group_size(16, 16, 1))) void gemm_simt(ARGUMENTS) {
+kernel __attribute__((reqd_work_group_size(16, 16, 1))) void gemm_simt(ARGUMENTS) {
   __local T la[2][BK * PITCH] __attribute__((aligned(16)));
   __local T lb[2][BK * PITCH] __attribute__((aligned(16)));
-  OPEN(const storage_t, a);
-  OPEN(const storage_t, b);
-  OPEN(result_t, c);
-  OPEN(const result_t, d);
-  OPEN(T, partial);
   const int tx = get_local_id(0), ty = get_local_id(1), item = ty * 16 + tx;
   const long batch = get_group_id(2) / plan.slices, slice = get_group_id(2) % plan.slices;
   const long m0 = (long)get_group_id(1) * TILE, n0 = (long)get_group_id(0) * TILE;
@@ -128,10 +123,7 @@ __kernel __attribute__((reqd_work_group_size(16, 16, 1))) void gemm_simt(ARGUMEN
 }
 
 // One work-item per element of c. Grid: (n, m, batch).
-__kernel void gemm_simt_finish(ARGUMENTS) {
-  OPEN(result_t, c);
-  OPEN(const result_t, d);
-  OPEN(T, partial);
+kernel void gemm_simt_finish(ARGUMENTS) {
   const long column = get_global_id(0), row = get_global_id(1), batch = get_global_id(2);
   partial += (batch * p.m + row) * p.n + column;
   T sum = (T)0;

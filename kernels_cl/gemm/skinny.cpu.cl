@@ -50,16 +50,11 @@
 #define STREAM(v, p) store_vector(v, p)
 #endif
 
-#define ARGUMENTS                                                                                           \
-  BUFFER(const storage_t, a), BUFFER(const storage_t, b), BUFFER(storage_t, c), BUFFER(const storage_t, d), \
-      BUFFER(T, partial), PLAIN(GemmArguments, p), PLAIN(SkinnyPlan, plan), PLAIN(T, alpha), PLAIN(T, beta)
+#define ARGUMENTS                                                                                       \
+  global const storage_t *a, global const storage_t *b, global storage_t *c, global const storage_t *d, \
+      global T *partial, GemmArguments p, SkinnyPlan plan, T alpha, T beta
 #define OPEN_ALL                      \
   const long batch = get_group_id(2); \
-  OPEN(const storage_t, a);           \
-  OPEN(const storage_t, b);           \
-  OPEN(storage_t, c);                 \
-  OPEN(const storage_t, d);           \
-  OPEN(T, partial);                   \
   a += batch * p.a_batch;             \
   b += batch * p.b_batch;             \
   c += batch * p.c_batch;             \
@@ -193,7 +188,7 @@ inline __attribute__((always_inline)) void add_dots(__global const storage_t* co
 }
 
 #if HOLDS(0)
-CPU_CALLABLE(gemm_dot, (ARGUMENTS)) {
+CPU_KERNEL void gemm_dot(ARGUMENTS) {
   OPEN_ALL;
   const long n0 = (long)get_group_id(0) * plan.columns, n1 = min(n0 + plan.columns, p.n);
   const long start = get_group_id(1) * plan.slice, end = min(start + plan.slice, p.k);
@@ -273,10 +268,10 @@ inline __attribute__((always_inline)) void add_rows(const int rows, __local cons
 }
 
 #if HOLDS(0)
-CPU_CALLABLE(gemm_rows, (ARGUMENTS)) {
+CPU_KERNEL void gemm_rows(ARGUMENTS) {
   OPEN_ALL;
-  LOCAL_ARRAY(T, tile, ROWS_TILE);
-  LOCAL_ARRAY(T, factors, BLOCK_K * MAX_SMALL);
+  local T tile[ROWS_TILE];
+  local T factors[BLOCK_K * MAX_SMALL];
   const long n0 = (long)get_group_id(0) * plan.columns;
   const int columns = min((long)plan.columns, p.n - n0), m = p.m, pitch = plan.columns;
   const long start = get_group_id(1) * plan.slice, end = min(start + plan.slice, p.k);
@@ -334,9 +329,9 @@ CPU_CALLABLE(gemm_rows, (ARGUMENTS)) {
 #endif
 
 #if HOLDS(1)
-CPU_CALLABLE(gemm_outer, (ARGUMENTS)) {
+CPU_KERNEL void gemm_outer(ARGUMENTS) {
   OPEN_ALL;
-  LOCAL_ARRAY(T, factors, MAX_SMALL * OUTER_ROWS);
+  local T factors[MAX_SMALL * OUTER_ROWS];
   const long m0 = (long)get_group_id(0) * OUTER_ROWS, n0 = (long)get_group_id(1) * plan.columns;
   const int rows = min((long)OUTER_ROWS, p.m - m0), columns = min((long)plan.columns, p.n - n0), steps = p.k;
   a += m0 * p.a_row;
@@ -398,7 +393,7 @@ CPU_CALLABLE(gemm_outer, (ARGUMENTS)) {
 
 #if HOLDS(0)
 // Grid: (columns in blocks, rows, batch).
-CPU_CALLABLE(gemm_finish, (ARGUMENTS)) {
+CPU_KERNEL void gemm_finish(ARGUMENTS) {
   OPEN_ALL;
   const long n0 = (long)get_group_id(0) * plan.columns, n1 = min(n0 + plan.columns, p.n), row = get_group_id(1);
   partial += (batch * p.m + row) * p.n;

@@ -48,11 +48,6 @@ inline uint2 tile_of_group() {
 }
 
 #define OPEN_TILE                                                                                         \
-  OPEN(const storage_t, a);                                                                               \
-  OPEN(const storage_t, b);                                                                               \
-  OPEN(result_t, c);                                                                                      \
-  OPEN(const result_t, d);                                                                                \
-  OPEN(T, partial);                                                                                       \
   const int item = get_local_id(0);                                                                       \
   const uint layer = get_group_id(2), batch = layer / plan.slices, slice = layer % plan.slices;           \
   const uint2 tile = tile_of_group();                                                                     \

@@ -175,11 +175,8 @@ static inline __attribute__((always_inline)) void sample_channels(const PointGro
 #define FOR_POINTS(i) \
   for (long i = (long)get_global_id(0) * block, end_ = MIN_OF(i + block, s.batch * s.points); i < end_; ++i)
 
-POINT_CALLABLE(grid_sample, (BUFFER(ELEMENT, output), BUFFER(const ELEMENT, input), BUFFER(const ELEMENT, grid),
-                             PLAIN(GridShape, s), PLAIN(long, block))) {
-  OPEN(ELEMENT, output);
-  OPEN(const ELEMENT, input);
-  OPEN(const ELEMENT, grid);
+TASK_KERNEL void grid_sample(global ELEMENT* output, global const ELEMENT* input, global const ELEMENT* grid,
+                             GridShape s, long block) {
   const long plane = PLANE(s);
 #if CPU_STYLE
   const long first = (long)get_global_id(0) * block, last = MIN_OF(first + block, s.batch * s.points);
@@ -218,13 +215,8 @@ POINT_CALLABLE(grid_sample, (BUFFER(ELEMENT, output), BUFFER(const ELEMENT, inpu
 #endif
 }
 
-POINT_CALLABLE(grid_gradient,
-               (BUFFER(ELEMENT, grad_grid), BUFFER(const ELEMENT, grad_output), BUFFER(const ELEMENT, input),
-                BUFFER(const ELEMENT, grid), PLAIN(GridShape, s), PLAIN(long, block))) {
-  OPEN(ELEMENT, grad_grid);
-  OPEN(const ELEMENT, grad_output);
-  OPEN(const ELEMENT, input);
-  OPEN(const ELEMENT, grid);
+TASK_KERNEL void grid_gradient(global ELEMENT* grad_grid, global const ELEMENT* grad_output,
+                               global const ELEMENT* input, global const ELEMENT* grid, GridShape s, long block) {
   const long plane = PLANE(s);
 #if CPU_STYLE
   const long first = (long)get_global_id(0) * block, last = MIN_OF(first + block, s.batch * s.points);
@@ -276,11 +268,8 @@ POINT_CALLABLE(grid_gradient,
 #include "common/atomic.clh"
 DEFINE_ATOMIC_UPDATE(D)
 
-__kernel void image_gradient_points(TENSOR(ELEMENT, grad_input), TENSOR(const ELEMENT, grad_output),
-                                    TENSOR(const ELEMENT, grid), GridShape s, long block) {
-  OPEN(ELEMENT, grad_input);
-  OPEN(const ELEMENT, grad_output);
-  OPEN(const ELEMENT, grid);
+kernel void image_gradient_points(global ELEMENT* grad_input, global const ELEMENT* grad_output,
+                                  global const ELEMENT* grid, GridShape s, long block) {
   const long plane = PLANE(s);
   FOR_POINTS(i) {
     const long n = i / s.points, at = i - n * s.points;
@@ -296,11 +285,8 @@ __kernel void image_gradient_points(TENSOR(ELEMENT, grad_input), TENSOR(const EL
 }
 #endif
 
-POINT_CALLABLE(image_gradient_planes, (BUFFER(ELEMENT, grad_input), BUFFER(const ELEMENT, grad_output),
-                                       BUFFER(const ELEMENT, grid), PLAIN(GridShape, s), PLAIN(long, block))) {
-  OPEN(ELEMENT, grad_input);
-  OPEN(const ELEMENT, grad_output);
-  OPEN(const ELEMENT, grid);
+TASK_KERNEL void image_gradient_planes(global ELEMENT* grad_input, global const ELEMENT* grad_output,
+                                       global const ELEMENT* grid, GridShape s, long block) {
   const long plane = PLANE(s), blocks = (s.channels + block - 1) / block, item = get_global_id(0), n = item / blocks;
   if (n >= s.batch) return;
   const long from = n * s.channels + item % blocks * block, to = MIN_OF(from + block, (n + 1) * s.channels);

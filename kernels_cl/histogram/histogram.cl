@@ -12,12 +12,9 @@
 #define BY_VALUE 0
 #endif
 
-TASK_CALLABLE(histogram, (BUFFER(const STORAGE(IN), x), BUFFER(const STORAGE(COUNT), weights),
-                          BUFFER(STORAGE(COUNT), partial), PLAIN(long, n), PLAIN(long, bins), PLAIN(long, chunk),
-                          PLAIN(long, copies), PLAIN(VALUE(PARAM), low), PLAIN(VALUE(PARAM), high))) {
-  OPEN(const STORAGE(IN), x);
-  OPEN(const STORAGE(COUNT), weights);
-  OPEN(STORAGE(COUNT), partial);
+TASK_KERNEL void histogram(global const STORAGE(IN) * x, global const STORAGE(COUNT) * weights,
+                           global STORAGE(COUNT) * partial, long n, long bins, long chunk, long copies,
+                           VALUE(PARAM) low, VALUE(PARAM) high) {
   const long task = get_global_id(0), begin = task * chunk, end = MIN_OF(begin + chunk, n);
   partial += task % copies * bins;
   for (long i = begin; i < end; ++i) {

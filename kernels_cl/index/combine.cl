@@ -10,17 +10,11 @@
 #define INDEX_DTYPE int64
 #endif
 
-TASK_CALLABLE(combine_indices,
-              (BUFFER(long, out), BUFFER(const STORAGE(INDEX_DTYPE), i0), BUFFER(const STORAGE(INDEX_DTYPE), i1),
-               BUFFER(const STORAGE(INDEX_DTYPE), i2), BUFFER(const STORAGE(INDEX_DTYPE), i3), BUFFER(int, error),
-               PLAIN(CombineWalk, walk), PLAIN(int, code), PLAIN(int, accumulate), PLAIN(long, block))) {
+TASK_KERNEL void combine_indices(global long* out, global const STORAGE(INDEX_DTYPE) * i0,
+                                 global const STORAGE(INDEX_DTYPE) * i1, global const STORAGE(INDEX_DTYPE) * i2,
+                                 global const STORAGE(INDEX_DTYPE) * i3, global int* error, CombineWalk walk, int code,
+                                 int accumulate, long block) {
   SHARE(CombineWalk, walk, shared);
-  OPEN(long, out);
-  OPEN(const STORAGE(INDEX_DTYPE), i0);
-  OPEN(const STORAGE(INDEX_DTYPE), i1);
-  OPEN(const STORAGE(INDEX_DTYPE), i2);
-  OPEN(const STORAGE(INDEX_DTYPE), i3);
-  OPEN(int, error);
   __global const STORAGE(INDEX_DTYPE) * index[combine_slots] = {i0, i1, i2, i3};
   const long from = get_global_id(0) * block, to = MIN_OF(from + block, walk.numel);
   for (long n = from; n < to; ++n) {

@@ -52,10 +52,8 @@ static inline long group_prefix(long value, __local long* sums) {
 }
 #endif
 
-COMPACT_KERNEL void compact_count(TENSOR(long, offsets), TENSOR(const MASK, mask), ulong bits, long numel, long block,
+COMPACT_KERNEL void compact_count(global long* offsets, global const MASK* mask, ulong bits, long numel, long block,
                                   long blocks) {
-  OPEN(long, offsets);
-  OPEN(const MASK, mask);
   const long b = get_group_id(0), to = MIN_OF((b + 1) * block, numel);
   long count = 0;
 #if CPU_STYLE
@@ -74,8 +72,7 @@ COMPACT_KERNEL void compact_count(TENSOR(long, offsets), TENSOR(const MASK, mask
 #endif
 }
 
-COMPACT_KERNEL void compact_scan(TENSOR(long, offsets), long blocks) {
-  OPEN(long, offsets);
+COMPACT_KERNEL void compact_scan(global long* offsets, long blocks) {
 #if CPU_STYLE
   long from = 0, to = blocks, sum = 0;
 #else
@@ -95,7 +92,7 @@ COMPACT_KERNEL void compact_scan(TENSOR(long, offsets), long blocks) {
 }
 
 // ---- what is done with the r-th selected element i
-#define COMPACT_PARAMETERS                                                                                        \
+#define COMPACT_PARAMETERS                                                                                            \
   global const MASK *mask, global const long *offsets, global int *error, CompactShape shape, ulong bits, long numel, \
       long block, long limit, int code
 #if CPU_STYLE

@@ -44,16 +44,10 @@ kernel void index_gpu(INDEXED_PARAMETERS) {
 #endif
 
 // `checked`: all indices are below the limit, and a negative one is skipped. Steps in elements.
-#define ROWS_PARAMETERS                                                                                            \
-  BUFFER(ELEMENT, dst), BUFFER(const ELEMENT, src), BUFFER(const STORAGE(INDEX_DTYPE), idx), BUFFER(int, error),   \
-      PLAIN(int, code), PLAIN(int, checked), PLAIN(long, rows), PLAIN(long, width), PLAIN(long, lowest),           \
-      PLAIN(long, limit), PLAIN(long, dst_row), PLAIN(long, src_row), PLAIN(long, src_step), PLAIN(long, idx_row), \
-      PLAIN(long, block)
-#define OPEN_ROWS                        \
-  OPEN(ELEMENT, dst);                    \
-  OPEN(const ELEMENT, src);              \
-  OPEN(const STORAGE(INDEX_DTYPE), idx); \
-  OPEN(int, error);
+#define ROWS_PARAMETERS                                                                                       \
+  global ELEMENT *dst, global const ELEMENT *src, global const STORAGE(INDEX_DTYPE) * idx, global int *error, \
+      int code, int checked, long rows, long width, long lowest, long limit, long dst_row, long src_row,      \
+      long src_step, long idx_row, long block
 #define INDEX_OF_ROW(r) \
   (checked ? (long)idx[(r) * idx_row] : checked_index((long)idx[(r) * idx_row], lowest, limit, error, code))
 
@@ -61,8 +55,7 @@ kernel void index_gpu(INDEXED_PARAMETERS) {
 #define ROW_GROUP 256
 #define UNROLLED 4  // loads of a work-item that do not wait for each other
 
-__kernel __attribute__((reqd_work_group_size(ROW_GROUP, 1, 1))) void index_rows(ROWS_PARAMETERS) {
-  OPEN_ROWS
+kernel __attribute__((reqd_work_group_size(ROW_GROUP, 1, 1))) void index_rows(ROWS_PARAMETERS) {
   const int items = (int)block, line = get_local_id(0) / items, item = get_local_id(0) - line * items;
   const long r = (long)get_group_id(0) * (ROW_GROUP / items) + line;
   if (r >= rows) return;
@@ -81,8 +74,7 @@ __kernel __attribute__((reqd_work_group_size(ROW_GROUP, 1, 1))) void index_rows(
   }
 }
 #elif BYTES < 16
-CPU_CALLABLE(index_rows, (ROWS_PARAMETERS)) {
-  OPEN_ROWS
+CPU_KERNEL void index_rows(ROWS_PARAMETERS) {
   const long first = get_group_id(0) * block, last = MIN_OF(first + block, rows);
   for (long r = first; r < last; ++r) {
     const long k = INDEX_OF_ROW(r);

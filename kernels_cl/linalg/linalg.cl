@@ -16,9 +16,7 @@
 
 // A = L L^T, in place of the lower triangle; info: 1 + the first column whose pivot is not positive, plus `first`, 0
 // when there is none.
-__kernel void cholesky(TENSOR(S, a), Matrices m, TENSOR(int, info), int first) {
-  OPEN(S, a);
-  OPEN(int, info);
+kernel void cholesky(global S* a, Matrices m, global int* info, int first) {
   const long b = get_group_id(0);
   const int lane = get_local_id(0), lanes = get_local_size(0);
   a += b * m.batch_stride;
@@ -48,9 +46,7 @@ __kernel void cholesky(TENSOR(S, a), Matrices m, TENSOR(int, info), int first) {
 #define LANE(v, l) (((S*)(v))[l])
 
 // The same for m.columns <= BLOCK, a task per matrix: columns in vectors, each less its products with those before it.
-CPU_CALLABLE(cholesky_block, (BUFFER(S, a), PLAIN(Matrices, m), BUFFER(int, info), PLAIN(int, first))) {
-  OPEN(S, a);
-  OPEN(int, info);
+CPU_KERNEL void cholesky_block(global S* a, Matrices m, global int* info, int first) {
   const long b = get_global_id(0);
   const int n = (int)m.columns, vectors = (n + LANES - 1) / LANES;
   a += b * m.batch_stride;
@@ -82,11 +78,8 @@ CPU_CALLABLE(cholesky_block, (BUFFER(S, a), PLAIN(Matrices, m), BUFFER(int, info
 // A = P L U of a panel [rows, columns], in place; pivots[b * pivot_stride + j]: 1 + the row exchanged with row j, both
 // counted from `first`.
 // Rows are exchanged inside the panel only.
-__kernel void lu_panel(TENSOR(S, a), Matrices m, TENSOR(int, pivots), long pivot_stride, TENSOR(int, info), int first,
-                       int search, __local S* best, __local long* where) {
-  OPEN(S, a);
-  OPEN(int, pivots);
-  OPEN(int, info);
+kernel void lu_panel(global S* a, Matrices m, global int* pivots, long pivot_stride, global int* info, int first,
+                     int search, local S* best, local long* where) {
   const long b = get_group_id(0), steps = MIN_OF(m.rows, m.columns);
   const int lane = get_local_id(0), lanes = get_local_size(0);
   a += b * m.batch_stride;
@@ -132,10 +125,8 @@ __kernel void lu_panel(TENSOR(S, a), Matrices m, TENSOR(int, pivots), long pivot
 }
 
 // Exchanges row i with row pivots[i] - 1, for i from first to last - 1 or backwards, in every column.
-__kernel void swap_rows(TENSOR(S, a), Matrices m, TENSOR(const int, pivots), long pivot_stride, long first, long last,
-                        int backwards) {
-  OPEN(S, a);
-  OPEN(const int, pivots);
+kernel void swap_rows(global S* a, Matrices m, global const int* pivots, long pivot_stride, long first, long last,
+                      int backwards) {
   const long e = get_global_id(0), b = e / m.columns, c = e - b * m.columns;
   a += b * m.batch_stride;
   for (long n = first; n < last; ++n) {
@@ -148,9 +139,7 @@ __kernel void swap_rows(TENSOR(S, a), Matrices m, TENSOR(const int, pivots), lon
 }
 
 // B := T^-1 B for a small triangular T; one work-item per column of B.
-__kernel void solve_triangular(TENSOR(const S, t), Matrices mt, TENSOR(S, x), Matrices mx, int upper, int unit) {
-  OPEN(const S, t);
-  OPEN(S, x);
+kernel void solve_triangular(global const S* t, Matrices mt, global S* x, Matrices mx, int upper, int unit) {
   const long e = get_global_id(0), b = e / mx.columns, n = mx.rows;
   t += b * mt.batch_stride;
   x += b * mx.batch_stride + (e - b * mx.columns) * mx.column_stride;
@@ -168,10 +157,7 @@ __kernel void solve_triangular(TENSOR(const S, t), Matrices mt, TENSOR(S, x), Ma
 
 #if CPU_STYLE
 // The same for mx.rows <= BLOCK; a task per LANES columns of B.
-CPU_CALLABLE(solve_triangular_block, (BUFFER(const S, t), PLAIN(Matrices, mt), BUFFER(S, x), PLAIN(Matrices, mx),
-                                      PLAIN(int, upper), PLAIN(int, unit))) {
-  OPEN(const S, t);
-  OPEN(S, x);
+CPU_KERNEL void solve_triangular_block(global const S* t, Matrices mt, global S* x, Matrices mx, int upper, int unit) {
   const long groups = (mx.columns + LANES - 1) / LANES, b = get_global_id(0) / groups,
              first = (get_global_id(0) - b * groups) * LANES;
   const int n = (int)mx.rows, lanes = (int)MIN_OF((long)LANES, mx.columns - first),
@@ -203,9 +189,7 @@ CPU_CALLABLE(solve_triangular_block, (BUFFER(const S, t), PLAIN(Matrices, mt), B
 #endif
 
 // permutation[b, i] := the row that the exchanges bring to place i; it holds 0, 1, 2, ... before.
-__kernel void unpack_pivots(TENSOR(const int, pivots), TENSOR(long, permutation), long batch, long steps, long rows) {
-  OPEN(const int, pivots);
-  OPEN(long, permutation);
+kernel void unpack_pivots(global const int* pivots, global long* permutation, long batch, long steps, long rows) {
   const long b = get_global_id(0);
   for (long i = 0; i < steps; ++i) {
     const long other = pivots[b * steps + i] - 1;

@@ -50,15 +50,10 @@ static inline V log_add(V a, V b) {
 #endif
 #define FOR_STATES(s) for (long s = get_local_id(0); s < q.states; s += GROUP)
 
-__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void ctc_alpha(TENSOR(V, loss), TENSOR(V, log_alpha),
-                                                                           TENSOR(const V, log_probs),
-                                                                           TENSOR(const long, targets),
-                                                                           TENSOR(const long, sequences), CtcShape c) {
-  OPEN(V, loss);
-  OPEN(V, log_alpha);
-  OPEN(const V, log_probs);
-  OPEN(const long, targets);
-  OPEN(const long, sequences);
+kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void ctc_alpha(global V* loss, global V* log_alpha,
+                                                                         global const V* log_probs,
+                                                                         global const long* targets,
+                                                                         global const long* sequences, CtcShape c) {
   const long n = get_group_id(0);
   const Sequence q = sequence_at(sequences, targets, n);
   __global V* alpha = log_alpha + n * c.steps * c.states;
@@ -87,14 +82,9 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void ctc_alpha(TENSO
   loss[n] = -(q.labels > 0 ? log_add(last[q.states - 1], last[q.states - 2]) : last[0]);
 }
 
-__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void ctc_beta(TENSOR(V, log_beta),
-                                                                          TENSOR(const V, log_probs),
-                                                                          TENSOR(const long, targets),
-                                                                          TENSOR(const long, sequences), CtcShape c) {
-  OPEN(V, log_beta);
-  OPEN(const V, log_probs);
-  OPEN(const long, targets);
-  OPEN(const long, sequences);
+kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void ctc_beta(global V* log_beta, global const V* log_probs,
+                                                                        global const long* targets,
+                                                                        global const long* sequences, CtcShape c) {
   const long n = get_group_id(0);
   const Sequence q = sequence_at(sequences, targets, n);
   __global V* beta = log_beta + n * c.steps * c.states;
@@ -116,17 +106,9 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void ctc_beta(TENSOR
   }
 }
 
-__kernel void ctc_gradient(TENSOR(V, grad_log_probs), TENSOR(const V, grad), TENSOR(const V, loss),
-                           TENSOR(const V, log_alpha), TENSOR(const V, log_beta), TENSOR(const V, log_probs),
-                           TENSOR(const long, targets), TENSOR(const long, sequences), CtcShape c) {
-  OPEN(V, grad_log_probs);
-  OPEN(const V, grad);
-  OPEN(const V, loss);
-  OPEN(const V, log_alpha);
-  OPEN(const V, log_beta);
-  OPEN(const V, log_probs);
-  OPEN(const long, targets);
-  OPEN(const long, sequences);
+kernel void ctc_gradient(global V* grad_log_probs, global const V* grad, global const V* loss,
+                         global const V* log_alpha, global const V* log_beta, global const V* log_probs,
+                         global const long* targets, global const long* sequences, CtcShape c) {
   const long item = get_global_id(0), t = item / c.batch, n = item - t * c.batch;
   if (t >= c.steps) return;
   const Sequence q = sequence_at(sequences, targets, n);

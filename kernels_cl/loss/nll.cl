@@ -54,14 +54,8 @@ static inline void add_over_group(__local acc* shared, acc* loss, acc* weights) 
 }
 
 #if HOLDS(1)
-__kernel void nll_elements(TENSOR(const X, x), TENSOR(const long, target), TENSOR(const X, weight), TENSOR(X, y),
-                           TENSOR(X, total_weight), LossShape s, TENSOR(int, error), int error_code) {
-  OPEN(int, error);
-  OPEN(const X, x);
-  OPEN(const long, target);
-  OPEN(const X, weight);
-  OPEN(X, y);
-  OPEN(X, total_weight);
+kernel void nll_elements(global const X* x, global const long* target, global const X* weight, global X* y,
+                         global X* total_weight, LossShape s, global int* error, int error_code) {
   acc w;
   for (long i = get_global_id(0); i < s.batch * s.inner; i += get_global_size(0))
     STOREX(X_DTYPE, y, i, loss_of(s, x, target, weight, HAS(weight), i, &w, error, error_code));
@@ -71,16 +65,8 @@ __kernel void nll_elements(TENSOR(const X, x), TENSOR(const long, target), TENSO
 
 #if HOLDS(0)
 // partial[0 .. groups): losses, partial[groups .. 2 groups): weights. A single group finishes by itself.
-__kernel void nll_reduce(TENSOR(const X, x), TENSOR(const long, target), TENSOR(const X, weight), TENSOR(X, y),
-                         TENSOR(X, total_weight), TENSOR(acc, partial), LossShape s, TENSOR(int, error),
-                         int error_code) {
-  OPEN(int, error);
-  OPEN(const X, x);
-  OPEN(const long, target);
-  OPEN(const X, weight);
-  OPEN(X, y);
-  OPEN(X, total_weight);
-  OPEN(acc, partial);
+kernel void nll_reduce(global const X* x, global const long* target, global const X* weight, global X* y,
+                       global X* total_weight, global acc* partial, LossShape s, global int* error, int error_code) {
   __local acc shared[2 * MOST_ITEMS];
   const long total = s.batch * s.inner, groups = get_num_groups(0), group = get_group_id(0), items = get_local_size(0),
              item = get_local_id(0);
@@ -108,10 +94,7 @@ __kernel void nll_reduce(TENSOR(const X, x), TENSOR(const long, target), TENSOR(
   }
 }
 
-__kernel void nll_finish(TENSOR(const acc, partial), TENSOR(X, y), TENSOR(X, total_weight), int groups, int reduction) {
-  OPEN(const acc, partial);
-  OPEN(X, y);
-  OPEN(X, total_weight);
+kernel void nll_finish(global const acc* partial, global X* y, global X* total_weight, int groups, int reduction) {
   __local acc shared[2 * MOST_ITEMS];
   acc loss = 0, weight = 0;
   for (int i = get_local_id(0); i < groups; i += get_local_size(0)) loss += partial[i], weight += partial[groups + i];
@@ -130,13 +113,8 @@ static inline acc scale_of(__global const X* g, __global const X* total_weight, 
 }
 
 #if HOLDS(2)
-__kernel void nll_backward(TENSOR(const X, g), TENSOR(const long, target), TENSOR(const X, weight),
-                           TENSOR(const X, total_weight), TENSOR(X, dx), LossShape s) {
-  OPEN(const X, g);
-  OPEN(const long, target);
-  OPEN(const X, weight);
-  OPEN(const X, total_weight);
-  OPEN(X, dx);
+kernel void nll_backward(global const X* g, global const long* target, global const X* weight,
+                         global const X* total_weight, global X* dx, LossShape s) {
   const acc scale = scale_of(g, total_weight, s.reduction);
   for (long i = get_global_id(0); i < s.batch * s.classes * s.inner; i += get_global_size(0)) {
     const long plane = divide(i, s.inner), p = i - plane * s.inner, n = divide(plane, s.classes),
@@ -152,13 +130,8 @@ __kernel void nll_backward(TENSOR(const X, g), TENSOR(const long, target), TENSO
 
 #if HOLDS(0)
 // Fat: planes [n, c] of a task, lanes along the inner dimension; with inner = 1 rows are cleared and one class is set.
-CPU_CALLABLE(nll_backward_cpu, (BUFFER(const X, g), BUFFER(const long, target), BUFFER(const X, weight),
-                                BUFFER(const X, total_weight), BUFFER(X, dx), PLAIN(LossShape, s))) {
-  OPEN(const X, g);
-  OPEN(const long, target);
-  OPEN(const X, weight);
-  OPEN(const X, total_weight);
-  OPEN(X, dx);
+CPU_KERNEL void nll_backward_cpu(global const X* g, global const long* target, global const X* weight,
+                                 global const X* total_weight, global X* dx, LossShape s) {
   const acc scale = scale_of(g, total_weight, s.reduction);
   const long rows = s.inner == 1 ? s.batch : s.batch * s.classes, group = get_group_id(0), groups = get_num_groups(0);
   const long width = s.inner == 1 ? s.classes : s.inner;

@@ -6,9 +6,7 @@
 
 #define X STORAGE(X_DTYPE)
 
-__kernel void check_unit_range(TENSOR(const X, x), long n, TENSOR(int, error), int error_code) {
-  OPEN(int, error);
-  OPEN(const X, x);
+kernel void check_unit_range(global const X* x, long n, global int* error, int error_code) {
   const long item = get_global_id(0), items = get_global_size(0);
 #if CPU_STYLE
   const long start = n * item / items, end = n * (item + 1) / items, step = 1;

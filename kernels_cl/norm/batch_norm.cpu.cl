@@ -15,10 +15,8 @@
 
 #if HOLDS(0)
 // Training forward, one channel per task: mean, centred squares, normalise.
-CPU_CALLABLE(planes_forward, (BUFFER(const X, x), BUFFER(X, y), CHANNELS_ARGUMENTS, PLAIN(PlaneShape, shape),
-                              PLAIN(UpdateRule, rule), PLAIN(int, relu))) {
-  OPEN_RESTRICT(const X, x);
-  OPEN_RESTRICT(X, y);
+CPU_KERNEL void planes_forward(global const X* restrict x, global X* restrict y, CHANNELS_ARGUMENTS, PlaneShape shape,
+                               UpdateRule rule, int relu) {
   OPEN_CHANNELS(channels);
   const int c = get_group_id(0);
   const acc count = (acc)shape.batch * shape.inner;
@@ -37,10 +35,8 @@ CPU_CALLABLE(planes_forward, (BUFFER(const X, x), BUFFER(X, y), CHANNELS_ARGUMEN
 #endif
 
 #if HOLDS(1)
-CPU_CALLABLE(planes_statistics,
-             (BUFFER(const X, x), BUFFER(acc, partial), PLAIN(PlaneShape, shape), PLAIN(int, parts))) {
-  OPEN_RESTRICT(const X, x);
-  OPEN_RESTRICT(acc, partial);
+CPU_KERNEL void planes_statistics(global const X* restrict x, global acc* restrict partial, PlaneShape shape,
+                                  int parts) {
   const int c = get_group_id(0), part = get_group_id(1);
   long n0, n1, p0, p1;
   part_range(shape, parts, part, &n0, &n1, &p0, &p1);
@@ -58,11 +54,8 @@ CPU_CALLABLE(planes_statistics,
 }
 
 // One task normalises part of one plane: group ids (piece, plane).
-CPU_CALLABLE(planes_apply, (BUFFER(const X, x), BUFFER(X, y), BUFFER(const acc, coefficients), PLAIN(PlaneShape, shape),
-                            PLAIN(int, relu))) {
-  OPEN_RESTRICT(const X, x);
-  OPEN_RESTRICT(X, y);
-  OPEN_RESTRICT(const acc, coefficients);
+CPU_KERNEL void planes_apply(global const X* restrict x, global X* restrict y, global const acc* restrict coefficients,
+                             PlaneShape shape, int relu) {
   const long pieces = get_num_groups(0), piece = get_group_id(0), p0 = shape.inner * piece / pieces,
              p1 = shape.inner * (piece + 1) / pieces;
   const long planes = shape.batch * shape.channels, groups = get_num_groups(1), group = get_group_id(1);
@@ -75,9 +68,7 @@ CPU_CALLABLE(planes_apply, (BUFFER(const X, x), BUFFER(X, y), BUFFER(const acc, 
 #endif
 
 #if HOLDS(2)
-CPU_CALLABLE(rows_statistics, (BUFFER(const X, x), BUFFER(acc, partial), PLAIN(RowShape, shape), PLAIN(int, parts))) {
-  OPEN_RESTRICT(const X, x);
-  OPEN_RESTRICT(acc, partial);
+CPU_KERNEL void rows_statistics(global const X* restrict x, global acc* restrict partial, RowShape shape, int parts) {
   ROW_BLOCK;
   const int part = get_group_id(1);
   const long r0 = shape.rows * part / parts, r1 = shape.rows * (part + 1) / parts;
@@ -108,11 +99,8 @@ CPU_CALLABLE(rows_statistics, (BUFFER(const X, x), BUFFER(acc, partial), PLAIN(R
   PUT_BLOCK(partial + 2 * shape.padded, sa, sb, sc, sd)
 }
 
-CPU_CALLABLE(rows_apply, (BUFFER(const X, x), BUFFER(X, y), BUFFER(const acc, coefficients), PLAIN(RowShape, shape),
-                          PLAIN(int, relu))) {
-  OPEN_RESTRICT(const X, x);
-  OPEN_RESTRICT(X, y);
-  OPEN_RESTRICT(const acc, coefficients);
+CPU_KERNEL void rows_apply(global const X* restrict x, global X* restrict y, global const acc* restrict coefficients,
+                           RowShape shape, int relu) {
   const long groups = get_num_groups(0), group = get_group_id(0);
   const int C = shape.channels;
   __global const acc *scale = coefficients, *shift = coefficients + shape.padded;

@@ -89,9 +89,8 @@ static inline void put_statistics(__global acc* partial, long padded, long part,
   partial[2 * padded] = w.squares;
 }
 
-GPU_KERNEL void planes_statistics(TENSOR(const X, x), TENSOR(acc, partial), PlaneShape shape, int parts) {
-  OPEN_RESTRICT(const X, x);
-  OPEN_RESTRICT(acc, partial);
+GPU_KERNEL void planes_statistics(global const X* restrict x, global acc* restrict partial, PlaneShape shape,
+                                  int parts) {
   __local Welford shared[ITEMS];
   const int item = get_local_id(0), part = get_group_id(1);
   const long c = get_group_id(0);
@@ -104,9 +103,7 @@ GPU_KERNEL void planes_statistics(TENSOR(const X, x), TENSOR(acc, partial), Plan
   if (item == 0) put_statistics(partial, shape.padded, part, c, shared[0]);
 }
 
-GPU_KERNEL void rows_statistics(TENSOR(const X, x), TENSOR(acc, partial), RowShape shape, int parts) {
-  OPEN_RESTRICT(const X, x);
-  OPEN_RESTRICT(acc, partial);
+GPU_KERNEL void rows_statistics(global const X* restrict x, global acc* restrict partial, RowShape shape, int parts) {
   __local Welford shared[ITEMS];
   const int item = get_local_id(0), part = get_group_id(1);
   const long c = get_group_id(0) * ROW_CHANNELS + item % ROW_CHANNELS, r1 = shape.rows * (part + 1) / parts;
@@ -146,12 +143,8 @@ static inline void put_sums(__global acc* partial, long padded, long part, long 
   partial[padded] = s.dot;
 }
 
-GPU_KERNEL void planes_sums(TENSOR(const X, x), TENSOR(const X, g), TENSOR(const acc, mean), TENSOR(acc, partial),
-                            PlaneShape shape, int parts) {
-  OPEN_RESTRICT(const X, x);
-  OPEN_RESTRICT(const X, g);
-  OPEN_RESTRICT(const acc, mean);
-  OPEN_RESTRICT(acc, partial);
+GPU_KERNEL void planes_sums(global const X* restrict x, global const X* restrict g, global const acc* restrict mean,
+                            global acc* restrict partial, PlaneShape shape, int parts) {
   __local Sums shared[ITEMS];
   const int item = get_local_id(0), part = get_group_id(1);
   const long c = get_group_id(0);
@@ -167,12 +160,8 @@ GPU_KERNEL void planes_sums(TENSOR(const X, x), TENSOR(const X, g), TENSOR(const
   if (item == 0) put_sums(partial, shape.padded, part, c, shared[0]);
 }
 
-GPU_KERNEL void rows_sums(TENSOR(const X, x), TENSOR(const X, g), TENSOR(const acc, mean), TENSOR(acc, partial),
-                          RowShape shape, int parts) {
-  OPEN_RESTRICT(const X, x);
-  OPEN_RESTRICT(const X, g);
-  OPEN_RESTRICT(const acc, mean);
-  OPEN_RESTRICT(acc, partial);
+GPU_KERNEL void rows_sums(global const X* restrict x, global const X* restrict g, global const acc* restrict mean,
+                          global acc* restrict partial, RowShape shape, int parts) {
   __local Sums shared[ITEMS];
   const int item = get_local_id(0), part = get_group_id(1);
   const long c = get_group_id(0) * ROW_CHANNELS + item % ROW_CHANNELS, r1 = shape.rows * (part + 1) / parts;
@@ -198,11 +187,8 @@ GPU_KERNEL void rows_sums(TENSOR(const X, x), TENSOR(const X, g), TENSOR(const a
 }
 
 // ---- elementwise steps, one item per element in the order n, c, p; rows are planes with inner = 1
-__kernel void elements_apply(TENSOR(const X, x), TENSOR(X, y), TENSOR(const acc, coefficients), PlaneShape shape,
-                             int relu) {
-  OPEN_RESTRICT(const X, x);
-  OPEN_RESTRICT(X, y);
-  OPEN_RESTRICT(const acc, coefficients);
+kernel void elements_apply(global const X* restrict x, global X* restrict y, global const acc* restrict coefficients,
+                           PlaneShape shape, int relu) {
   const long total = shape.batch * shape.channels * shape.inner;
   for (long i = get_global_id(0); i < total; i += get_global_size(0)) {
     const long plane = divide(i, shape.inner), p = i - plane * shape.inner, n = divide(plane, shape.channels),
@@ -213,13 +199,9 @@ __kernel void elements_apply(TENSOR(const X, x), TENSOR(X, y), TENSOR(const acc,
   }
 }
 
-__kernel void elements_gradient(TENSOR(const X, x), TENSOR(const X, g), TENSOR(X, dx), TENSOR(const acc, mean),
-                                TENSOR(const acc, coefficients), PlaneShape shape, int train) {
-  OPEN_RESTRICT(const X, x);
-  OPEN_RESTRICT(const X, g);
-  OPEN_RESTRICT(X, dx);
-  OPEN_RESTRICT(const acc, mean);
-  OPEN_RESTRICT(const acc, coefficients);
+kernel void elements_gradient(global const X* restrict x, global const X* restrict g, global X* restrict dx,
+                              global const acc* restrict mean, global const acc* restrict coefficients,
+                              PlaneShape shape, int train) {
   const long total = shape.batch * shape.channels * shape.inner;
   for (long i = get_global_id(0); i < total; i += get_global_size(0)) {
     const long plane = divide(i, shape.inner), p = i - plane * shape.inner, n = divide(plane, shape.channels),

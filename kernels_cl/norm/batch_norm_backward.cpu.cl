@@ -9,17 +9,9 @@
 
 #if HOLDS(0)
 // One channel per task, two sweeps.
-CPU_CALLABLE(planes_backward, (BUFFER(const X, x), BUFFER(const X, g), BUFFER(X, dx), BUFFER(const W, weight),
-                               BUFFER(const acc, mean), BUFFER(const acc, invstd), BUFFER(W, grad_weight),
-                               BUFFER(W, grad_bias), PLAIN(PlaneShape, shape), PLAIN(int, train))) {
-  OPEN_RESTRICT(const X, x);
-  OPEN_RESTRICT(const X, g);
-  OPEN_RESTRICT(X, dx);
-  OPEN(const W, weight);
-  OPEN(const acc, mean);
-  OPEN(const acc, invstd);
-  OPEN(W, grad_weight);
-  OPEN(W, grad_bias);
+CPU_KERNEL void planes_backward(global const X* restrict x, global const X* restrict g, global X* restrict dx,
+                                global const W* weight, global const acc* mean, global const acc* invstd,
+                                global W* grad_weight, global W* grad_bias, PlaneShape shape, int train) {
   const int c = get_group_id(0);
   const acc m = mean[c], s = invstd[c];
   accv sums = (accv)0, dots = (accv)0;
@@ -40,12 +32,8 @@ CPU_CALLABLE(planes_backward, (BUFFER(const X, x), BUFFER(const X, g), BUFFER(X,
 #endif
 
 #if HOLDS(1)
-CPU_CALLABLE(planes_sums, (BUFFER(const X, x), BUFFER(const X, g), BUFFER(const acc, mean), BUFFER(acc, partial),
-                           PLAIN(PlaneShape, shape), PLAIN(int, parts))) {
-  OPEN_RESTRICT(const X, x);
-  OPEN_RESTRICT(const X, g);
-  OPEN_RESTRICT(const acc, mean);
-  OPEN_RESTRICT(acc, partial);
+CPU_KERNEL void planes_sums(global const X* restrict x, global const X* restrict g, global const acc* restrict mean,
+                            global acc* restrict partial, PlaneShape shape, int parts) {
   const int c = get_group_id(0), part = get_group_id(1);
   long n0, n1, p0, p1;
   part_range(shape, parts, part, &n0, &n1, &p0, &p1);
@@ -57,13 +45,9 @@ CPU_CALLABLE(planes_sums, (BUFFER(const X, x), BUFFER(const X, g), BUFFER(const 
   partial[(2 * (long)part + 1) * shape.padded + c] = sum_lanes(dots);
 }
 
-CPU_CALLABLE(planes_gradient, (BUFFER(const X, x), BUFFER(const X, g), BUFFER(X, dx), BUFFER(const acc, mean),
-                               BUFFER(const acc, coefficients), PLAIN(PlaneShape, shape), PLAIN(int, train))) {
-  OPEN_RESTRICT(const X, x);
-  OPEN_RESTRICT(const X, g);
-  OPEN_RESTRICT(X, dx);
-  OPEN_RESTRICT(const acc, mean);
-  OPEN_RESTRICT(const acc, coefficients);
+CPU_KERNEL void planes_gradient(global const X* restrict x, global const X* restrict g, global X* restrict dx,
+                                global const acc* restrict mean, global const acc* restrict coefficients,
+                                PlaneShape shape, int train) {
   const long pieces = get_num_groups(0), piece = get_group_id(0), p0 = shape.inner * piece / pieces,
              p1 = shape.inner * (piece + 1) / pieces;
   const long planes = shape.batch * shape.channels, groups = get_num_groups(1), group = get_group_id(1);
@@ -77,12 +61,8 @@ CPU_CALLABLE(planes_gradient, (BUFFER(const X, x), BUFFER(const X, g), BUFFER(X,
 #endif
 
 #if HOLDS(2)
-CPU_CALLABLE(rows_sums, (BUFFER(const X, x), BUFFER(const X, g), BUFFER(const acc, mean), BUFFER(acc, partial),
-                         PLAIN(RowShape, shape), PLAIN(int, parts))) {
-  OPEN_RESTRICT(const X, x);
-  OPEN_RESTRICT(const X, g);
-  OPEN_RESTRICT(const acc, mean);
-  OPEN_RESTRICT(acc, partial);
+CPU_KERNEL void rows_sums(global const X* restrict x, global const X* restrict g, global const acc* restrict mean,
+                          global acc* restrict partial, RowShape shape, int parts) {
   ROW_BLOCK;
   const int part = get_group_id(1);
   const long r0 = shape.rows * part / parts, r1 = shape.rows * (part + 1) / parts;
@@ -106,13 +86,9 @@ CPU_CALLABLE(rows_sums, (BUFFER(const X, x), BUFFER(const X, g), BUFFER(const ac
   PUT_BLOCK(partial + shape.padded, da, db, dc, dd)
 }
 
-CPU_CALLABLE(rows_gradient, (BUFFER(const X, x), BUFFER(const X, g), BUFFER(X, dx), BUFFER(const acc, mean),
-                             BUFFER(const acc, coefficients), PLAIN(RowShape, shape), PLAIN(int, train))) {
-  OPEN_RESTRICT(const X, x);
-  OPEN_RESTRICT(const X, g);
-  OPEN_RESTRICT(X, dx);
-  OPEN_RESTRICT(const acc, mean);
-  OPEN_RESTRICT(const acc, coefficients);
+CPU_KERNEL void rows_gradient(global const X* restrict x, global const X* restrict g, global X* restrict dx,
+                              global const acc* restrict mean, global const acc* restrict coefficients, RowShape shape,
+                              int train) {
   const long groups = get_num_groups(0), group = get_group_id(0);
   const int C = shape.channels;
   for (long r = shape.rows * group / groups; r < shape.rows * (group + 1) / groups; ++r) {

@@ -54,11 +54,8 @@ static inline void finish_channels(Channels t, long c, acc count, accv mean, acc
 
 // Combines the parts' (count, mean, centred squares), updates the statistics, writes coefficients = scale[padded],
 // shift[padded].
-CPU_CALLABLE(combine_statistics,
-             (BUFFER(const acc, partial), BUFFER(acc, coefficients), CHANNELS_ARGUMENTS, PLAIN(UpdateRule, rule),
-              PLAIN(long, channels), PLAIN(long, padded), PLAIN(int, parts))) {
-  OPEN(const acc, partial);
-  OPEN(acc, coefficients);
+CPU_KERNEL void combine_statistics(global const acc* partial, global acc* coefficients, CHANNELS_ARGUMENTS,
+                                   UpdateRule rule, long channels, long padded, int parts) {
   OPEN_CHANNELS(tensors);
   TASK_CHANNELS(c, end);
   EACH_VECTOR(c, end) {
@@ -84,9 +81,8 @@ CPU_CALLABLE(combine_statistics,
 }
 
 // Inference: coefficients from the running statistics.
-CPU_CALLABLE(running_coefficients, (BUFFER(acc, coefficients), CHANNELS_ARGUMENTS, PLAIN(UpdateRule, rule),
-                                    PLAIN(long, channels), PLAIN(long, padded))) {
-  OPEN(acc, coefficients);
+CPU_KERNEL void running_coefficients(global acc* coefficients, CHANNELS_ARGUMENTS, UpdateRule rule, long channels,
+                                     long padded) {
   OPEN_CHANNELS(tensors);
   TASK_CHANNELS(c, end);
   EACH_VECTOR(c, end) {
@@ -100,12 +96,8 @@ CPU_CALLABLE(running_coefficients, (BUFFER(acc, coefficients), CHANNELS_ARGUMENT
 }
 
 // Running statistics as (mean, 1 / deviation) for the backward pass of inference mode.
-CPU_CALLABLE(running_statistics, (BUFFER(acc, mean), BUFFER(acc, invstd), BUFFER(const R, running_mean),
-                                  BUFFER(const R, running_var), PLAIN(acc, eps), PLAIN(long, channels))) {
-  OPEN(acc, mean);
-  OPEN(acc, invstd);
-  OPEN(const R, running_mean);
-  OPEN(const R, running_var);
+CPU_KERNEL void running_statistics(global acc* mean, global acc* invstd, global const R* running_mean,
+                                   global const R* running_var, acc eps, long channels) {
   TASK_CHANNELS(c, end);
   EACH_VECTOR(c, end) {
     VSTOREX(LOADXV(R_DTYPE, running_mean, c), 0, mean + c);
@@ -119,15 +111,9 @@ CPU_CALLABLE(running_statistics, (BUFFER(acc, mean), BUFFER(acc, invstd), BUFFER
 
 // Sums (g, g * (x - mean)) of the parts into the gradients of weight and bias and coefficients = k, a, b (each
 // [padded]).
-CPU_CALLABLE(combine_gradients, (BUFFER(const acc, partial), BUFFER(acc, coefficients), BUFFER(const W, weight),
-                                 BUFFER(const acc, invstd), BUFFER(W, grad_weight), BUFFER(W, grad_bias),
-                                 PLAIN(acc, count), PLAIN(long, channels), PLAIN(long, padded), PLAIN(int, parts))) {
-  OPEN(const acc, partial);
-  OPEN(acc, coefficients);
-  OPEN(const W, weight);
-  OPEN(const acc, invstd);
-  OPEN(W, grad_weight);
-  OPEN(W, grad_bias);
+CPU_KERNEL void combine_gradients(global const acc* partial, global acc* coefficients, global const W* weight,
+                                  global const acc* invstd, global W* grad_weight, global W* grad_bias, acc count,
+                                  long channels, long padded, int parts) {
   TASK_CHANNELS(c, end);
   EACH_VECTOR(c, end) {
     accv sum = (accv)0, dot = (accv)0;

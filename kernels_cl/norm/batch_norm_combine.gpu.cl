@@ -20,10 +20,8 @@ static inline void add_moments(acc* count, acc* mean, acc* squares, acc n, acc o
 
 // Combines the parts' (count, mean, centred squares), updates the statistics, writes coefficients = scale[padded],
 // shift[padded].
-COMBINING_KERNEL void combine_statistics(TENSOR(const acc, partial), TENSOR(acc, coefficients), CHANNELS_ARGUMENTS,
+COMBINING_KERNEL void combine_statistics(global const acc* partial, global acc* coefficients, CHANNELS_ARGUMENTS,
                                          UpdateRule rule, long channels, long padded, int parts) {
-  OPEN(const acc, partial);
-  OPEN(acc, coefficients);
   OPEN_CHANNELS(tensors);
   __local acc counts[COMBINERS], means[COMBINERS], all_squares[COMBINERS];
   const long c = get_group_id(0);
@@ -48,9 +46,8 @@ COMBINING_KERNEL void combine_statistics(TENSOR(const acc, partial), TENSOR(acc,
 }
 
 // Inference: coefficients from the running statistics.
-__kernel void running_coefficients(TENSOR(acc, coefficients), CHANNELS_ARGUMENTS, UpdateRule rule, long channels,
-                                   long padded) {
-  OPEN(acc, coefficients);
+kernel void running_coefficients(global acc* coefficients, CHANNELS_ARGUMENTS, UpdateRule rule, long channels,
+                                 long padded) {
   OPEN_CHANNELS(tensors);
   EACH_CHANNEL(channels) {
     acc scale, shift;
@@ -62,12 +59,8 @@ __kernel void running_coefficients(TENSOR(acc, coefficients), CHANNELS_ARGUMENTS
 }
 
 // Running statistics as (mean, 1 / deviation) for the backward pass of inference mode.
-__kernel void running_statistics(TENSOR(acc, mean), TENSOR(acc, invstd), TENSOR(const R, running_mean),
-                                 TENSOR(const R, running_var), acc eps, long channels) {
-  OPEN(acc, mean);
-  OPEN(acc, invstd);
-  OPEN(const R, running_mean);
-  OPEN(const R, running_var);
+kernel void running_statistics(global acc* mean, global acc* invstd, global const R* running_mean,
+                               global const R* running_var, acc eps, long channels) {
   EACH_CHANNEL(channels) {
     mean[c] = LOADX(R_DTYPE, running_mean, c);
     invstd[c] = 1 / sqrt(LOADX(R_DTYPE, running_var, c) + eps);
@@ -76,15 +69,9 @@ __kernel void running_statistics(TENSOR(acc, mean), TENSOR(acc, invstd), TENSOR(
 
 // Sums (g, g * (x - mean)) of the parts into the gradients of weight and bias and coefficients = k, a, b (each
 // [padded]).
-COMBINING_KERNEL void combine_gradients(TENSOR(const acc, partial), TENSOR(acc, coefficients), TENSOR(const W, weight),
-                                        TENSOR(const acc, invstd), TENSOR(W, grad_weight), TENSOR(W, grad_bias),
-                                        acc count, long channels, long padded, int parts) {
-  OPEN(const acc, partial);
-  OPEN(acc, coefficients);
-  OPEN(const W, weight);
-  OPEN(const acc, invstd);
-  OPEN(W, grad_weight);
-  OPEN(W, grad_bias);
+COMBINING_KERNEL void combine_gradients(global const acc* partial, global acc* coefficients, global const W* weight,
+                                        global const acc* invstd, global W* grad_weight, global W* grad_bias, acc count,
+                                        long channels, long padded, int parts) {
   __local acc sums[COMBINERS], dots[COMBINERS];
   const long c = get_group_id(0);
   const int first = get_local_id(0);

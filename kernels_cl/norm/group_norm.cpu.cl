@@ -12,15 +12,10 @@
             end_ = (rows) * (get_group_id(0) + 1) / get_num_groups(0); \
        r < end_; ++r)
 
-CPU_CALLABLE(group_forward, (BUFFER(const X, x), BUFFER(X, y), BUFFER(const W, weight), BUFFER(const W, bias),
-                             BUFFER(acc, mean_out), BUFFER(acc, rstd_out), PLAIN(long, rows), PLAIN(long, groups),
-                             PLAIN(long, members), PLAIN(long, inner), PLAIN(acc, eps))) {
-  OPEN_RESTRICT(const X, x);
-  OPEN_RESTRICT(X, y);
-  OPEN_RESTRICT(const W, weight);
-  OPEN_RESTRICT(const W, bias);
-  OPEN_RESTRICT(acc, mean_out);
-  OPEN_RESTRICT(acc, rstd_out);
+CPU_KERNEL void group_forward(global const X* restrict x, global X* restrict y, global const W* restrict weight,
+                              global const W* restrict bias, global acc* restrict mean_out,
+                              global acc* restrict rstd_out, long rows, long groups, long members, long inner,
+                              acc eps) {
   const long n = members * inner;
   EACH_ROW(rows) {
     const acc mean = sum_lanes(plane_sum(x + r * n, n)) / n;
@@ -35,18 +30,10 @@ CPU_CALLABLE(group_forward, (BUFFER(const X, x), BUFFER(X, y), BUFFER(const W, w
   }
 }
 
-CPU_CALLABLE(group_backward,
-             (BUFFER(const X, x), BUFFER(const X, g), BUFFER(X, dx), BUFFER(const W, weight),
-              BUFFER(const acc, mean_in), BUFFER(const acc, rstd_in), BUFFER(acc, sums), BUFFER(acc, dots),
-              PLAIN(long, rows), PLAIN(long, groups), PLAIN(long, members), PLAIN(long, inner))) {
-  OPEN_RESTRICT(const X, x);
-  OPEN_RESTRICT(const X, g);
-  OPEN_RESTRICT(X, dx);
-  OPEN_RESTRICT(const W, weight);
-  OPEN_RESTRICT(const acc, mean_in);
-  OPEN_RESTRICT(const acc, rstd_in);
-  OPEN_RESTRICT(acc, sums);
-  OPEN_RESTRICT(acc, dots);
+CPU_KERNEL void group_backward(global const X* restrict x, global const X* restrict g, global X* restrict dx,
+                               global const W* restrict weight, global const acc* restrict mean_in,
+                               global const acc* restrict rstd_in, global acc* restrict sums, global acc* restrict dots,
+                               long rows, long groups, long members, long inner) {
   EACH_ROW(rows) {
     const acc mean = mean_in[r], rstd = rstd_in[r];
     acc sum = 0, dot = 0;

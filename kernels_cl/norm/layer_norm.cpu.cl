@@ -18,15 +18,9 @@
 
 static inline accv square(accv v) { return v * v; }
 
-CPU_CALLABLE(layer_forward,
-             (BUFFER(const X, x), BUFFER(X, y), BUFFER(const W, weight), BUFFER(const W, bias), BUFFER(acc, mean_out),
-              BUFFER(acc, rstd_out), PLAIN(long, rows), PLAIN(long, n), PLAIN(acc, eps))) {
-  OPEN_RESTRICT(const X, x);
-  OPEN_RESTRICT(X, y);
-  OPEN_RESTRICT(const W, weight);
-  OPEN_RESTRICT(const W, bias);
-  OPEN_RESTRICT(acc, mean_out);
-  OPEN_RESTRICT(acc, rstd_out);
+CPU_KERNEL void layer_forward(global const X* restrict x, global X* restrict y, global const W* restrict weight,
+                              global const W* restrict bias, global acc* restrict mean_out,
+                              global acc* restrict rstd_out, long rows, long n, acc eps) {
   EACH_ROW(rows) {
     __global const X* in = x + r * n;
     acc mean = 0;
@@ -57,16 +51,10 @@ CPU_CALLABLE(layer_forward,
 
 // Parameter gradients of the task's rows go to partial[(group * 2 + field) * padded + i], field 0 weight, 1 bias
 // (partial may be null).
-CPU_CALLABLE(layer_backward, (BUFFER(const X, x), BUFFER(const X, g), BUFFER(X, dx), BUFFER(const W, weight),
-                              BUFFER(const acc, mean_in), BUFFER(const acc, rstd_in), BUFFER(acc, partial),
-                              PLAIN(long, rows), PLAIN(long, n), PLAIN(long, padded))) {
-  OPEN_RESTRICT(const X, x);
-  OPEN_RESTRICT(const X, g);
-  OPEN_RESTRICT(X, dx);
-  OPEN_RESTRICT(const W, weight);
-  OPEN_RESTRICT(const acc, mean_in);
-  OPEN_RESTRICT(const acc, rstd_in);
-  OPEN_RESTRICT(acc, partial);
+CPU_KERNEL void layer_backward(global const X* restrict x, global const X* restrict g, global X* restrict dx,
+                               global const W* restrict weight, global const acc* restrict mean_in,
+                               global const acc* restrict rstd_in, global acc* restrict partial, long rows, long n,
+                               long padded) {
   __global acc *weights = partial + 2 * get_group_id(0) * padded, *biases = weights + padded;
   if (HAS(partial))
     for (long i = 0; i < 2 * padded; i += LANES) VSTOREX((accv)0, 0, weights + i);

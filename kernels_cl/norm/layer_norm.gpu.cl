@@ -37,14 +37,9 @@ static inline void row_statistics(__global const X* in, long n, acc eps, __local
   *rstd = 1 / sqrt(group_sum(squares, shared) / n + eps);
 }
 
-GPU_KERNEL void layer_forward(TENSOR(const X, x), TENSOR(X, y), TENSOR(const W, weight), TENSOR(const W, bias),
-                              TENSOR(acc, mean_out), TENSOR(acc, rstd_out), long rows, long n, acc eps) {
-  OPEN_RESTRICT(const X, x);
-  OPEN_RESTRICT(X, y);
-  OPEN_RESTRICT(const W, weight);
-  OPEN_RESTRICT(const W, bias);
-  OPEN_RESTRICT(acc, mean_out);
-  OPEN_RESTRICT(acc, rstd_out);
+GPU_KERNEL void layer_forward(global const X* restrict x, global X* restrict y, global const W* restrict weight,
+                              global const W* restrict bias, global acc* restrict mean_out,
+                              global acc* restrict rstd_out, long rows, long n, acc eps) {
   __local acc shared[ITEMS];
   const long r = get_group_id(0);
   acc mean, rstd;
@@ -61,14 +56,9 @@ GPU_KERNEL void layer_forward(TENSOR(const X, x), TENSOR(X, y), TENSOR(const W, 
   }
 }
 
-GPU_KERNEL void layer_backward(TENSOR(const X, x), TENSOR(const X, g), TENSOR(X, dx), TENSOR(const W, weight),
-                               TENSOR(const acc, mean_in), TENSOR(const acc, rstd_in), long n) {
-  OPEN_RESTRICT(const X, x);
-  OPEN_RESTRICT(const X, g);
-  OPEN_RESTRICT(X, dx);
-  OPEN_RESTRICT(const W, weight);
-  OPEN_RESTRICT(const acc, mean_in);
-  OPEN_RESTRICT(const acc, rstd_in);
+GPU_KERNEL void layer_backward(global const X* restrict x, global const X* restrict g, global X* restrict dx,
+                               global const W* restrict weight, global const acc* restrict mean_in,
+                               global const acc* restrict rstd_in, long n) {
   __local acc shared[ITEMS];
   const long r = get_group_id(0);
   const acc mean = RMS ? 0 : mean_in[r], rstd = rstd_in[r];
@@ -91,13 +81,9 @@ GPU_KERNEL void layer_backward(TENSOR(const X, x), TENSOR(const X, g), TENSOR(X,
 
 // Parameter gradients, first stage: group ids (32 columns, part of the rows), 8 rows at a time.
 #define COLUMNS 32
-GPU_KERNEL void layer_parameters(TENSOR(const X, x), TENSOR(const X, g), TENSOR(const acc, mean_in),
-                                 TENSOR(const acc, rstd_in), TENSOR(acc, partial), long rows, long n, long padded) {
-  OPEN_RESTRICT(const X, x);
-  OPEN_RESTRICT(const X, g);
-  OPEN_RESTRICT(const acc, mean_in);
-  OPEN_RESTRICT(const acc, rstd_in);
-  OPEN_RESTRICT(acc, partial);
+GPU_KERNEL void layer_parameters(global const X* restrict x, global const X* restrict g,
+                                 global const acc* restrict mean_in, global const acc* restrict rstd_in,
+                                 global acc* restrict partial, long rows, long n, long padded) {
   __local acc weights[ITEMS], biases[ITEMS];
   const int item = get_local_id(0);
   const long part = get_group_id(1), parts = get_num_groups(1), column = get_group_id(0) * COLUMNS + item % COLUMNS;
@@ -124,15 +110,9 @@ GPU_KERNEL void layer_parameters(TENSOR(const X, x), TENSOR(const X, g), TENSOR(
 }
 
 // ---- group norm: rows are (n, group) of `members` channels of `inner` elements
-GPU_KERNEL void group_forward(TENSOR(const X, x), TENSOR(X, y), TENSOR(const W, weight), TENSOR(const W, bias),
-                              TENSOR(acc, mean_out), TENSOR(acc, rstd_out), long groups, long members, long inner,
-                              acc eps) {
-  OPEN_RESTRICT(const X, x);
-  OPEN_RESTRICT(X, y);
-  OPEN_RESTRICT(const W, weight);
-  OPEN_RESTRICT(const W, bias);
-  OPEN_RESTRICT(acc, mean_out);
-  OPEN_RESTRICT(acc, rstd_out);
+GPU_KERNEL void group_forward(global const X* restrict x, global X* restrict y, global const W* restrict weight,
+                              global const W* restrict bias, global acc* restrict mean_out,
+                              global acc* restrict rstd_out, long groups, long members, long inner, acc eps) {
   __local acc shared[ITEMS];
   const long r = get_group_id(0), n = members * inner, first = r % groups * members;
   acc mean, rstd;
@@ -150,17 +130,10 @@ GPU_KERNEL void group_forward(TENSOR(const X, x), TENSOR(X, y), TENSOR(const W, 
   }
 }
 
-GPU_KERNEL void group_backward(TENSOR(const X, x), TENSOR(const X, g), TENSOR(X, dx), TENSOR(const W, weight),
-                               TENSOR(const acc, mean_in), TENSOR(const acc, rstd_in), TENSOR(acc, sums),
-                               TENSOR(acc, dots), long groups, long members, long inner) {
-  OPEN_RESTRICT(const X, x);
-  OPEN_RESTRICT(const X, g);
-  OPEN_RESTRICT(X, dx);
-  OPEN_RESTRICT(const W, weight);
-  OPEN_RESTRICT(const acc, mean_in);
-  OPEN_RESTRICT(const acc, rstd_in);
-  OPEN_RESTRICT(acc, sums);
-  OPEN_RESTRICT(acc, dots);
+GPU_KERNEL void group_backward(global const X* restrict x, global const X* restrict g, global X* restrict dx,
+                               global const W* restrict weight, global const acc* restrict mean_in,
+                               global const acc* restrict rstd_in, global acc* restrict sums, global acc* restrict dots,
+                               long groups, long members, long inner) {
   __local acc shared[ITEMS];
   const long r = get_group_id(0), n = members * inner, first = r % groups * members;
   const acc mean = mean_in[r], rstd = rstd_in[r];

@@ -6,11 +6,8 @@
 #define EACH(count) for (long i = get_global_id(0); i < (count); i += get_global_size(0))
 
 // Sums over parts of partial[(part * 2 + field) * padded + i].
-__kernel void add_parts(TENSOR(const acc, partial), TENSOR(W, grad_weight), TENSOR(W, grad_bias), long n, long padded,
-                        int parts) {
-  OPEN_RESTRICT(const acc, partial);
-  OPEN_RESTRICT(W, grad_weight);
-  OPEN_RESTRICT(W, grad_bias);
+kernel void add_parts(global const acc* restrict partial, global W* restrict grad_weight, global W* restrict grad_bias,
+                      long n, long padded, int parts) {
   EACH(n) {
     acc w = 0, b = 0;
     for (int part = 0; part < parts; ++part) {
@@ -23,13 +20,9 @@ __kernel void add_parts(TENSOR(const acc, partial), TENSOR(W, grad_weight), TENS
 }
 
 // Group norm: sums over the batch of dots[n * channels + c] * rstd[n, group of c] and sums[n * channels + c].
-__kernel void add_batch(TENSOR(const acc, sums), TENSOR(const acc, dots), TENSOR(const acc, rstd),
-                        TENSOR(W, grad_weight), TENSOR(W, grad_bias), long batch, long channels, long groups) {
-  OPEN_RESTRICT(const acc, sums);
-  OPEN_RESTRICT(const acc, dots);
-  OPEN_RESTRICT(const acc, rstd);
-  OPEN_RESTRICT(W, grad_weight);
-  OPEN_RESTRICT(W, grad_bias);
+kernel void add_batch(global const acc* restrict sums, global const acc* restrict dots, global const acc* restrict rstd,
+                      global W* restrict grad_weight, global W* restrict grad_bias, long batch, long channels,
+                      long groups) {
   EACH(channels) {
     acc w = 0, b = 0;
     for (long n = 0; n < batch; ++n) {

@@ -40,7 +40,7 @@
 
 #ifdef SGD
 // CONSTANT 3: momentum, 4: 1 - dampening, 5: nesterov, 6: first step (the buffer starts as the gradient)
-LANES_CALLABLE(sgd, (MULTI_TENSOR_ARGUMENTS)) {
+TASK_KERNEL void sgd(MULTI_TENSOR_ARGUMENTS) {
   STEP_BEGIN;
 #if MOMENTUM
   __global T* buffer = LIST(T, 2);
@@ -66,7 +66,7 @@ LANES_CALLABLE(sgd, (MULTI_TENSOR_ARGUMENTS)) {
 // CONSTANT 3: beta1, 4: beta2, 5: eps, 6: decoupled weight decay (AdamW), 7: log(beta1), 8: log(beta2), 9: 1 - beta1,
 // 10: 1 - beta2.
 // Lists: param, grad, exp_avg, exp_avg_sq, max_exp_avg_sq (AMSGRAD), and in slot 5 the step count (one float32).
-LANES_CALLABLE(adam, (MULTI_TENSOR_ARGUMENTS)) {
+TASK_KERNEL void adam(MULTI_TENSOR_ARGUMENTS) {
   STEP_BEGIN;
   __global T* average = LIST(T, 2);
   __global T* square = LIST(T, 3);
@@ -104,7 +104,7 @@ LANES_CALLABLE(adam, (MULTI_TENSOR_ARGUMENTS)) {
 
 #ifdef ADAGRAD
 // CONSTANT 3: lr_decay, 4: eps. Lists: param, grad, state_sum, and in slot 5 the step count (one float32).
-LANES_CALLABLE(adagrad, (MULTI_TENSOR_ARGUMENTS)) {
+TASK_KERNEL void adagrad(MULTI_TENSOR_ARGUMENTS) {
   STEP_BEGIN;
   __global T* state = LIST(T, 2);
   const REAL step = *LIST(const float, 5), eps = CONSTANT(4);

@@ -62,9 +62,7 @@ static inline Readers readers_of(const PadShape* s, int axis, int i) {
   const int pw = (at) % (extent)[2], ph = (at) / (extent)[2] % (extent)[1], pd = (at) / (extent)[2] / (extent)[1];
 
 #if !BACKWARD
-__kernel void elements_forward(TENSOR(const X, x), TENSOR(X, y), PadShape s) {
-  OPEN_RESTRICT(const X, x);
-  OPEN_RESTRICT(X, y);
+kernel void elements_forward(global const X* restrict x, global X* restrict y, PadShape s) {
   EACH_ELEMENT(s.planes * s.out_plane) {
     const long plane = i / s.out_plane;
     POSITION(i - plane * s.out_plane, s.out);
@@ -77,9 +75,7 @@ __kernel void elements_forward(TENSOR(const X, x), TENSOR(X, y), PadShape s) {
 #include "common/copy_run.clh"
 
 // A task is a range of output rows: a copy with scalar borders.
-CPU_CALLABLE(rows_forward, (BUFFER(const X, x), BUFFER(X, y), PLAIN(PadShape, s))) {
-  OPEN_RESTRICT(const X, x);
-  OPEN_RESTRICT(X, y);
+CPU_KERNEL void rows_forward(global const X* restrict x, global X* restrict y, PadShape s) {
   const long rows = (long)s.out[0] * s.out[1];
   const int width = s.out[2], from = MAX_OF(0, s.left[2]), to = MIN_OF(width, s.left[2] + s.in[2]);
   EACH_ROW(s.planes * rows) {
@@ -94,9 +90,7 @@ CPU_CALLABLE(rows_forward, (BUFFER(const X, x), BUFFER(X, y), PLAIN(PadShape, s)
   }
 }
 #else
-__kernel void elements_backward(TENSOR(const X, g), TENSOR(X, dx), PadShape s) {
-  OPEN_RESTRICT(const X, g);
-  OPEN_RESTRICT(X, dx);
+kernel void elements_backward(global const X* restrict g, global X* restrict dx, PadShape s) {
   EACH_ELEMENT(s.planes * s.in_plane) {
     const long plane = i / s.in_plane;
     POSITION(i - plane * s.in_plane, s.in);
@@ -112,9 +106,7 @@ __kernel void elements_backward(TENSOR(const X, g), TENSOR(X, dx), PadShape s) {
 }
 
 // A task is a range of input rows: elements inside come from one column, borders are summed one by one.
-CPU_CALLABLE(rows_backward, (BUFFER(const X, g), BUFFER(X, dx), PLAIN(PadShape, s))) {
-  OPEN_RESTRICT(const X, g);
-  OPEN_RESTRICT(X, dx);
+CPU_KERNEL void rows_backward(global const X* restrict g, global X* restrict dx, PadShape s) {
   const long rows = (long)s.in[0] * s.in[1];
   const int width = s.in[2], left = s.left[2], right = s.out[2] - width - left;
   // Columns that only output i + left reads; the others are near the borders.

@@ -21,10 +21,8 @@ static inline void store_lanes(__global X* y, long at, accv v, long channels) {
     const int at_ = pixel % (plane), pw = at_ % (extent)[2], ph = at_ / (extent)[2] % (extent)[1], \
               pd = at_ / (extent)[2] / (extent)[1];
 
-CPU_CALLABLE(channels_forward, (BUFFER(const X, x), BUFFER(X, y), BUFFER(long, index), PLAIN(PoolShape, s))) {
-  OPEN_RESTRICT(const X, x);
-  OPEN_RESTRICT(X, y);
-  OPEN_RESTRICT(long, index);
+CPU_KERNEL void channels_forward(global const X* restrict x, global X* restrict y, global long* restrict index,
+                                 PoolShape s) {
   EACH_PIXEL(s.out_plane, s.out)
   const Window wd = window_of(&s, 0, pd), wh = window_of(&s, 1, ph), ww = window_of(&s, 2, pw);
   __global const X* in = x + n * s.in_plane * C;
@@ -66,10 +64,8 @@ CPU_CALLABLE(channels_forward, (BUFFER(const X, x), BUFFER(X, y), BUFFER(long, i
 }
 }
 
-CPU_CALLABLE(channels_backward, (BUFFER(const X, g), BUFFER(const long, index), BUFFER(X, dx), PLAIN(PoolShape, s))) {
-  OPEN_RESTRICT(const X, g);
-  OPEN_RESTRICT(const long, index);
-  OPEN_RESTRICT(X, dx);
+CPU_KERNEL void channels_backward(global const X* restrict g, global const long* restrict index, global X* restrict dx,
+                                  PoolShape s) {
   EACH_PIXEL(s.in_plane, s.in)
   int d0, d1, h0, h1, w0, w1;
   outputs_of(&s, 0, pd, &d0, &d1);

@@ -16,12 +16,8 @@ static inline int start_of(const FractionalPoolShape* s, int axis, int o, __glob
   return (int)((o + u) * alpha) - (int)(u * alpha);
 }
 
-__kernel void fractional_max_pool(TENSOR(const X, x), TENSOR(const X, samples), TENSOR(X, y), TENSOR(long, index),
-                                  FractionalPoolShape s) {
-  OPEN_RESTRICT(const X, x);
-  OPEN_RESTRICT(const X, samples);
-  OPEN_RESTRICT(X, y);
-  OPEN_RESTRICT(long, index);
+kernel void fractional_max_pool(global const X* restrict x, global const X* restrict samples, global X* restrict y,
+                                global long* restrict index, FractionalPoolShape s) {
   const long volume = (long)s.output[0] * s.output[1] * s.output[2],
              plane_size = (long)s.input[0] * s.input[1] * s.input[2];
   for (long i = get_global_id(0); i < s.planes * volume; i += get_global_size(0)) {

@@ -74,10 +74,8 @@ static inline accv row_windows(__global const X* in, PoolShape s, Window wd, Win
 #endif
 }
 
-CPU_CALLABLE(planes_forward, (BUFFER(const X, x), BUFFER(X, y), BUFFER(long, index), PLAIN(PoolShape, s))) {
-  OPEN_RESTRICT(const X, x);
-  OPEN_RESTRICT(X, y);
-  OPEN_RESTRICT(long, index);
+CPU_KERNEL void planes_forward(global const X* restrict x, global X* restrict y, global long* restrict index,
+                               PoolShape s) {
   const long plane_rows = (long)s.out[0] * s.out[1], rows = s.batch * s.channels * plane_rows;
   const long begin = rows * get_group_id(0) / get_num_groups(0), end = rows * (get_group_id(0) + 1) / get_num_groups(0);
   const int width = s.out[2];
@@ -121,12 +119,8 @@ static inline void clear(__global acc* p, long n) {
   for (; i < n; ++i) p[i] = 0;
 }
 
-CPU_CALLABLE(planes_backward, (BUFFER(const X, g), BUFFER(const long, index), BUFFER(X, dx), BUFFER(acc, scratch),
-                               PLAIN(PoolShape, s))) {
-  OPEN_RESTRICT(const X, g);
-  OPEN_RESTRICT(const long, index);
-  OPEN_RESTRICT(X, dx);
-  OPEN(acc, scratch);
+CPU_KERNEL void planes_backward(global const X* restrict g, global const long* restrict index, global X* restrict dx,
+                                global acc* scratch, PoolShape s) {
   const long planes = s.batch * s.channels, begin = planes * get_group_id(0) / get_num_groups(0);
   const long end = planes * (get_group_id(0) + 1) / get_num_groups(0);
 #if HALF

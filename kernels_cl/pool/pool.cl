@@ -44,10 +44,7 @@ static inline long other_plane(Position p, long channels, long plane, long other
 
 #define EACH_ELEMENT(total) for (long i = get_global_id(0); i < (total); i += get_global_size(0))
 
-__kernel void pool_forward(TENSOR(const X, x), TENSOR(X, y), TENSOR(long, index), PoolShape s) {
-  OPEN_RESTRICT(const X, x);
-  OPEN_RESTRICT(X, y);
-  OPEN_RESTRICT(long, index);
+kernel void pool_forward(global const X* restrict x, global X* restrict y, global long* restrict index, PoolShape s) {
   EACH_ELEMENT(s.batch * s.channels * s.out_plane) {
     const Position o = locate_element(i, s.channels, s.out_plane, s.out);
     const Window wd = window_of(&s, 0, o.d), wh = window_of(&s, 1, o.h), ww = window_of(&s, 2, o.w);
@@ -98,10 +95,8 @@ __kernel void pool_forward(TENSOR(const X, x), TENSOR(X, y), TENSOR(long, index)
   }
 }
 
-__kernel void pool_backward(TENSOR(const X, g), TENSOR(const long, index), TENSOR(X, dx), PoolShape s) {
-  OPEN_RESTRICT(const X, g);
-  OPEN_RESTRICT(const long, index);
-  OPEN_RESTRICT(X, dx);
+kernel void pool_backward(global const X* restrict g, global const long* restrict index, global X* restrict dx,
+                          PoolShape s) {
   EACH_ELEMENT(s.batch * s.channels * s.in_plane) {
     const Position p = locate_element(i, s.channels, s.in_plane, s.in);
     const long out = other_plane(p, s.channels, s.in_plane, s.out_plane),

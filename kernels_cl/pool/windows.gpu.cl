@@ -20,12 +20,10 @@
 #define PIXEL_AND_CHANNEL const uint step = 1, pixel = i, channel = 0;
 #endif
 
-__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void windows_forward(TENSOR(const X, x), TENSOR(X, y),
-                                                                                 TENSOR(long, index), PoolShape s,
-                                                                                 int outputs) {
-  OPEN_RESTRICT(const X, x);
-  OPEN_RESTRICT(X, y);
-  OPEN_RESTRICT(long, index);
+kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void windows_forward(global const X* restrict x,
+                                                                               global X* restrict y,
+                                                                               global long* restrict index, PoolShape s,
+                                                                               int outputs) {
   const uint i = get_global_id(0);
   if (i >= (uint)outputs) return;
   PIXEL_AND_CHANNEL
@@ -57,13 +55,10 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void windows_forward
 #define MEETING ((KERNEL_W + STRIDE_W - 1) / STRIDE_W)  // windows that hold an element, in each direction
 #define EACH_WINDOW _Pragma("unroll") for (int t = 0; t < MEETING * MEETING; ++t)
 
-__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void windows_backward(TENSOR(const X, g),
-                                                                                  TENSOR(const long, index),
-                                                                                  TENSOR(X, dx), PoolShape s,
-                                                                                  int inputs) {
-  OPEN_RESTRICT(const X, g);
-  OPEN_RESTRICT(const long, index);
-  OPEN_RESTRICT(X, dx);
+kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void windows_backward(global const X* restrict g,
+                                                                                global const long* restrict index,
+                                                                                global X* restrict dx, PoolShape s,
+                                                                                int inputs) {
   const uint i = get_global_id(0);
   if (i >= (uint)inputs) return;
   PIXEL_AND_CHANNEL

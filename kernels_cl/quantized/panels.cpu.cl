@@ -55,22 +55,14 @@ inline void pack_weights(weights w, const QuantizedArguments* arguments, long n0
     }
 }
 
-CPU_CALLABLE(quantized_panels,
-             (BUFFER(const storage_t, a), BUFFER(const uchar, codes), BUFFER(const scale_t, scales),
-              BUFFER(const scale_t, offsets), BUFFER(storage_t, c), BUFFER(const storage_t, d), BUFFER(T, carry),
-              PLAIN(GemmArguments, p), PLAIN(PanelPlan, plan), PLAIN(QuantizedArguments, q))) {
-  LOCAL_ARRAY(packed_t, la, MC / MR * A_PANEL(DEPTH(KC)));
-  LOCAL_ARRAY(packed_t, lb, NC / NR * B_PANEL(DEPTH(KC)));
-  LOCAL_ARRAY(T, lt, MR * L);
-  LOCAL_ARRAY(ushort, stage, 16 * STAGED);
+CPU_KERNEL void quantized_panels(global const storage_t* a, global const uchar* codes, global const scale_t* scales,
+                                 global const scale_t* offsets, global storage_t* c, global const storage_t* d,
+                                 global T* carry, GemmArguments p, PanelPlan plan, QuantizedArguments q) {
+  local packed_t la[MC / MR * A_PANEL(DEPTH(KC))];
+  local packed_t lb[NC / NR * B_PANEL(DEPTH(KC))];
+  local T lt[MR * L];
+  local ushort stage[16 * STAGED];
   const long m0 = (long)get_group_id(0) * plan.mc, n0 = (long)get_group_id(1) * plan.nc;
-  OPEN(const storage_t, a);
-  OPEN(const uchar, codes);
-  OPEN(const scale_t, scales);
-  OPEN(const scale_t, offsets);
-  OPEN(storage_t, c);
-  OPEN(const storage_t, d);
-  OPEN(T, carry);
   const weights w = {codes, scales, offsets};
   const task_tile tile = find_tile(c, d, carry, &p, &plan, 0, m0, n0);
   for (long k0 = 0; k0 < p.k; k0 += plan.kc) {

@@ -182,23 +182,17 @@ inline void sum_segments(__local const float* x, int steps, int segment, __local
   }
 }
 
-CPU_CALLABLE(quantized_products, (BUFFER(const storage_t, x), BUFFER(const uchar, codes), BUFFER(const scale_t, scales),
-                                  BUFFER(const scale_t, offsets), BUFFER(const storage_t, bias), BUFFER(storage_t, y),
-                                  PLAIN(QuantizedArguments, p))) {
-  OPEN(const storage_t, x);
-  OPEN(const uchar, codes);
-  OPEN(const scale_t, scales);
-  OPEN(const scale_t, offsets);
-  OPEN(const storage_t, bias);
-  OPEN(storage_t, y);
-  LOCAL_ARRAY(float, copy, COPIED);
-  LOCAL_ARRAY(short, words, COPIED);
-  LOCAL_ARRAY(float, factors, SEGMENTS + 16);
-  LOCAL_ARRAY(float, row_factors, SEGMENTS + 16);
-  LOCAL_ARRAY(float, totals, SEGMENTS + 16);
-  LOCAL_ARRAY(float, row_scales, SEGMENTS + 16);
-  LOCAL_ARRAY(float, row_offsets, SEGMENTS + 16);
-  LOCAL_ARRAY(float, sums, MAX_ROWS* MAX_COLUMNS);
+CPU_KERNEL void quantized_products(global const storage_t* x, global const uchar* codes, global const scale_t* scales,
+                                   global const scale_t* offsets, global const storage_t* bias, global storage_t* y,
+                                   QuantizedArguments p) {
+  local float copy[COPIED];
+  local short words[COPIED];
+  local float factors[SEGMENTS + 16];
+  local float row_factors[SEGMENTS + 16];
+  local float totals[SEGMENTS + 16];
+  local float row_scales[SEGMENTS + 16];
+  local float row_offsets[SEGMENTS + 16];
+  local float sums[MAX_ROWS * MAX_COLUMNS];
   const int m = p.m;
   const long n0 = (long)get_group_id(0) * p.columns;
   const int columns = min((long)p.columns, p.n - n0);

@@ -21,15 +21,9 @@ inline float value_of(uint code, __constant const float* table) {
 __constant float code_values[16] = {TABLE};
 #endif
 
-__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void quantized_products(
-    TENSOR(const storage_t, x), TENSOR(const uchar, codes), TENSOR(const scale_t, scales),
-    TENSOR(const scale_t, offsets), TENSOR(const storage_t, bias), TENSOR(storage_t, y), QuantizedArguments p) {
-  OPEN(const storage_t, x);
-  OPEN(const uchar, codes);
-  OPEN(const scale_t, scales);
-  OPEN(const scale_t, offsets);
-  OPEN(const storage_t, bias);
-  OPEN(storage_t, y);
+kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void quantized_products(
+    global const storage_t* x, global const uchar* codes, global const scale_t* scales, global const scale_t* offsets,
+    global const storage_t* bias, global storage_t* y, QuantizedArguments p) {
   __local float partial[ROWS][ITEMS];
   const long n = get_group_id(0), q0 = (long)get_group_id(1) * ROWS;
   const int item = get_local_id(0), rows = min((long)ROWS, p.m - q0);

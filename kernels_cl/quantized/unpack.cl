@@ -4,13 +4,8 @@
 
 #define BLOCKS 64
 
-TASK_CALLABLE(quantized_unpack,
-              (BUFFER(const uchar, codes), BUFFER(const scale_t, scales), BUFFER(const scale_t, offsets),
-               BUFFER(storage_t, w), PLAIN(QuantizedArguments, p), PLAIN(long, row0))) {
-  OPEN(const uchar, codes);
-  OPEN(const scale_t, scales);
-  OPEN(const scale_t, offsets);
-  OPEN(storage_t, w);
+TASK_KERNEL void quantized_unpack(global const uchar* codes, global const scale_t* scales,
+                                  global const scale_t* offsets, global storage_t* w, QuantizedArguments p, long row0) {
   const long row = get_global_id(1), begin = (long)get_global_id(0) * BLOCKS * BLOCK;
   const long end = min(p.k, begin + BLOCKS * BLOCK);
   codes += (row0 + row) * p.pitch;

@@ -75,9 +75,8 @@ static inline void random_values(const UINT* w, REALS* z) {
 #endif
 }
 
-LANES_CALLABLE(fill, (BUFFER(STORAGE(X_DTYPE), y), PLAIN(long, n), PLAIN(long, counters), PLAIN(ulong, seed),
-                      PLAIN(ulong, offset), PLAIN(REAL, p0), PLAIN(REAL, p1), PLAIN(REAL, p2))) {
-  OPEN(STORAGE(X_DTYPE), y);
+TASK_KERNEL void fill(global STORAGE(X_DTYPE) * y, long n, long counters, ulong seed, ulong offset, REAL p0, REAL p1,
+                      REAL p2) {
   FOR_COUNTERS(c) {
     UINT w[4];
     REALS z[WORDS];
@@ -92,9 +91,8 @@ LANES_CALLABLE(fill, (BUFFER(STORAGE(X_DTYPE), y), PLAIN(long, n), PLAIN(long, c
 #endif
 
 #ifdef INTEGERS
-LANES_CALLABLE(integers, (BUFFER(STORAGE(X_DTYPE), y), PLAIN(long, n), PLAIN(long, counters), PLAIN(ulong, seed),
-                          PLAIN(ulong, offset), PLAIN(long, from), PLAIN(ulong, range))) {
-  OPEN(STORAGE(X_DTYPE), y);
+TASK_KERNEL void integers(global STORAGE(X_DTYPE) * y, long n, long counters, ulong seed, ulong offset, long from,
+                          ulong range) {
   FOR_COUNTERS(c) {
     UINT w[4];
     philox(seed, offset + c, 0, w);
@@ -117,9 +115,8 @@ LANES_CALLABLE(integers, (BUFFER(STORAGE(X_DTYPE), y), PLAIN(long, n), PLAIN(lon
 #endif
 
 #ifdef BERNOULLI
-LANES_CALLABLE(bernoulli, (BUFFER(STORAGE(X_DTYPE), y), PLAIN(long, n), PLAIN(long, counters), PLAIN(ulong, seed),
-                           PLAIN(ulong, offset), PLAIN(uint, threshold), PLAIN(int, all))) {
-  OPEN(STORAGE(X_DTYPE), y);
+TASK_KERNEL void bernoulli(global STORAGE(X_DTYPE) * y, long n, long counters, ulong seed, ulong offset, uint threshold,
+                           int all) {
   FOR_COUNTERS(c) {
     UINT w[4];
     philox(seed, offset + c, 0, w);
@@ -132,10 +129,8 @@ LANES_CALLABLE(bernoulli, (BUFFER(STORAGE(X_DTYPE), y), PLAIN(long, n), PLAIN(lo
 #endif
 
 #ifdef BERNOULLI_TENSOR
-LANES_CALLABLE(bernoulli_tensor, (BUFFER(const STORAGE(P_DTYPE), p), BUFFER(STORAGE(X_DTYPE), y), PLAIN(long, n),
-                                  PLAIN(long, counters), PLAIN(ulong, seed), PLAIN(ulong, offset))) {
-  OPEN(const STORAGE(P_DTYPE), p);
-  OPEN(STORAGE(X_DTYPE), y);
+TASK_KERNEL void bernoulli_tensor(global const STORAGE(P_DTYPE) * p, global STORAGE(X_DTYPE) * y, long n, long counters,
+                                  ulong seed, ulong offset) {
   FOR_COUNTERS(c) {
     UINT w[4];
     philox(seed, offset + c, 0, w);
@@ -149,12 +144,8 @@ LANES_CALLABLE(bernoulli_tensor, (BUFFER(const STORAGE(P_DTYPE), p), BUFFER(STOR
 #endif
 
 #ifdef DROPOUT
-LANES_CALLABLE(dropout, (BUFFER(const STORAGE(X_DTYPE), x), BUFFER(STORAGE(X_DTYPE), y), BUFFER(uchar, mask),
-                         PLAIN(long, n), PLAIN(long, counters), PLAIN(ulong, seed), PLAIN(ulong, offset),
-                         PLAIN(uint, threshold), PLAIN(int, all), PLAIN(REAL, scale))) {
-  OPEN(const STORAGE(X_DTYPE), x);
-  OPEN(STORAGE(X_DTYPE), y);
-  OPEN(uchar, mask);
+TASK_KERNEL void dropout(global const STORAGE(X_DTYPE) * x, global STORAGE(X_DTYPE) * y, global uchar* mask, long n,
+                         long counters, ulong seed, ulong offset, uint threshold, int all, REAL scale) {
   FOR_COUNTERS(c) {
     UINT w[4];
     philox(seed, offset + c, 0, w);
@@ -174,12 +165,8 @@ LANES_CALLABLE(dropout, (BUFFER(const STORAGE(X_DTYPE), x), BUFFER(STORAGE(X_DTY
   }
 }
 
-LANES_CALLABLE(dropout_backward,
-               (BUFFER(const STORAGE(X_DTYPE), dy), BUFFER(const uchar, mask), BUFFER(STORAGE(X_DTYPE), dx),
-                PLAIN(long, n), PLAIN(long, counters), PLAIN(REAL, scale))) {
-  OPEN(const STORAGE(X_DTYPE), dy);
-  OPEN(const uchar, mask);
-  OPEN(STORAGE(X_DTYPE), dx);
+TASK_KERNEL void dropout_backward(global const STORAGE(X_DTYPE) * dy, global const uchar* mask,
+                                  global STORAGE(X_DTYPE) * dx, long n, long counters, REAL scale) {
   FOR_COUNTERS(c) {
     for (int k = 0; k < 4; ++k) {
       const long i = POSITION(c, k);

@@ -146,11 +146,8 @@ static inline real gamma_value(Source* s, real alpha) {
 #endif
 
 // b repeats a where the distribution has one parameter.
-__kernel void sample(TENSOR(const STORAGE(X_DTYPE), a), TENSOR(const STORAGE(X_DTYPE), b), TENSOR(STORAGE(X_DTYPE), y),
-                     long n, ulong seed, ulong offset) {
-  OPEN(const STORAGE(X_DTYPE), a);
-  OPEN(const STORAGE(X_DTYPE), b);
-  OPEN(STORAGE(X_DTYPE), y);
+kernel void sample(global const STORAGE(X_DTYPE) * a, global const STORAGE(X_DTYPE) * b, global STORAGE(X_DTYPE) * y,
+                   long n, ulong seed, ulong offset) {
   for (long i = get_global_id(0); i < n; i += get_global_size(0)) {
     Source s = source(seed, offset + i);
     const real p0 = LOAD(X_DTYPE, C_DTYPE, a, i), p1 = LOAD(X_DTYPE, C_DTYPE, b, i);
@@ -159,9 +156,7 @@ __kernel void sample(TENSOR(const STORAGE(X_DTYPE), a), TENSOR(const STORAGE(X_D
   }
 }
 
-__kernel void cumulate(TENSOR(const STORAGE(X_DTYPE), weights), TENSOR(real, sums), long rows, long categories) {
-  OPEN(const STORAGE(X_DTYPE), weights);
-  OPEN(real, sums);
+kernel void cumulate(global const STORAGE(X_DTYPE) * weights, global real* sums, long rows, long categories) {
   for (long row = get_global_id(0); row < rows; row += get_global_size(0)) {
     real sum = 0;
     for (long j = 0; j < categories; ++j) {
@@ -172,10 +167,8 @@ __kernel void cumulate(TENSOR(const STORAGE(X_DTYPE), weights), TENSOR(real, sum
 }
 
 // The first category whose running sum exceeds u * total; categories of weight zero are never drawn.
-__kernel void draw(TENSOR(const real, sums), TENSOR(long, samples), long rows, long categories, long count, ulong seed,
-                   ulong offset) {
-  OPEN(const real, sums);
-  OPEN(long, samples);
+kernel void draw(global const real* sums, global long* samples, long rows, long categories, long count, ulong seed,
+                 ulong offset) {
   for (long i = get_global_id(0); i < rows * count; i += get_global_size(0)) {
     __global const real* row = sums + i / count * categories;
     Source s = source(seed, offset + i);

@@ -147,9 +147,7 @@ static inline void short_rows(INPUT x, long begin, long end, const ReduceShape* 
 // A task is `per_task` outputs and one chunk of the reduced range. Reduced dimensions innermost, or nothing contiguous.
 // `arrivals` are null or Queue::counters, one for the tasks of the same outputs: the last of those to arrive combines
 // what all of them have left.
-CPU_CALLABLE(reduce_inner, (OUTPUTS, BUFFER(int, arrivals))) {
-  OPEN_OUTPUTS;
-  OPEN(int, arrivals);
+CPU_KERNEL void reduce_inner(OUTPUTS, global int* arrivals) {
   const long task = get_global_id(0), split = task % shape.splits, group = task / shape.splits;
   const long begin = group * shape.per_task, end = MIN_OF(begin + shape.per_task, shape.outputs);
   const long first = split * shape.chunk, last = MIN_OF(first + shape.chunk, shape.extent);
@@ -235,8 +233,7 @@ static inline void column_range(STATE* total, INPUT p, long begin, long end, con
 }
 
 // A task is `per_task` strips of columns and one chunk of rows. The innermost kept dimension is contiguous.
-CPU_CALLABLE(reduce_column, (OUTPUTS)) {
-  OPEN_OUTPUTS;
+CPU_KERNEL void reduce_column(OUTPUTS) {
   const long task = get_global_id(0), split = task % shape.splits, begin = task / shape.splits * shape.per_task;
   const long columns = shape.kept_size[shape.kept - 1], strips = (columns + shape.lanes - 1) / shape.lanes;
   const long end = MIN_OF(begin + shape.per_task, shape.outputs / columns * strips);

@@ -84,9 +84,8 @@ static inline void gpu_range(State1* s, INPUT p, long begin, long end, long step
 
 // A group is GROUP / lanes outputs with `lanes` (a power of two) work-items each, and one chunk of the reduced range.
 // Neighbouring items run along the reduction when reduced_fast, otherwise along the outputs.
-__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void reduce_gpu(OUTPUTS, int reduced_fast) {
+kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void reduce_gpu(OUTPUTS, int reduced_fast) {
   SHARE(ReduceShape, shape, shared);
-  OPEN_OUTPUTS;
   __local VALUE(ACC) values[GROUP];
 #if INDEXED
   __local VALUE(INDEX) indices[GROUP];
@@ -141,14 +140,12 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void reduce_gpu(OUTP
 // A group of FINISHERS work-items combines the partial states of an output: each a run of splits in their order, then
 // neighbouring runs.
 #define FINISHERS 64
-__kernel __attribute__((reqd_work_group_size(FINISHERS, 1, 1))) void reduce_final(
-    TENSOR(const STORAGE(ACC), partial), TENSOR(const long, partial_index), TENSOR(STORAGE(OUT), y),
-    TENSOR(long, y_index), ReduceShape shape, long splits, VALUE(PARAM) param) {
+kernel __attribute__((reqd_work_group_size(FINISHERS, 1, 1))) void reduce_final(global const STORAGE(ACC) * partial,
+                                                                                global const long* partial_index,
+                                                                                global STORAGE(OUT) * y,
+                                                                                global long* y_index, ReduceShape shape,
+                                                                                long splits, VALUE(PARAM) param) {
   SHARE(ReduceShape, shape, shared);
-  OPEN(const STORAGE(ACC), partial);
-  OPEN(const long, partial_index);
-  OPEN(STORAGE(OUT), y);
-  OPEN(long, y_index);
   __local VALUE(ACC) values[FINISHERS];
 #if INDEXED
   __local long indices[FINISHERS];

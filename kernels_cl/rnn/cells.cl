@@ -43,17 +43,9 @@ inline T sigmoid(T x) { return (T)1 / ((T)1 + exp_fast(-x)); }
    (biased ? READ(input_bias, (k) * hidden + j) + READ(recurrent_bias, (k) * hidden + j) : (T)0))
 #define PART(count, k) ((row * (count) + (k)) * (long)hidden)
 
-LANES_CALLABLE(lstm_forward, (BUFFER(const D, input), BUFFER(const D, recurrent), BUFFER(const D, input_bias),
-                              BUFFER(const D, recurrent_bias), BUFFER(const D, cx), BUFFER(D, hy), BUFFER(D, cy),
-                              BUFFER(D, workspace), PLAIN(int, hidden), PLAIN(int, biased))) {
-  OPEN(const D, input);
-  OPEN(const D, recurrent);
-  OPEN(const D, input_bias);
-  OPEN(const D, recurrent_bias);
-  OPEN(const D, cx);
-  OPEN(D, hy);
-  OPEN(D, cy);
-  OPEN(D, workspace);
+TASK_KERNEL void lstm_forward(global const D* input, global const D* recurrent, global const D* input_bias,
+                              global const D* recurrent_bias, global const D* cx, global D* hy, global D* cy,
+                              global D* workspace, int hidden, int biased) {
   FOR_HIDDEN(j) {
     const T i = sigmoid(GATE(4, 0)), f = sigmoid(GATE(4, 1)), g = tanh_fast(GATE(4, 2)), o = sigmoid(GATE(4, 3));
     const T c = f * READ(cx, row * hidden + j) + i * g, h = o * tanh_fast(c);
@@ -67,16 +59,9 @@ LANES_CALLABLE(lstm_forward, (BUFFER(const D, input), BUFFER(const D, recurrent)
 }
 
 // Either gradient may be absent (flag 0).
-LANES_CALLABLE(lstm_backward, (BUFFER(const D, grad_hy), BUFFER(const D, grad_cy), BUFFER(const D, cx),
-                               BUFFER(const D, cy), BUFFER(const D, workspace), BUFFER(D, grad_gates),
-                               BUFFER(D, grad_cx), PLAIN(int, hidden), PLAIN(int, has_hy), PLAIN(int, has_cy))) {
-  OPEN(const D, grad_hy);
-  OPEN(const D, grad_cy);
-  OPEN(const D, cx);
-  OPEN(const D, cy);
-  OPEN(const D, workspace);
-  OPEN(D, grad_gates);
-  OPEN(D, grad_cx);
+TASK_KERNEL void lstm_backward(global const D* grad_hy, global const D* grad_cy, global const D* cx, global const D* cy,
+                               global const D* workspace, global D* grad_gates, global D* grad_cx, int hidden,
+                               int has_hy, int has_cy) {
   FOR_HIDDEN(j) {
     const T i = READ(workspace, PART(4, 0) + j), f = READ(workspace, PART(4, 1) + j);
     const T g = READ(workspace, PART(4, 2) + j), o = READ(workspace, PART(4, 3) + j);
@@ -94,16 +79,9 @@ LANES_CALLABLE(lstm_backward, (BUFFER(const D, grad_hy), BUFFER(const D, grad_cy
   }
 }
 
-LANES_CALLABLE(gru_forward, (BUFFER(const D, input), BUFFER(const D, recurrent), BUFFER(const D, input_bias),
-                             BUFFER(const D, recurrent_bias), BUFFER(const D, hx), BUFFER(D, hy), BUFFER(D, workspace),
-                             PLAIN(int, hidden), PLAIN(int, biased))) {
-  OPEN(const D, input);
-  OPEN(const D, recurrent);
-  OPEN(const D, input_bias);
-  OPEN(const D, recurrent_bias);
-  OPEN(const D, hx);
-  OPEN(D, hy);
-  OPEN(D, workspace);
+TASK_KERNEL void gru_forward(global const D* input, global const D* recurrent, global const D* input_bias,
+                             global const D* recurrent_bias, global const D* hx, global D* hy, global D* workspace,
+                             int hidden, int biased) {
   FOR_HIDDEN(j) {
     const T r = sigmoid(GATE(3, 0)), z = sigmoid(GATE(3, 1)), h = READ(hx, row * hidden + j);
     T hn = READ(recurrent, PART(3, 2) + j), in = READ(input, PART(3, 2) + j);
@@ -121,13 +99,8 @@ LANES_CALLABLE(gru_forward, (BUFFER(const D, input), BUFFER(const D, recurrent),
   }
 }
 
-LANES_CALLABLE(gru_backward, (BUFFER(const D, grad_hy), BUFFER(const D, workspace), BUFFER(D, grad_input),
-                              BUFFER(D, grad_recurrent), BUFFER(D, grad_hx), PLAIN(int, hidden))) {
-  OPEN(const D, grad_hy);
-  OPEN(const D, workspace);
-  OPEN(D, grad_input);
-  OPEN(D, grad_recurrent);
-  OPEN(D, grad_hx);
+TASK_KERNEL void gru_backward(global const D* grad_hy, global const D* workspace, global D* grad_input,
+                              global D* grad_recurrent, global D* grad_hx, int hidden) {
   FOR_HIDDEN(j) {
     const T r = READ(workspace, PART(5, 0) + j), z = READ(workspace, PART(5, 1) + j),
             n = READ(workspace, PART(5, 2) + j);

@@ -5,9 +5,7 @@
 // Grid: panels; any local size.
 #include "common/memory.clh"
 
-__kernel void rnn_pack(TENSOR(const float, weight), TENSOR(float, packed), int gates, int hidden, int backward) {
-  OPEN(const float, weight);
-  OPEN(float, packed);
+kernel void rnn_pack(global const float* weight, global float* packed, int gates, int hidden, int backward) {
   const int p = get_group_id(0), depth = backward ? gates * hidden : hidden, width = backward ? 64 : gates * 16;
   for (int i = get_local_id(0); i < depth * width; i += get_local_size(0)) {
     const int k = i / width, l = i % width, unit = backward ? p * 64 + l : p * 16 + l % 16;

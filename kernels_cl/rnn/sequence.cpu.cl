@@ -6,15 +6,9 @@
 #include "rnn/recurrent.clh"
 
 // gates holds the products with the input, biases included, and receives the activated gates. Grid: ceil(rows / ROWS).
-CPU_CALLABLE(lstm_sequence, (BUFFER(const float, packed), BUFFER(const float, h0), BUFFER(const float, c0),
-                             BUFFER(float, gates), BUFFER(float, output), BUFFER(float, cells), PLAIN(int, steps),
-                             PLAIN(int, rows), PLAIN(int, hidden), PLAIN(int, reverse))) {
-  OPEN(const float, packed);
-  OPEN(const float, h0);
-  OPEN(const float, c0);
-  OPEN(float, gates);
-  OPEN(float, output);
-  OPEN(float, cells);
+CPU_KERNEL void lstm_sequence(global const float* packed, global const float* h0, global const float* c0,
+                              global float* gates, global float* output, global float* cells, int steps, int rows,
+                              int hidden, int reverse) {
   const int row0 = get_group_id(0) * ROWS, count = MIN_OF(ROWS, rows - row0);
   const long state = (long)rows * hidden;
   long row[ROWS];
@@ -50,23 +44,12 @@ CPU_CALLABLE(lstm_sequence, (BUFFER(const float, packed), BUFFER(const float, h0
 // Gradients of the output and of the last states (absent: flag 0) to those of the gates before activation and of the
 // first states.
 // memory: 2 ROWS rows of round_up(hidden, 64) floats.
-CPU_CALLABLE(lstm_sequence_backward,
-             (BUFFER(const float, packed), BUFFER(const float, gates), BUFFER(const float, cells),
-              BUFFER(const float, c0), BUFFER(const float, grad_output), BUFFER(const float, grad_hn),
-              BUFFER(const float, grad_cn), BUFFER(float, grad_gates), BUFFER(float, grad_h0), BUFFER(float, grad_c0),
-              PLAIN(int, steps), PLAIN(int, rows), PLAIN(int, hidden), PLAIN(int, reverse), PLAIN(int, has_output),
-              PLAIN(int, has_hn), PLAIN(int, has_cn), LOCAL(float, memory))) {
-  OPEN_LOCAL(float, memory);
-  OPEN(const float, packed);
-  OPEN(const float, gates);
-  OPEN(const float, cells);
-  OPEN(const float, c0);
-  OPEN(const float, grad_output);
-  OPEN(const float, grad_hn);
-  OPEN(const float, grad_cn);
-  OPEN(float, grad_gates);
-  OPEN(float, grad_h0);
-  OPEN(float, grad_c0);
+CPU_KERNEL void lstm_sequence_backward(global const float* packed, global const float* gates, global const float* cells,
+                                       global const float* c0, global const float* grad_output,
+                                       global const float* grad_hn, global const float* grad_cn,
+                                       global float* grad_gates, global float* grad_h0, global float* grad_c0,
+                                       int steps, int rows, int hidden, int reverse, int has_output, int has_hn,
+                                       int has_cn, local float* restrict memory) {
   const int row0 = get_group_id(0) * ROWS, count = MIN_OF(ROWS, rows - row0), width = (hidden + 63) / 64 * 64;
   const long state = (long)rows * hidden;
   long row[ROWS];

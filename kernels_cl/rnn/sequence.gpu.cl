@@ -12,15 +12,9 @@
 #define FOR_UNITS(j) for (int j = get_local_id(0); j < hidden; j += get_local_size(0))
 
 // memory: hidden floats.
-__kernel void lstm_sequence(TENSOR(const float, packed), TENSOR(const float, h0), TENSOR(const float, c0),
-                            TENSOR(float, gates), TENSOR(float, output), TENSOR(float, cells), int steps, int rows,
-                            int hidden, int reverse, __local float* memory) {
-  OPEN(const float, packed);
-  OPEN(const float, h0);
-  OPEN(const float, c0);
-  OPEN(float, gates);
-  OPEN(float, output);
-  OPEN(float, cells);
+kernel void lstm_sequence(global const float* packed, global const float* h0, global const float* c0,
+                          global float* gates, global float* output, global float* cells, int steps, int rows,
+                          int hidden, int reverse, local float* memory) {
   const long row = get_group_id(0), state = (long)rows * hidden;
   FOR_UNITS(j) memory[j] = h0[row * hidden + j];
   __global const float* c = c0;
@@ -50,22 +44,11 @@ __kernel void lstm_sequence(TENSOR(const float, packed), TENSOR(const float, h0)
 }
 
 // memory: 6 hidden floats: gradients of the state, of the cell and of the gates.
-__kernel void lstm_sequence_backward(TENSOR(const float, packed), TENSOR(const float, gates),
-                                     TENSOR(const float, cells), TENSOR(const float, c0),
-                                     TENSOR(const float, grad_output), TENSOR(const float, grad_hn),
-                                     TENSOR(const float, grad_cn), TENSOR(float, grad_gates), TENSOR(float, grad_h0),
-                                     TENSOR(float, grad_c0), int steps, int rows, int hidden, int reverse,
-                                     int has_output, int has_hn, int has_cn, __local float* memory) {
-  OPEN(const float, packed);
-  OPEN(const float, gates);
-  OPEN(const float, cells);
-  OPEN(const float, c0);
-  OPEN(const float, grad_output);
-  OPEN(const float, grad_hn);
-  OPEN(const float, grad_cn);
-  OPEN(float, grad_gates);
-  OPEN(float, grad_h0);
-  OPEN(float, grad_c0);
+kernel void lstm_sequence_backward(global const float* packed, global const float* gates, global const float* cells,
+                                   global const float* c0, global const float* grad_output, global const float* grad_hn,
+                                   global const float* grad_cn, global float* grad_gates, global float* grad_h0,
+                                   global float* grad_c0, int steps, int rows, int hidden, int reverse, int has_output,
+                                   int has_hn, int has_cn, local float* memory) {
   const long row = get_group_id(0), state = (long)rows * hidden;
   __local float* dh = memory;
   __local float* dc = memory + hidden;

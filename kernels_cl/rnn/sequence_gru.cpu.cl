@@ -10,15 +10,9 @@
 // gates holds the products with the input and the biases that are simply added, and receives the activated gates. bias
 // [hidden]: n's recurrent
 // one (absent: flag 0). Grid: ceil(rows / ROWS).
-CPU_CALLABLE(gru_sequence, (BUFFER(const float, packed), BUFFER(const float, h0), BUFFER(const float, bias),
-                            BUFFER(float, gates), BUFFER(float, recurrent), BUFFER(float, output), PLAIN(int, steps),
-                            PLAIN(int, rows), PLAIN(int, hidden), PLAIN(int, reverse), PLAIN(int, biased))) {
-  OPEN(const float, packed);
-  OPEN(const float, h0);
-  OPEN(const float, bias);
-  OPEN(float, gates);
-  OPEN(float, recurrent);
-  OPEN(float, output);
+CPU_KERNEL void gru_sequence(global const float* packed, global const float* h0, global const float* bias,
+                             global float* gates, global float* recurrent, global float* output, int steps, int rows,
+                             int hidden, int reverse, int biased) {
   const int row0 = get_group_id(0) * ROWS, count = MIN_OF(ROWS, rows - row0);
   const long state = (long)rows * hidden;
   long row[ROWS];
@@ -55,23 +49,12 @@ CPU_CALLABLE(gru_sequence, (BUFFER(const float, packed), BUFFER(const float, h0)
 // Gradients of the output and of the last state (absent: flag 0) to those of the gates' two sums, of which only n's
 // differ, and of the first
 // state. memory: ROWS rows of round_up(hidden, 64) floats.
-CPU_CALLABLE(gru_sequence_backward,
-             (BUFFER(const float, packed), BUFFER(const float, gates), BUFFER(const float, recurrent),
-              BUFFER(const float, output), BUFFER(const float, h0), BUFFER(const float, grad_output),
-              BUFFER(const float, grad_hn), BUFFER(float, grad_gates), BUFFER(float, grad_recurrent),
-              BUFFER(float, grad_h0), PLAIN(int, steps), PLAIN(int, rows), PLAIN(int, hidden), PLAIN(int, reverse),
-              PLAIN(int, has_output), PLAIN(int, has_hn), LOCAL(float, memory))) {
-  OPEN_LOCAL(float, memory);
-  OPEN(const float, packed);
-  OPEN(const float, gates);
-  OPEN(const float, recurrent);
-  OPEN(const float, output);
-  OPEN(const float, h0);
-  OPEN(const float, grad_output);
-  OPEN(const float, grad_hn);
-  OPEN(float, grad_gates);
-  OPEN(float, grad_recurrent);
-  OPEN(float, grad_h0);
+CPU_KERNEL void gru_sequence_backward(global const float* packed, global const float* gates,
+                                      global const float* recurrent, global const float* output, global const float* h0,
+                                      global const float* grad_output, global const float* grad_hn,
+                                      global float* grad_gates, global float* grad_recurrent, global float* grad_h0,
+                                      int steps, int rows, int hidden, int reverse, int has_output, int has_hn,
+                                      local float* restrict memory) {
   const int row0 = get_group_id(0) * ROWS, count = MIN_OF(ROWS, rows - row0), width = (hidden + 63) / 64 * 64;
   const long state = (long)rows * hidden;
   long row[ROWS];

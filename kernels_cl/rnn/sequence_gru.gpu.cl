@@ -12,15 +12,9 @@
 #define FOR_UNITS(j) for (int j = get_local_id(0); j < hidden; j += get_local_size(0))
 
 // memory: hidden floats.
-__kernel void gru_sequence(TENSOR(const float, packed), TENSOR(const float, h0), TENSOR(const float, bias),
-                           TENSOR(float, gates), TENSOR(float, recurrent), TENSOR(float, output), int steps, int rows,
-                           int hidden, int reverse, int biased, __local float* memory) {
-  OPEN(const float, packed);
-  OPEN(const float, h0);
-  OPEN(const float, bias);
-  OPEN(float, gates);
-  OPEN(float, recurrent);
-  OPEN(float, output);
+kernel void gru_sequence(global const float* packed, global const float* h0, global const float* bias,
+                         global float* gates, global float* recurrent, global float* output, int steps, int rows,
+                         int hidden, int reverse, int biased, local float* memory) {
   const long row = get_group_id(0), state = (long)rows * hidden;
   FOR_UNITS(j) memory[j] = h0[row * hidden + j];
   for (int s = 0; s < steps; s++) {
@@ -46,22 +40,11 @@ __kernel void gru_sequence(TENSOR(const float, packed), TENSOR(const float, h0),
 }
 
 // memory: 4 hidden floats: gradients of the state and of the gates' recurrent sums.
-__kernel void gru_sequence_backward(TENSOR(const float, packed), TENSOR(const float, gates),
-                                    TENSOR(const float, recurrent), TENSOR(const float, output),
-                                    TENSOR(const float, h0), TENSOR(const float, grad_output),
-                                    TENSOR(const float, grad_hn), TENSOR(float, grad_gates),
-                                    TENSOR(float, grad_recurrent), TENSOR(float, grad_h0), int steps, int rows,
-                                    int hidden, int reverse, int has_output, int has_hn, __local float* memory) {
-  OPEN(const float, packed);
-  OPEN(const float, gates);
-  OPEN(const float, recurrent);
-  OPEN(const float, output);
-  OPEN(const float, h0);
-  OPEN(const float, grad_output);
-  OPEN(const float, grad_hn);
-  OPEN(float, grad_gates);
-  OPEN(float, grad_recurrent);
-  OPEN(float, grad_h0);
+kernel void gru_sequence_backward(global const float* packed, global const float* gates, global const float* recurrent,
+                                  global const float* output, global const float* h0, global const float* grad_output,
+                                  global const float* grad_hn, global float* grad_gates, global float* grad_recurrent,
+                                  global float* grad_h0, int steps, int rows, int hidden, int reverse, int has_output,
+                                  int has_hn, local float* memory) {
   const long row = get_group_id(0), state = (long)rows * hidden;
   __local float *dh = memory, *d = memory + hidden;
   FOR_UNITS(j) dh[j] = has_hn ? grad_hn[row * hidden + j] : 0.0f;

@@ -68,23 +68,15 @@ DEFINE_LOG_ADD_EXP(16)
 #define LOG_ADD_EXP(W, a, b) CAT(log_add_exp_, W)(a, b)
 #endif
 
-#define ARGUMENTS                                                                                              \
-  BUFFER(const STORAGE(IN), x), BUFFER(STORAGE(OUT), y), BUFFER(long, y_index), BUFFER(STORAGE(CARRY), carry), \
-      BUFFER(long, carry_index), PLAIN(ScanShape, shape)
-#define OPEN_ARGUMENTS             \
-  SHARE(ScanShape, shape, shared); \
-  OPEN(const STORAGE(IN), x);      \
-  OPEN(STORAGE(OUT), y);           \
-  OPEN(long, y_index);             \
-  OPEN(STORAGE(CARRY), carry);     \
-  OPEN(long, carry_index)
+#define ARGUMENTS                                                                                             \
+  global const STORAGE(IN) * x, global STORAGE(OUT) * y, global long *y_index, global STORAGE(CARRY) * carry, \
+      global long *carry_index, ScanShape shape
+#define OPEN_ARGUMENTS SHARE(ScanShape, shape, shared);
 
 #define TO_CARRY(v) CONVERT(CARRY, ACC, v)
 
 // Totals of the chunks of row o become the states before them; carry[chunk][row].
-__kernel void scan_carries(TENSOR(STORAGE(CARRY), carry), TENSOR(long, carry_index), long rows, long chunks) {
-  OPEN(STORAGE(CARRY), carry);
-  OPEN(long, carry_index);
+kernel void scan_carries(global STORAGE(CARRY) * carry, global long* carry_index, long rows, long chunks) {
   const long o = get_global_id(0);
   if (o >= rows) return;
   VALUE(CARRY) state = TO_CARRY(CONSTANT(1, IDENTITY));
@@ -145,7 +137,7 @@ static inline long scan_blocks(INPUT x, __global STORAGE(OUT) * y, long begin, l
 #endif
 
 // A task is `group` rows and one chunk.
-CPU_CALLABLE(scan_rows, (ARGUMENTS)) {
+CPU_KERNEL void scan_rows(ARGUMENTS) {
   OPEN_ARGUMENTS;
   const long task = get_global_id(0), chunk = task % shape.chunks, first = task / shape.chunks * shape.group;
   const long last = MIN_OF(first + shape.group, shape.rows);
@@ -176,7 +168,7 @@ CPU_CALLABLE(scan_rows, (ARGUMENTS)) {
 
 // The innermost kept dimension is contiguous in x and y: 16 neighbouring rows in the lanes. Value rows of real types.
 #if VECTOR_COLUMNS
-CPU_CALLABLE(scan_columns, (ARGUMENTS)) {
+CPU_KERNEL void scan_columns(ARGUMENTS) {
   OPEN_ARGUMENTS;
   const long columns = shape.kept_size[shape.kept - 1], strips = (columns + 15) / 16;
   const long task = get_global_id(0), chunk = task % shape.chunks, first = task / shape.chunks * shape.group;
@@ -221,7 +213,7 @@ CPU_CALLABLE(scan_columns, (ARGUMENTS)) {
 #define GROUP 256
 
 // One work-item per row and chunk: neighbouring items are neighbouring rows.
-__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void scan_items(ARGUMENTS) {
+kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void scan_items(ARGUMENTS) {
   OPEN_ARGUMENTS;
   const long o = get_global_id(0), chunk = get_global_id(1);
   if (o >= shape.rows) return;
@@ -244,7 +236,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void scan_items(ARGU
 }
 
 // A work-group per row and chunk, GROUP elements at a time: a prefix tree in local memory, then the carry.
-__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void scan_groups(ARGUMENTS) {
+kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void scan_groups(ARGUMENTS) {
   OPEN_ARGUMENTS;
   __local VALUE(ACC) values[2][GROUP];
 #if INDEXED

@@ -57,12 +57,8 @@ static inline VALUES values_at(__global const STORAGE(IN) * values, long i, long
   return EACH(VALUES, VALUE_AT);
 }
 
-TASK_CALLABLE(search_sorted, (BUFFER(const STORAGE(IN), boundaries), BUFFER(const STORAGE(IN), values),
-                              BUFFER(const long, sorter), BUFFER(STORAGE(OUT), result), PLAIN(SearchShape, shape))) {
-  OPEN(const STORAGE(IN), boundaries);
-  OPEN(const STORAGE(IN), values);
-  OPEN(const long, sorter);
-  OPEN(STORAGE(OUT), result);
+TASK_KERNEL void search_sorted(global const STORAGE(IN) * boundaries, global const STORAGE(IN) * values,
+                               global const long* sorter, global STORAGE(OUT) * result, SearchShape shape) {
   const long begin = get_global_id(0) * shape.per_item, end = MIN_OF(begin + shape.per_item, shape.total);
   for (long i = begin; i < end; i += TOGETHER) {
     long start[TOGETHER], at[TOGETHER];
@@ -73,11 +69,8 @@ TASK_CALLABLE(search_sorted, (BUFFER(const STORAGE(IN), boundaries), BUFFER(cons
   }
 }
 
-TASK_CALLABLE(is_in_sorted, (BUFFER(const STORAGE(IN), boundaries), BUFFER(const STORAGE(IN), values),
-                             BUFFER(STORAGE(OUT), result), PLAIN(SearchShape, shape))) {
-  OPEN(const STORAGE(IN), boundaries);
-  OPEN(const STORAGE(IN), values);
-  OPEN(STORAGE(OUT), result);
+TASK_KERNEL void is_in_sorted(global const STORAGE(IN) * boundaries, global const STORAGE(IN) * values,
+                              global STORAGE(OUT) * result, SearchShape shape) {
   const long begin = get_global_id(0) * shape.per_item, end = MIN_OF(begin + shape.per_item, shape.total);
   const long start[TOGETHER] = {0};
   for (long i = begin; i < end; i += TOGETHER) {

@@ -5,8 +5,7 @@
 #include "common/atomic.clh"
 DEFINE_ATOMIC_UPDATE(float32)
 
-__kernel void add_to_three(TENSOR(float, x)) {
-  OPEN(float, x);
+kernel void add_to_three(global float* x) {
   atomic_update(x, 1.0f);
   atomic_update(x + 1, (float)get_global_id(0));
   atomic_update(x + 2, NAN);

@@ -3,8 +3,7 @@
 #include "common/memory.clh"
 
 // Words [0, 16) a, [16, 32) b, [32, 64) two vectors of sums, [64, 72) the first one rounded.
-CPU_KERNEL void multiply_pairs(TENSOR(float, x)) {
-  OPEN(float, x);
+kernel ONE_WORK_ITEM void multiply_pairs(global float* x) {
   const int16 a = as_int16(vload16(0, x)), b = as_int16(vload16(1, x));
   float16 first = vload16(2, x), second = vload16(3, x);
   for (int i = 0; i < 2; i++) {
@@ -22,8 +21,7 @@ CPU_KERNEL void multiply_pairs(TENSOR(float, x)) {
 
 // Words [0, 16) a; [16] rounds and [17] which instruction, both integers; [32, 48) the sum of all chains, which keeps
 // the products alive.
-CPU_KERNEL void repeat_products(TENSOR(float, x)) {
-  OPEN(float, x);
+kernel ONE_WORK_ITEM void repeat_products(global float* x) {
   const float16 a = vload16(0, x);
   const int rounds = as_int(x[16]), pairs = as_int(x[17]);
   float16 sums[CHAINS];

@@ -2,8 +2,7 @@
 #define FMA_AS_IT_IS
 #include "common/memory.clh"
 
-__kernel void rest_of_the_square(TENSOR(float, x)) {
-  OPEN(float, x);
+kernel void rest_of_the_square(global float* x) {
   const size_t i = get_global_id(0);
   const float square = x[i] * x[i];
   x[i] = fma(x[i], x[i], -square);

@@ -3,11 +3,8 @@
 #include "params/selftest.h"
 #include "common/memory.clh"
 
-CPU_CALLABLE(add_groups,
-             (BUFFER(float, y), PLAIN(long, n), PLAIN(const Pair, pair), PLAIN(float, scale), LOCAL(float, lanes))) {
-  OPEN_LOCAL(float, lanes);
-  LOCAL_ARRAY(int, numbers, 16);
-  OPEN(float, y);
+CPU_KERNEL void add_groups(global float* y, long n, const Pair pair, float scale, local float* restrict lanes) {
+  local int numbers[16];
   const long g = get_global_id(0) + get_num_groups(0) * (get_group_id(1) + get_global_size(1) * get_group_id(2));
   if (16 * g >= n) return;
   for (int i = 0; i < 16; i++) numbers[i] = i;

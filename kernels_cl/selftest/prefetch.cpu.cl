@@ -2,8 +2,7 @@
 #define PREFETCH 1
 #include "common/memory.clh"
 
-__kernel void prefetch_and_add(TENSOR(float, x)) {
-  OPEN(float, x);
+kernel void prefetch_and_add(global float* x) {
   const size_t i = get_global_id(0);
   PREFETCH_FIRST(x + i + 16);
   PREFETCH_SECOND(x + i - 4096);  // any address may be named

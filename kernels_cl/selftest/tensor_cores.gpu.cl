@@ -28,11 +28,10 @@ inline void stage_unit(__local uint* slab, __global const uint* from, int u, int
 #endif
 }
 
-__kernel __attribute__((reqd_work_group_size(GROUP_ITEMS, 1, 1))) void multiply_tile(TENSOR(uint, x)) {
+kernel __attribute__((reqd_work_group_size(GROUP_ITEMS, 1, 1))) void multiply_tile(global uint* x) {
   __local uint slab_a[SLAB_SIZE(LAYOUT_A, TILE_M)] __attribute__((aligned(SLAB_ALIGNMENT)));
   __local uint slab_b[SLAB_SIZE(LAYOUT_B, TILE_N)] __attribute__((aligned(SLAB_ALIGNMENT)));
   __local uint copied[4] __attribute__((aligned(16)));
-  OPEN(uint, x);
   const int item = get_local_id(0);
   for (int i = item; i < UNITS * 64; i += GROUP_ITEMS) {
     const int u = i / 64, at = i % 64;

@@ -13,9 +13,7 @@
 #endif
 #define V VALUE(C)
 
-TASK_CALLABLE(progression, (BUFFER(STORAGE(D), out), PLAIN(V, start), PLAIN(V, step), PLAIN(V, end), PLAIN(V, base),
-                            PLAIN(long, n), PLAIN(long, block))) {
-  OPEN(STORAGE(D), out);
+TASK_KERNEL void progression(global STORAGE(D) * out, V start, V step, V end, V base, long n, long block) {
   const long from = (long)get_global_id(0) * block, to = MIN_OF(from + block, n);
   for (long i = from; i < to; ++i) {
 #if KIND == 0

@@ -26,23 +26,12 @@ static inline void copy_elements(__global ELEMENT* d, __global const ELEMENT* s,
 
 // ---- concatenate: rows of `pitch` elements; input i, whose rows are pitches[i] apart, fills columns [start[i],
 // start[i] + length[i]); this launch covers `width` columns from `first`
-#define PIECES                                                                                                \
-  BUFFER(const ELEMENT, i0), BUFFER(const ELEMENT, i1), BUFFER(const ELEMENT, i2), BUFFER(const ELEMENT, i3), \
-      BUFFER(const ELEMENT, i4), BUFFER(const ELEMENT, i5), BUFFER(const ELEMENT, i6), BUFFER(const ELEMENT, i7)
-#define OPEN_PIECES        \
-  OPEN(const ELEMENT, i0); \
-  OPEN(const ELEMENT, i1); \
-  OPEN(const ELEMENT, i2); \
-  OPEN(const ELEMENT, i3); \
-  OPEN(const ELEMENT, i4); \
-  OPEN(const ELEMENT, i5); \
-  OPEN(const ELEMENT, i6); \
-  OPEN(const ELEMENT, i7);
+#define PIECES                                                                                            \
+  global const ELEMENT *i0, global const ELEMENT *i1, global const ELEMENT *i2, global const ELEMENT *i3, \
+      global const ELEMENT *i4, global const ELEMENT *i5, global const ELEMENT *i6, global const ELEMENT *i7
 #if CPU_STYLE
 #define INPUT_LIST __global const ELEMENT* inputs[concatenate_slots] = {i0, i1, i2, i3, i4, i5, i6, i7};
-CPU_CALLABLE(concatenate, (BUFFER(ELEMENT, out), PIECES, PLAIN(ConcatenateShape, shape))) {
-  OPEN(ELEMENT, out);
-  OPEN_PIECES
+CPU_KERNEL void concatenate(global ELEMENT* out, PIECES, ConcatenateShape shape) {
   INPUT_LIST
   long at = (long)get_global_id(0) * shape.block;
   if (at >= shape.total) return;
@@ -70,10 +59,8 @@ CPU_CALLABLE(concatenate, (BUFFER(ELEMENT, out), PIECES, PLAIN(ConcatenateShape,
 #define FROM_PIECE(k) \
   if (c >= shape.start[k]) from = i##k + row * shape.pitches[k] - shape.start[k];
 
-__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void concatenate(TENSOR(ELEMENT, out), PIECES,
-                                                                             ConcatenateShape shape) {
-  OPEN(ELEMENT, out);
-  OPEN_PIECES
+kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void concatenate(global ELEMENT* out, PIECES,
+                                                                           ConcatenateShape shape) {
   const long first = (long)get_group_id(0) * (UNROLLED * GROUP) + get_local_id(0);
   ELEMENT v[UNROLLED];
   long to[UNROLLED];
@@ -111,9 +98,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void concatenate(TEN
 #define JOINED(a, b, S)                                                                                               \
   __builtin_shufflevector(a, b, S, 16 + S, S + 1, 17 + S, S + 2, 18 + S, S + 3, 19 + S, S + 4, 20 + S, S + 5, 21 + S, \
                           S + 6, 22 + S, S + 7, 23 + S)
-CPU_CALLABLE(concatenate_narrow, (BUFFER(ELEMENT, out), PIECES, PLAIN(ConcatenateShape, shape), PLAIN(int, slots))) {
-  OPEN(ELEMENT, out);
-  OPEN_PIECES
+CPU_KERNEL void concatenate_narrow(global ELEMENT* out, PIECES, ConcatenateShape shape, int slots) {
   INPUT_LIST
   const long begin = get_global_id(0) * shape.block, end = MIN_OF(begin + shape.block, shape.total / shape.width),
              pitch = shape.pitch;
@@ -173,11 +158,8 @@ static inline void triangle_row(__global ELEMENT* out, __global const ELEMENT* i
 }
 
 // CPU: a work-item does `block` rows; GPU: one element
-TASK_CALLABLE(triangle,
-              (BUFFER(ELEMENT, out), BUFFER(const ELEMENT, in), PLAIN(TriangleShape, shape), PLAIN(long, block))) {
+TASK_KERNEL void triangle(global ELEMENT* out, global const ELEMENT* in, TriangleShape shape, long block) {
   SHARE(TriangleShape, shape, shared);
-  OPEN(ELEMENT, out);
-  OPEN(const ELEMENT, in);
   const long item = get_global_id(0);
 #if CPU_STYLE
   const long to = MIN_OF((item + 1) * block, shape.total_rows);
@@ -188,9 +170,8 @@ TASK_CALLABLE(triangle,
 #endif
 }
 
-TASK_CALLABLE(eye, (BUFFER(ELEMENT, out), PLAIN(long, rows), PLAIN(long, columns), PLAIN(long, row_stride),
-                    PLAIN(long, column_stride), PLAIN(ulong, low), PLAIN(ulong, high), PLAIN(long, block))) {
-  OPEN(ELEMENT, out);
+TASK_KERNEL void eye(global ELEMENT* out, long rows, long columns, long row_stride, long column_stride, ulong low,
+                     ulong high, long block) {
   union {
     ulong bits[2];
     ELEMENT element;
@@ -218,10 +199,8 @@ TASK_CALLABLE(eye, (BUFFER(ELEMENT, out), PLAIN(long, rows), PLAIN(long, columns
 #define INTEGER CAT(INTEGER_, BYTES)
 
 // out[j] = i where cumulative[i - 1] <= j < cumulative[i]; `cumulative` has INTEGER elements too
-TASK_CALLABLE(repeat_indices, (BUFFER(INTEGER, out), BUFFER(const INTEGER, cumulative), PLAIN(long, count),
-                               PLAIN(long, total), PLAIN(long, block))) {
-  OPEN(INTEGER, out);
-  OPEN(const INTEGER, cumulative);
+TASK_KERNEL void repeat_indices(global INTEGER* out, global const INTEGER* cumulative, long count, long total,
+                                long block) {
   const long from = (long)get_global_id(0) * block, to = MIN_OF(from + block, total);
   if (from >= to) return;
   long low = 0, high = count - 1;  // first i with cumulative[i] > from
@@ -244,9 +223,8 @@ static inline long triangle_start(long row, long k, long columns) {
   return (full - from) * k + (full * (full - 1) - from * (from - 1)) / 2 + (row - full) * columns;
 }
 
-TASK_CALLABLE(triangle_indices, (BUFFER(INTEGER, out), PLAIN(long, rows), PLAIN(long, columns), PLAIN(long, diagonal),
-                                 PLAIN(long, total), PLAIN(int, upper), PLAIN(long, block))) {
-  OPEN(INTEGER, out);
+TASK_KERNEL void triangle_indices(global INTEGER* out, long rows, long columns, long diagonal, long total, int upper,
+                                  long block) {
   const long from = (long)get_global_id(0) * block, to = MIN_OF(from + block, rows);
   for (long r = from; r < to; ++r) {
     const long k = upper ? diagonal : diagonal + 1, edge = MIN_OF(MAX_OF(r + k, 0), columns);

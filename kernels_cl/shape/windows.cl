@@ -44,10 +44,7 @@ static inline void im2col_row(__global STORAGE(D) * columns, __global const STOR
   }
 }
 
-TASK_CALLABLE(im2col, (BUFFER(STORAGE(D), columns), BUFFER(const STORAGE(D), image), PLAIN(WindowShape, shape),
-                       PLAIN(long, block))) {
-  OPEN(STORAGE(D), columns);
-  OPEN(const STORAGE(D), image);
+TASK_KERNEL void im2col(global STORAGE(D) * columns, global const STORAGE(D) * image, WindowShape shape, long block) {
   const long taps = shape.kernel_h * shape.kernel_w, item = get_global_id(0);
 #if CPU_STYLE
   const long to = MIN_OF((item + 1) * block, shape.rows * taps);
@@ -101,10 +98,7 @@ static inline void col2im_pixel(__global STORAGE(D) * image, __global const STOR
   STORE(D, D, image, row * s->height * s->width + pixel, sum);
 }
 
-TASK_CALLABLE(col2im, (BUFFER(STORAGE(D), image), BUFFER(const STORAGE(D), columns), PLAIN(WindowShape, shape),
-                       PLAIN(long, block))) {
-  OPEN(STORAGE(D), image);
-  OPEN(const STORAGE(D), columns);
+TASK_KERNEL void col2im(global STORAGE(D) * image, global const STORAGE(D) * columns, WindowShape shape, long block) {
   const long item = get_global_id(0), pixels = shape.height * shape.width;
 #if CPU_STYLE
   const long to = MIN_OF((item + 1) * block, shape.rows);
@@ -117,11 +111,9 @@ TASK_CALLABLE(col2im, (BUFFER(STORAGE(D), image), BUFFER(const STORAGE(D), colum
 }
 
 // ---- unfold_backward: grad_in is contiguous [sizes], the unfolded dimension is `dim`
-TASK_CALLABLE(unfold_backward, (BUFFER(STORAGE(D), out), BUFFER(const STORAGE(D), grad), PLAIN(UnfoldShape, shape),
-                                PLAIN(long, block))) {
+TASK_KERNEL void unfold_backward(global STORAGE(D) * out, global const STORAGE(D) * grad, UnfoldShape shape,
+                                 long block) {
   SHARE(UnfoldShape, shape, shared);
-  OPEN(STORAGE(D), out);
-  OPEN(const STORAGE(D), grad);
   const long from = (long)get_global_id(0) * block, to = MIN_OF(from + block, shape.total);
   for (long i = from; i < to; ++i) {
     long rest = i, offset = 0, p = 0;

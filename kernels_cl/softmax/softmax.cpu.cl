@@ -22,9 +22,7 @@ static inline acc greatest_of_row(__global const X* in, long n) {
 }
 
 #if HOLDS(0)
-CPU_CALLABLE(rows_forward, (BUFFER(const X, x), BUFFER(Y, y), PLAIN(SoftmaxShape, s))) {
-  OPEN(const X, x);
-  OPEN(Y, y);
+CPU_KERNEL void rows_forward(global const X* x, global Y* y, SoftmaxShape s) {
   const long n = s.n, whole = n / LANES * LANES;
   const maskv tail = KEEP(n - whole);
   EACH_TASK(s.outer, r) {
@@ -66,10 +64,7 @@ CPU_CALLABLE(rows_forward, (BUFFER(const X, x), BUFFER(Y, y), PLAIN(SoftmaxShape
 static inline accv backward_of(accv g, accv y, accv sum) { return LOG ? g - exp_fast(y) * sum : y * (g - sum); }
 
 #if HOLDS(0)
-CPU_CALLABLE(rows_backward, (BUFFER(const Y, g), BUFFER(const Y, y), BUFFER(X, dx), PLAIN(SoftmaxShape, s))) {
-  OPEN(const Y, g);
-  OPEN(const Y, y);
-  OPEN(X, dx);
+CPU_KERNEL void rows_backward(global const Y* g, global const Y* y, global X* dx, SoftmaxShape s) {
   const long n = s.n, whole = n / LANES * LANES;
   EACH_TASK(s.outer, r) {
     __global const Y *gradient = g + r * n, *in = y + r * n;
@@ -103,9 +98,7 @@ CPU_CALLABLE(rows_backward, (BUFFER(const Y, g), BUFFER(const Y, y), BUFFER(X, d
     const long column = task % blocks * LANES, keep = s.inner - column, base = task / blocks * s.n * s.inner + column;
 
 #if HOLDS(1)
-CPU_CALLABLE(columns_forward, (BUFFER(const X, x), BUFFER(Y, y), PLAIN(SoftmaxShape, s))) {
-  OPEN(const X, x);
-  OPEN(Y, y);
+CPU_KERNEL void columns_forward(global const X* x, global Y* y, SoftmaxShape s) {
   EACH_BLOCK
   accv m = (accv)-INFINITY, sums = (accv)0;
   for (long k = 0; k < s.n; ++k) m = greater_of(LOADXV(X_DTYPE, x, base + k * s.inner), m);
@@ -126,10 +119,7 @@ CPU_CALLABLE(columns_forward, (BUFFER(const X, x), BUFFER(Y, y), PLAIN(SoftmaxSh
 }
 }
 
-CPU_CALLABLE(columns_backward, (BUFFER(const Y, g), BUFFER(const Y, y), BUFFER(X, dx), PLAIN(SoftmaxShape, s))) {
-  OPEN(const Y, g);
-  OPEN(const Y, y);
-  OPEN(X, dx);
+CPU_KERNEL void columns_backward(global const Y* g, global const Y* y, global X* dx, SoftmaxShape s) {
   EACH_BLOCK
   accv sum = (accv)0;
   for (long k = 0; k < s.n; ++k) {
@@ -150,9 +140,7 @@ CPU_CALLABLE(columns_backward, (BUFFER(const Y, g), BUFFER(const Y, y), BUFFER(X
 static inline acc finite_or_0(acc top) { return isinf(top) ? (acc)0 : top; }
 
 #if HOLDS(2)
-CPU_CALLABLE(rows_logsumexp, (BUFFER(const X, x), BUFFER(Y, y), PLAIN(SoftmaxShape, s))) {
-  OPEN(const X, x);
-  OPEN(Y, y);
+CPU_KERNEL void rows_logsumexp(global const X* x, global Y* y, SoftmaxShape s) {
   const long n = s.n, whole = n / LANES * LANES;
   const maskv tail = KEEP(n - whole);
   EACH_TASK(s.outer, r) {
@@ -165,9 +153,7 @@ CPU_CALLABLE(rows_logsumexp, (BUFFER(const X, x), BUFFER(Y, y), PLAIN(SoftmaxSha
   }
 }
 
-CPU_CALLABLE(columns_logsumexp, (BUFFER(const X, x), BUFFER(Y, y), PLAIN(SoftmaxShape, s))) {
-  OPEN(const X, x);
-  OPEN(Y, y);
+CPU_KERNEL void columns_logsumexp(global const X* x, global Y* y, SoftmaxShape s) {
   EACH_BLOCK
   accv m = (accv)-INFINITY, sums = (accv)0;
   for (long k = 0; k < s.n; ++k) m = greater_of(LOADXV(X_DTYPE, x, base + k * s.inner), m);

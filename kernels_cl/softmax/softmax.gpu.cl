@@ -62,9 +62,7 @@ static inline void load_y(__global const Y* p, int n, acc* v) {
   EACH_CHUNK if (CHUNK_AT(c) < n) LOAD_CHUNK(Y_DTYPE, p, CHUNK_AT(c), v + c * VECTOR);
 }
 
-ROWS_KERNEL void rows_forward(TENSOR(const X, x), TENSOR(Y, y), SoftmaxShape s) {
-  OPEN(const X, x);
-  OPEN(Y, y);
+ROWS_KERNEL void rows_forward(global const X* x, global Y* y, SoftmaxShape s) {
   __local acc shared[ITEMS];
   const int n = (int)s.n;
   y += get_group_id(0) * s.n;
@@ -83,10 +81,7 @@ ROWS_KERNEL void rows_forward(TENSOR(const X, x), TENSOR(Y, y), SoftmaxShape s) 
   EACH_CHUNK if (CHUNK_AT(c) < n) STORE_CHUNK(Y_DTYPE, y, CHUNK_AT(c), v + c * VECTOR);
 }
 
-ROWS_KERNEL void rows_backward(TENSOR(const Y, g), TENSOR(const Y, y), TENSOR(X, dx), SoftmaxShape s) {
-  OPEN(const Y, g);
-  OPEN(const Y, y);
-  OPEN(X, dx);
+ROWS_KERNEL void rows_backward(global const Y* g, global const Y* y, global X* dx, SoftmaxShape s) {
   __local acc shared[ITEMS];
   const int n = (int)s.n;
   dx += get_group_id(0) * s.n;
@@ -100,9 +95,7 @@ ROWS_KERNEL void rows_backward(TENSOR(const Y, g), TENSOR(const Y, y), TENSOR(X,
 }
 
 #else
-ROWS_KERNEL void rows_forward(TENSOR(const X, x), TENSOR(Y, y), SoftmaxShape s) {
-  OPEN(const X, x);
-  OPEN(Y, y);
+ROWS_KERNEL void rows_forward(global const X* x, global Y* y, SoftmaxShape s) {
   __local acc shared[ITEMS];
   x += get_group_id(0) * s.n;
   y += get_group_id(0) * s.n;
@@ -130,10 +123,7 @@ ROWS_KERNEL void rows_forward(TENSOR(const X, x), TENSOR(Y, y), SoftmaxShape s) 
   }
 }
 
-ROWS_KERNEL void rows_backward(TENSOR(const Y, g), TENSOR(const Y, y), TENSOR(X, dx), SoftmaxShape s) {
-  OPEN(const Y, g);
-  OPEN(const Y, y);
-  OPEN(X, dx);
+ROWS_KERNEL void rows_backward(global const Y* g, global const Y* y, global X* dx, SoftmaxShape s) {
   __local acc shared[ITEMS];
   g += get_group_id(0) * s.n;
   y += get_group_id(0) * s.n;
@@ -154,9 +144,7 @@ ROWS_KERNEL void rows_backward(TENSOR(const Y, g), TENSOR(const Y, y), TENSOR(X,
 #define COLUMN_BASE (i / s.inner * s.n * s.inner + i % s.inner)
 
 #if HOLDS(0)
-__kernel void columns_forward(TENSOR(const X, x), TENSOR(Y, y), SoftmaxShape s) {
-  OPEN(const X, x);
-  OPEN(Y, y);
+kernel void columns_forward(global const X* x, global Y* y, SoftmaxShape s) {
   EACH_COLUMN {
     const long base = COLUMN_BASE;
     acc m = -INFINITY, sum = 0;
@@ -170,10 +158,7 @@ __kernel void columns_forward(TENSOR(const X, x), TENSOR(Y, y), SoftmaxShape s) 
   }
 }
 
-__kernel void columns_backward(TENSOR(const Y, g), TENSOR(const Y, y), TENSOR(X, dx), SoftmaxShape s) {
-  OPEN(const Y, g);
-  OPEN(const Y, y);
-  OPEN(X, dx);
+kernel void columns_backward(global const Y* g, global const Y* y, global X* dx, SoftmaxShape s) {
   EACH_COLUMN {
     const long base = COLUMN_BASE;
     acc sum = 0;
@@ -192,9 +177,7 @@ __kernel void columns_backward(TENSOR(const Y, g), TENSOR(const Y, y), TENSOR(X,
 #if HOLDS(1)
 static inline acc finite_or_0(acc m) { return fabs(m) == INFINITY ? (acc)0 : m; }
 
-ROWS_KERNEL void rows_logsumexp(TENSOR(const X, x), TENSOR(Y, y), SoftmaxShape s) {
-  OPEN(const X, x);
-  OPEN(Y, y);
+ROWS_KERNEL void rows_logsumexp(global const X* x, global Y* y, SoftmaxShape s) {
   __local acc shared[ITEMS];
   x += get_group_id(0) * s.n;
   acc m = -INFINITY, sum = 0;
@@ -205,9 +188,7 @@ ROWS_KERNEL void rows_logsumexp(TENSOR(const X, x), TENSOR(Y, y), SoftmaxShape s
   if (get_local_id(0) == 0) STOREX(Y_DTYPE, y, get_group_id(0), log(sum) + top);
 }
 
-__kernel void columns_logsumexp(TENSOR(const X, x), TENSOR(Y, y), SoftmaxShape s) {
-  OPEN(const X, x);
-  OPEN(Y, y);
+kernel void columns_logsumexp(global const X* x, global Y* y, SoftmaxShape s) {
   EACH_COLUMN {
     const long base = COLUMN_BASE;
     acc m = -INFINITY, sum = 0;

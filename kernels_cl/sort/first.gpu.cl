@@ -111,12 +111,8 @@ static inline Last find_last(Row row, __local uint* count, __local uint* sums, _
   ((key_ & (last).key_mask) < (last).key || \
    ((key_ & (last).key_mask) == (last).key && ((uint)(i) & (last).index_mask) <= (last).index))
 
-FIRST_KERNEL void sort_first(TENSOR(const STORAGE(IN), x), TENSOR(RAW, values), TENSOR(long, indices),
-                             SortShape shape) {
+FIRST_KERNEL void sort_first(global const STORAGE(IN) * x, global RAW* values, global long* indices, SortShape shape) {
   SHARE(SortShape, shape, shared);
-  OPEN(const STORAGE(IN), x);
-  OPEN(RAW, values);
-  OPEN(long, indices);
   __local uint count[BINS], sums[ITEMS];
   __local int found[3];
   __local ELEMENT first[MOST_KEPT];

@@ -4,22 +4,14 @@
 #include "sort/keys.clh"
 
 // flags[i] = 1 where v[i] differs from v[i - 1]
-TASK_CALLABLE(group_flags, (BUFFER(const STORAGE(IN), v), BUFFER(long, flags), PLAIN(long, n), PLAIN(long, per_item))) {
-  OPEN(const STORAGE(IN), v);
-  OPEN(long, flags);
+TASK_KERNEL void group_flags(global const STORAGE(IN) * v, global long* flags, long n, long per_item) {
   const long begin = get_global_id(0) * per_item, end = MIN_OF(begin + per_item, n);
   for (long i = begin; i < end; ++i) flags[i] = i > 0 && READ(IN, v, i) != READ(IN, v, i - 1);
 }
 
-TASK_CALLABLE(group_write, (BUFFER(const RAW, v), BUFFER(const long, group), BUFFER(const long, order),
-                            BUFFER(RAW, values), BUFFER(long, inverse), BUFFER(long, starts), PLAIN(long, n),
-                            PLAIN(int, has_order), PLAIN(int, has_inverse), PLAIN(long, per_item))) {
-  OPEN(const RAW, v);
-  OPEN(const long, group);
-  OPEN(const long, order);
-  OPEN(RAW, values);
-  OPEN(long, inverse);
-  OPEN(long, starts);
+TASK_KERNEL void group_write(global const RAW* v, global const long* group, global const long* order,
+                             global RAW* values, global long* inverse, global long* starts, long n, int has_order,
+                             int has_inverse, long per_item) {
   const long begin = get_global_id(0) * per_item, end = MIN_OF(begin + per_item, n);
   for (long i = begin; i < end; ++i) {
     const long g = group[i];
@@ -28,9 +20,7 @@ TASK_CALLABLE(group_write, (BUFFER(const RAW, v), BUFFER(const long, group), BUF
   }
 }
 
-__kernel void group_counts(TENSOR(const long, starts), TENSOR(long, counts), long groups, long n) {
-  OPEN(const long, starts);
-  OPEN(long, counts);
+kernel void group_counts(global const long* starts, global long* counts, long groups, long n) {
   const long g = get_global_id(0);
   if (g < groups) counts[g] = (g + 1 < groups ? starts[g + 1] : n) - starts[g];
 }

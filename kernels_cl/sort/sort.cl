@@ -90,12 +90,8 @@ static inline void insert_first(__global ELEMENT* a, INPUT x, long stride, long 
 
 // A task is one block of one row; a[row][n] and b[row][n]. With keep < n there is one block, and only the first `keep`
 // elements of a are wanted.
-CPU_CALLABLE(sort_blocks,
-             (BUFFER(const STORAGE(IN), x), BUFFER(ELEMENT, a), BUFFER(ELEMENT, b), PLAIN(SortShape, shape))) {
+CPU_KERNEL void sort_blocks(global const STORAGE(IN) * x, global ELEMENT* a, global ELEMENT* b, SortShape shape) {
   SHARE(SortShape, shape, shared);
-  OPEN(const STORAGE(IN), x);
-  OPEN(ELEMENT, a);
-  OPEN(ELEMENT, b);
   const long task = get_global_id(0), row = task / shape.blocks, begin = task % shape.blocks * shape.block;
   const long end = MIN_OF(begin + shape.block, shape.n);
   INPUT p = x + offset_of(row, shape.kept, shared->kept_size, shared->kept_x);
@@ -169,12 +165,10 @@ static inline void sort_by_eights(__local ELEMENT* s, int size) {
 }
 
 // A group sorts one block of BLOCK elements (or a shorter row, padded to a power of two).
-__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void sort_blocks(TENSOR(const STORAGE(IN), x),
-                                                                             TENSOR(ELEMENT, a), TENSOR(ELEMENT, b),
-                                                                             SortShape shape) {
+kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void sort_blocks(global const STORAGE(IN) * x,
+                                                                           global ELEMENT* a, global ELEMENT* b,
+                                                                           SortShape shape) {
   SHARE(SortShape, shape, shared);
-  OPEN(const STORAGE(IN), x);
-  OPEN(ELEMENT, a);
   __local ELEMENT s[AT(BLOCK)];
   const long task = get_group_id(0), row = task / shape.blocks, begin = task % shape.blocks * shape.block;
   const int id = get_local_id(0), n = (int)(MIN_OF(begin + shape.block, shape.n) - begin);
@@ -191,10 +185,8 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void sort_blocks(TEN
 #if CPU_STYLE
 // Merges neighbouring runs of `width` elements of every row of a into b. A work-item writes `part` elements of one pair
 // of runs.
-CPU_CALLABLE(sort_merge, (BUFFER(const ELEMENT, a), BUFFER(ELEMENT, b), PLAIN(long, n), PLAIN(long, width),
-                          PLAIN(long, part), PLAIN(long, parts), PLAIN(long, pairs), PLAIN(long, items))) {
-  OPEN(const ELEMENT, a);
-  OPEN(ELEMENT, b);
+CPU_KERNEL void sort_merge(global const ELEMENT* a, global ELEMENT* b, long n, long width, long part, long parts,
+                           long pairs, long items) {
   const long id = get_global_id(0);
   if (id >= items) return;
   const long row = id / (pairs * parts), pair = id / parts % pairs;
@@ -276,11 +268,8 @@ static inline void merge_tile(__local ELEMENT* s, int lefts, int count) {
 }
 
 // The same by groups: one writes BLOCK elements of one pair of runs, merged in local memory, of `tiles` such parts.
-__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void sort_merge(TENSOR(const ELEMENT, a),
-                                                                            TENSOR(ELEMENT, b), long n, long width,
-                                                                            long tiles, long pairs) {
-  OPEN(const ELEMENT, a);
-  OPEN(ELEMENT, b);
+kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void sort_merge(global const ELEMENT* a, global ELEMENT* b,
+                                                                          long n, long width, long tiles, long pairs) {
   __local ELEMENT s[AT(BLOCK)];
   __local int flags[GROUP];
   __local long bounds[4];
@@ -303,13 +292,9 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void sort_merge(TENS
 #endif
 
 // values[row, i] = x[row, index], indices[row, i] = index for the first `keep` sorted elements.
-TASK_CALLABLE(sort_write, (BUFFER(const RAW, x), BUFFER(const ELEMENT, a), BUFFER(RAW, values), BUFFER(long, indices),
-                           PLAIN(SortShape, shape), PLAIN(long, per_item))) {
+TASK_KERNEL void sort_write(global const RAW* x, global const ELEMENT* a, global RAW* values, global long* indices,
+                            SortShape shape, long per_item) {
   SHARE(SortShape, shape, shared);
-  OPEN(const RAW, x);
-  OPEN(const ELEMENT, a);
-  OPEN(RAW, values);
-  OPEN(long, indices);
   const long total = shape.rows * shape.keep, begin = get_global_id(0) * per_item,
              end = MIN_OF(begin + per_item, total);
   for (long t = begin; t < end;) {
@@ -335,13 +320,9 @@ TASK_CALLABLE(sort_write, (BUFFER(const RAW, x), BUFFER(const ELEMENT, a), BUFFE
 #define SELECT_MODE 3
 
 // One element of every sorted (ascending) row.
-__kernel void sort_select(TENSOR(const RAW, x), TENSOR(const ELEMENT, a), TENSOR(RAW, values), TENSOR(long, indices),
-                          SortShape shape, int selection, long k) {
+kernel void sort_select(global const RAW* x, global const ELEMENT* a, global RAW* values, global long* indices,
+                        SortShape shape, int selection, long k) {
   SHARE(SortShape, shape, shared);
-  OPEN(const RAW, x);
-  OPEN(const ELEMENT, a);
-  OPEN(RAW, values);
-  OPEN(long, indices);
   const long row = get_global_id(0), n = shape.n;
   if (row >= shape.rows) return;
   __global const ELEMENT* e = a + row * n;

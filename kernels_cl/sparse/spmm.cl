@@ -15,14 +15,9 @@
 #endif
 #define A VALUE(ACC)
 
-TASK_CALLABLE(spmm, (BUFFER(const INDEX, rows), BUFFER(const INDEX, columns), BUFFER(const STORAGE(X), values),
-                     BUFFER(const STORAGE(X), x), BUFFER(STORAGE(X), y), PLAIN(long, m), PLAIN(long, n),
-                     PLAIN(long, stride), PLAIN(long, block), PLAIN(A, alpha), PLAIN(A, beta))) {
-  OPEN(const INDEX, rows);
-  OPEN(const INDEX, columns);
-  OPEN(const STORAGE(X), values);
-  OPEN(const STORAGE(X), x);
-  OPEN(STORAGE(X), y);
+TASK_KERNEL void spmm(global const INDEX* rows, global const INDEX* columns, global const STORAGE(X) * values,
+                      global const STORAGE(X) * x, global STORAGE(X) * y, long m, long n, long stride, long block,
+                      A alpha, A beta) {
   const long groups = (n + W - 1) / W, id = (long)get_global_id(0), first = id / groups * block;
   const long column = id % groups * W, last = MIN_OF(first + block, m);
   for (long row = first; row < last; ++row) {

@@ -4,12 +4,8 @@
 #include "params/upsample.h"
 #include "common/types.clh"
 
-__kernel void resample_axis(TENSOR(const uchar, x), TENSOR(uchar, y), TENSOR(const int, first),
-                            TENSOR(const short, weight), AxisShape s) {
-  OPEN_RESTRICT(const uchar, x);
-  OPEN_RESTRICT(uchar, y);
-  OPEN_RESTRICT(const int, first);
-  OPEN_RESTRICT(const short, weight);
+kernel void resample_axis(global const uchar* restrict x, global uchar* restrict y, global const int* restrict first,
+                          global const short* restrict weight, AxisShape s) {
   for (long i = get_global_id(0); i < s.outer * s.out * s.inner; i += get_global_size(0)) {
     const long row = i / s.inner, b = i - row * s.inner, a = row / s.out, o = row - a * s.out;
     __global const uchar* source = x + (a * s.in + first[o]) * s.inner + b;

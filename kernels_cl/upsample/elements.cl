@@ -17,10 +17,7 @@
 #define POSITION(extent) \
   const int pw = at_ % (extent)[2], ph = at_ / (extent)[2] % (extent)[1], pd = at_ / (extent)[2] / (extent)[1];
 
-__kernel void upsample_forward(TENSOR(const X, x), TENSOR(X, y), TABLE_ARGUMENTS, UpsampleShape s) {
-  OPEN_RESTRICT(const X, x);
-  OPEN_RESTRICT(X, y);
-  OPEN_TABLES;
+kernel void upsample_forward(global const X* restrict x, global X* restrict y, TABLE_ARGUMENTS, UpsampleShape s) {
   EACH_ELEMENT(s.batch * s.channels * s.out_plane) {
     LOCATE(s.out_plane, s.in_plane, s.out);
     POSITION(s.out);
@@ -38,10 +35,7 @@ __kernel void upsample_forward(TENSOR(const X, x), TENSOR(X, y), TABLE_ARGUMENTS
   }
 }
 
-__kernel void upsample_backward(TENSOR(const X, g), TENSOR(X, dx), TABLE_ARGUMENTS, UpsampleShape s) {
-  OPEN_RESTRICT(const X, g);
-  OPEN_RESTRICT(X, dx);
-  OPEN_TABLES;
+kernel void upsample_backward(global const X* restrict g, global X* restrict dx, TABLE_ARGUMENTS, UpsampleShape s) {
   EACH_ELEMENT(s.batch * s.channels * s.in_plane) {
     LOCATE(s.in_plane, s.out_plane, s.in);
     POSITION(s.in);

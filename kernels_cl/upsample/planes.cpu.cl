@@ -8,12 +8,8 @@
             end_ = (total) * (get_group_id(0) + 1) / get_num_groups(0); \
        i < end_; ++i)
 
-CPU_CALLABLE(planes_forward,
-             (BUFFER(const X, x), BUFFER(X, y), TABLE_ARGUMENTS, PLAIN(UpsampleShape, s), LOCAL(acc, line))) {
-  OPEN_LOCAL(acc, line);
-  OPEN_RESTRICT(const X, x);
-  OPEN_RESTRICT(X, y);
-  OPEN_TABLES;
+CPU_KERNEL void planes_forward(global const X* restrict x, global X* restrict y, TABLE_ARGUMENTS, UpsampleShape s,
+                               local acc* restrict line) {
   const long plane_rows = (long)s.out[0] * s.out[1];
   const int width = s.in[2];
   __global const int* columns = index + s.tap_base[2];
@@ -53,12 +49,8 @@ CPU_CALLABLE(planes_forward,
 }
 
 // A task owns whole planes of dx (float32 and float64: sums are kept there).
-CPU_CALLABLE(planes_backward,
-             (BUFFER(const X, g), BUFFER(X, dx), TABLE_ARGUMENTS, PLAIN(UpsampleShape, s), LOCAL(acc, line))) {
-  OPEN_LOCAL(acc, line);
-  OPEN_RESTRICT(const X, g);
-  OPEN_RESTRICT(X, dx);
-  OPEN_TABLES;
+CPU_KERNEL void planes_backward(global const X* restrict g, global X* restrict dx, TABLE_ARGUMENTS, UpsampleShape s,
+                                local acc* restrict line) {
   const int width = s.in[2], taps = s.taps[2];
   __global const int* columns = index + s.tap_base[2];
   __global const acc* weights = weight + s.tap_base[2];
@@ -100,10 +92,7 @@ static inline void store_lanes(__global X* y, long at, accv v, long channels) {
 #define EACH_BLOCK(c) \
   for (long c0_ = 0, c = 0; c = MAX_OF(0, MIN_OF(c0_, s.channels - LANES)), c0_ < s.channels; c0_ += LANES)
 
-CPU_CALLABLE(channels_forward, (BUFFER(const X, x), BUFFER(X, y), TABLE_ARGUMENTS, PLAIN(UpsampleShape, s))) {
-  OPEN_RESTRICT(const X, x);
-  OPEN_RESTRICT(X, y);
-  OPEN_TABLES;
+CPU_KERNEL void channels_forward(global const X* restrict x, global X* restrict y, TABLE_ARGUMENTS, UpsampleShape s) {
   EACH(s.batch * s.out_plane, pixel) {
     const long n = pixel / s.out_plane;
     POSITION((int)(pixel % s.out_plane), s.out);
@@ -122,10 +111,7 @@ CPU_CALLABLE(channels_forward, (BUFFER(const X, x), BUFFER(X, y), TABLE_ARGUMENT
   }
 }
 
-CPU_CALLABLE(channels_backward, (BUFFER(const X, g), BUFFER(X, dx), TABLE_ARGUMENTS, PLAIN(UpsampleShape, s))) {
-  OPEN_RESTRICT(const X, g);
-  OPEN_RESTRICT(X, dx);
-  OPEN_TABLES;
+CPU_KERNEL void channels_backward(global const X* restrict g, global X* restrict dx, TABLE_ARGUMENTS, UpsampleShape s) {
   EACH(s.batch * s.in_plane, pixel) {
     const long n = pixel / s.in_plane;
     POSITION((int)(pixel % s.in_plane), s.in);

@@ -98,10 +98,7 @@ static inline void fill_filter(__global int* index, __global acc* weight, SHARED
   for (int t = 0; t < s->taps[axis] && sum != 0; ++t) weight[t] /= sum;
 }
 
-__kernel void make_tables(TENSOR(int, index), TENSOR(acc, weight), TENSOR(int, ranges), TableShape s) {
-  OPEN(int, index);
-  OPEN(acc, weight);
-  OPEN(int, ranges);
+kernel void make_tables(global int* index, global acc* weight, global int* ranges, TableShape s) {
   SHARE(TableShape, s, shared);
   const int axis = get_global_id(1), taps = shared->taps[axis];
   for (int o = get_global_id(0); o < shared->out[axis]; o += get_global_size(0)) {

@@ -64,12 +64,8 @@ static inline long column_of(long at, const DeformShape* s) {
   const long channels = s.channels / s.groups;                                                                        \
   for (long at = (long)get_global_id(0) * block, end_ = MIN_OF(at + block, s.batch * s.groups * inner); at < end_; ++at)
 
-__kernel void deform_columns(TENSOR(ELEMENT, columns), TENSOR(const ELEMENT, image), TENSOR(const ELEMENT, offset),
-                             TENSOR(const ELEMENT, mask), DeformShape s, long block) {
-  OPEN(ELEMENT, columns);
-  OPEN(const ELEMENT, image);
-  OPEN(const ELEMENT, offset);
-  OPEN(const ELEMENT, mask);
+kernel void deform_columns(global ELEMENT* columns, global const ELEMENT* image, global const ELEMENT* offset,
+                           global const ELEMENT* mask, DeformShape s, long block) {
   FOR_TAPS {
     const Tap t = tap_at(offset, mask, at, &s);
     const long column = column_of(at, &s);
@@ -84,16 +80,10 @@ __kernel void deform_columns(TENSOR(ELEMENT, columns), TENSOR(const ELEMENT, ima
   }
 }
 
-__kernel void deform_offset_gradient(TENSOR(ELEMENT, grad_offset), TENSOR(ELEMENT, grad_mask),
-                                     TENSOR(const ELEMENT, grad_columns), TENSOR(const ELEMENT, image),
-                                     TENSOR(const ELEMENT, offset), TENSOR(const ELEMENT, mask), DeformShape s,
-                                     long block) {
-  OPEN(ELEMENT, grad_offset);
-  OPEN(ELEMENT, grad_mask);
-  OPEN(const ELEMENT, grad_columns);
-  OPEN(const ELEMENT, image);
-  OPEN(const ELEMENT, offset);
-  OPEN(const ELEMENT, mask);
+kernel void deform_offset_gradient(global ELEMENT* grad_offset, global ELEMENT* grad_mask,
+                                   global const ELEMENT* grad_columns, global const ELEMENT* image,
+                                   global const ELEMENT* offset, global const ELEMENT* mask, DeformShape s,
+                                   long block) {
   const long pixels = s.output_height * s.output_width;
   FOR_TAPS {
     const Tap t = tap_at(offset, mask, at, &s);
@@ -124,13 +114,8 @@ __kernel void deform_offset_gradient(TENSOR(ELEMENT, grad_offset), TENSOR(ELEMEN
 #include "common/atomic.clh"
 DEFINE_ATOMIC_UPDATE(A)
 
-__kernel void deform_image_gradient(TENSOR(V, grad_image), TENSOR(const ELEMENT, grad_columns),
-                                    TENSOR(const ELEMENT, offset), TENSOR(const ELEMENT, mask), DeformShape s,
-                                    long block) {
-  OPEN(V, grad_image);
-  OPEN(const ELEMENT, grad_columns);
-  OPEN(const ELEMENT, offset);
-  OPEN(const ELEMENT, mask);
+kernel void deform_image_gradient(global V* grad_image, global const ELEMENT* grad_columns,
+                                  global const ELEMENT* offset, global const ELEMENT* mask, DeformShape s, long block) {
   FOR_TAPS {
     const Tap t = tap_at(offset, mask, at, &s);
     if (!t.inside) continue;
@@ -146,12 +131,8 @@ __kernel void deform_image_gradient(TENSOR(V, grad_image), TENSOR(const ELEMENT,
 }
 #endif
 
-__kernel void deform_image_gradient_planes(TENSOR(V, grad_image), TENSOR(const ELEMENT, grad_columns),
-                                           TENSOR(const ELEMENT, offset), TENSOR(const ELEMENT, mask), DeformShape s) {
-  OPEN(V, grad_image);
-  OPEN(const ELEMENT, grad_columns);
-  OPEN(const ELEMENT, offset);
-  OPEN(const ELEMENT, mask);
+kernel void deform_image_gradient_planes(global V* grad_image, global const ELEMENT* grad_columns,
+                                         global const ELEMENT* offset, global const ELEMENT* mask, DeformShape s) {
   const long item = get_global_id(0), plane = s.height * s.width,
              inner = s.output_height * s.output_width * s.kernel_height * s.kernel_width;
   if (item >= s.batch * s.channels) return;

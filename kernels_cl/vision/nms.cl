@@ -24,11 +24,8 @@
 #define ELEMENT STORAGE(D)
 #pragma OPENCL FP_CONTRACT OFF  // ties with the threshold fall as on the CPU
 
-__kernel void nms_gather(TENSOR(V, sorted), TENSOR(const ELEMENT, boxes), TENSOR(const long, order), long count,
-                         long stride) {
-  OPEN(V, sorted);
-  OPEN(const ELEMENT, boxes);
-  OPEN(const long, order);
+kernel void nms_gather(global V* sorted, global const ELEMENT* boxes, global const long* order, long count,
+                       long stride) {
   const long i = get_global_id(0);
   if (i >= count) return;
   for (int side = 0; side < 4; ++side) sorted[side * stride + i] = LOAD(D, A, boxes, 4 * order[i] + side);
@@ -51,9 +48,7 @@ static inline ulong bits_of(ushort16 flags) {
 #endif
 
 // `threshold` is the largest V for which x > threshold means the same as for the caller's double.
-__kernel void nms_overlaps(TENSOR(ulong, mask), TENSOR(const V, sorted), long count, long stride, V threshold) {
-  OPEN(ulong, mask);
-  OPEN(const V, sorted);
+kernel void nms_overlaps(global ulong* mask, global const V* sorted, long count, long stride, V threshold) {
   const long words = (count + 63) / 64, word = get_global_id(0), i = get_global_id(1);
   if (word >= words || word < i / 64) return;  // words before the diagonal are never read
   __global const V *x1 = sorted, *y1 = sorted + stride, *x2 = sorted + 2 * stride, *y2 = sorted + 3 * stride;
@@ -70,15 +65,10 @@ __kernel void nms_overlaps(TENSOR(ulong, mask), TENSOR(const V, sorted), long co
 }
 
 // `removed` has one word per 64 boxes and starts as zeros. kept[0 .. *kept_count) are the kept boxes.
-__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void nms_sweep(TENSOR(long, kept), TENSOR(long, kept_count),
-                                                                           TENSOR(ulong, removed),
-                                                                           TENSOR(const ulong, mask),
-                                                                           TENSOR(const long, order), long count) {
-  OPEN(long, kept);
-  OPEN(long, kept_count);
-  OPEN(ulong, removed);
-  OPEN(const ulong, mask);
-  OPEN(const long, order);
+kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void nms_sweep(global long* kept, global long* kept_count,
+                                                                         global ulong* removed,
+                                                                         global const ulong* mask,
+                                                                         global const long* order, long count) {
   const long words = (count + 63) / 64, lane = get_local_id(0);
   long found = 0;
   for (long i = 0; i < count; ++i) {

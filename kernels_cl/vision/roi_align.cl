@@ -90,11 +90,8 @@ static inline bool sample_at(Sample* sample, V y, V x, const RoiShape* s) {
   const V samples = MAX_OF(r.count_y * r.count_x, 1l);                                                              \
   Sample sample
 
-__kernel void roi_align(TENSOR(ELEMENT, output), TENSOR(const ELEMENT, image), TENSOR(const ELEMENT, regions),
-                        RoiShape s, V scale) {
-  OPEN(ELEMENT, output);
-  OPEN(const ELEMENT, image);
-  OPEN(const ELEMENT, regions);
+kernel void roi_align(global ELEMENT* output, global const ELEMENT* image, global const ELEMENT* regions, RoiShape s,
+                      V scale) {
   OPEN_BIN;
   V sum[BLOCK];
   for (int c = 0; c < BLOCK; ++c) sum[c] = 0;
@@ -117,11 +114,8 @@ __kernel void roi_align(TENSOR(ELEMENT, output), TENSOR(const ELEMENT, image), T
 #include "common/atomic.clh"
 DEFINE_ATOMIC_UPDATE(A)
 
-__kernel void roi_align_gradient_bins(TENSOR(V, grad_image), TENSOR(const ELEMENT, grad_output),
-                                      TENSOR(const ELEMENT, regions), RoiShape s, V scale) {
-  OPEN(V, grad_image);
-  OPEN(const ELEMENT, grad_output);
-  OPEN(const ELEMENT, regions);
+kernel void roi_align_gradient_bins(global V* grad_image, global const ELEMENT* grad_output,
+                                    global const ELEMENT* regions, RoiShape s, V scale) {
   OPEN_BIN;
   if (r.image < 0) return;
   __global V* planes = grad_image + (r.image * s.channels + from) * plane;
@@ -134,11 +128,8 @@ __kernel void roi_align_gradient_bins(TENSOR(V, grad_image), TENSOR(const ELEMEN
 }
 #endif
 
-__kernel void roi_align_gradient_planes(TENSOR(V, grad_image), TENSOR(const ELEMENT, grad_output),
-                                        TENSOR(const ELEMENT, regions), RoiShape s, V scale, long block) {
-  OPEN(V, grad_image);
-  OPEN(const ELEMENT, grad_output);
-  OPEN(const ELEMENT, regions);
+kernel void roi_align_gradient_planes(global V* grad_image, global const ELEMENT* grad_output,
+                                      global const ELEMENT* regions, RoiShape s, V scale, long block) {
   const long plane = s.height * s.width, bins = s.bins_y * s.bins_x, blocks = (s.channels + block - 1) / block;
   const long item = get_global_id(0), n = item / blocks, from = item % blocks * block,
              to = MIN_OF(from + block, s.channels);
