@@ -28,7 +28,7 @@ class CpuExecutor final : public Executor {
     return driver_ == HostDriver::local_thread ? CL_QUEUE_THREAD_LOCAL_EXEC_ENABLE_INTEL : 0;
   }
   const char* source() const override { return LaunchGrid::source(driver_); }
-  const char* function_source() const override { return kernel_function::source(driver_); }
+  const char* function_source() const override { return kernel_function::source(); }
   // When PoCL 3.1 is asked for the binary of a program, it compiles general code for every kernel and, because it is
   // asked twice (for the size as well), never unloads it. That code takes from its limited room for loaded code
   // (LoadedKernel in cpu_executor.cpp).

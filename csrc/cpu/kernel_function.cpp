@@ -22,28 +22,8 @@ namespace kernel_function {
 
 namespace {
 
-// Lists of parameters are (type, name), (type, name), ... EACH_PARAMETER(M, list) is M(type, name) M(type, name) ...,
-// commas between them. Variadic macros are no OpenCL C; these two compilers have them.
-constexpr const char* lists = R"(
-#define LIST_COUNT(...) LIST_COUNT_(__VA_ARGS__, 64, 63, 62, 61, 60, 59, 58, 57, 56, 55, 54, 53, 52, 51, 50, 49, 48, 47, 46, 45, 44, 43, 42, 41, 40, 39, 38, 37, 36, 35, 34, 33, 32, 31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
-#define LIST_COUNT_(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17, a18, a19, a20, a21, a22, a23, a24, a25, a26, a27, a28, a29, a30, a31, a32, a33, a34, a35, a36, a37, a38, a39, a40, a41, a42, a43, a44, a45, a46, a47, a48, a49, a50, a51, a52, a53, a54, a55, a56, a57, a58, a59, a60, a61, a62, a63, a64, n, ...) n
-#define LIST_JOIN_(a, b) a##b
-#define LIST_JOIN(a, b) LIST_JOIN_(a, b)
-#define EACH_PARAMETER(M, S, ...) LIST_JOIN(LIST_, LIST_COUNT(__VA_ARGS__))(M, S, __VA_ARGS__)
-#define LIST_1(M, S, a) M a
-)";
-
-std::string numbered_lists() {
-  std::string text = lists;
-  for (int n = 2; n <= 64; ++n)
-    text += "#define LIST_" + std::to_string(n) + "(M, S, a, ...) M a S() LIST_" + std::to_string(n - 1) +
-            "(M, S, __VA_ARGS__)\n";
-  return text;
-}
-
-// A callable kernel's code is a function of a group, NAME_group, in which get_group_id and the like mean what
-// `host_group` says: it hides a constant of that name which stands for the launch of a kernel. NAME_box calls it for
-// the groups of a box.
+// In the function of a group get_group_id and the like mean what its parameter `host_group` says: it hides a constant
+// of that name which stands for the launch of a kernel.
 constexpr const char* functions = R"(
 typedef struct { size_t at[3], count[3], memory; } HostGroup;
 __constant int host_group = 0;
@@ -63,18 +43,6 @@ size_t __attribute__((overloadable, always_inline)) host_items(HostGroup group, 
 #define get_num_groups(d) host_count(host_group, d)
 #define get_global_id(d) host_item(host_group, d)
 #define get_global_size(d) host_items(host_group, d)
-#define HOST_COMMA() ,
-#define HOST_NOTHING()
-#define HOST_PARAMETER(T, x) T x
-#define HOST_NAME(T, x) x
-#define HOST_VALUE(T, x) T x = *(T __private*)next; next += (sizeof(x) + 15) / 16 * 16;
-#define HOST_PARAMETERS(list) EACH_PARAMETER(HOST_PARAMETER, HOST_COMMA, HOST_LIST list)
-#define HOST_NAMES(list) EACH_PARAMETER(HOST_NAME, HOST_COMMA, HOST_LIST list)
-#define HOST_VALUES(list) EACH_PARAMETER(HOST_VALUE, HOST_NOTHING, HOST_LIST list)
-#define HOST_LIST(...) __VA_ARGS__
-#define CALLABLE_BUFFER(T, x) (__global T*, x##_buffer), (ulong, x##_offset)
-#define CALLABLE_PLAIN(T, x) (T, x)
-#define CALLABLE_LOCAL(T, x) (ulong, x##_bytes)
 size_t __attribute__((always_inline)) host_take(HostGroup* group, size_t bytes) {
   const size_t begin = group->memory;
   group->memory = begin + (bytes + 63) / 64 * 64;
@@ -82,60 +50,11 @@ size_t __attribute__((always_inline)) host_take(HostGroup* group, size_t bytes) 
 }
 #define CALLABLE_MEMORY(T, bytes) ((__local T*)host_take(&host_group, bytes))
 typedef struct { ulong begin[3], end[3], count[3], memory; } HostBox;
-#define HOST_FUNCTION(attributes, name, parameters, list)                                                              \
-  attributes void name##_box(parameters ulong arguments, ulong box_address) {                                          \
-    __private char* next = (__private char*)arguments;                                                                 \
-    __private const HostBox* box = (__private const HostBox*)box_address;                                              \
-    HOST_VALUES(list)                                                                                                  \
-    HostGroup group = {{0, 0, 0}, {box->count[0], box->count[1], box->count[2]}, box->memory};                                      \
-    for (group.at[2] = box->begin[2]; group.at[2] < box->end[2]; group.at[2]++)                                        \
-      for (group.at[1] = box->begin[1]; group.at[1] < box->end[1]; group.at[1]++)                                      \
-        for (group.at[0] = box->begin[0]; group.at[0] < box->end[0]; group.at[0]++) name##_group(group, HOST_NAMES(list)); \
-  }
-)";
-
-// NAME itself is no kernel here, because no driver enqueues it. PoCL compiles each kernel alone, with the functions
-// that it calls, and eliminates the rest of the program as dead code: NAME_address contains a call of NAME_box that is
-// never made, which keeps NAME_box in its code. The instruction that asks for the address stands in a function of its
-// own: PoCL 6.0 takes one in the kernel itself for an allocation that it has made, and aborts when it is asked for the
-// binary.
-constexpr const char* by_instruction = R"(
-#define HOST_GROUP_FUNCTION(name, list) static inline void name##_group(HostGroup host_group, HOST_PARAMETERS(list))
-#define CALLABLE_KERNEL(name, list)                                                                        \
-  HOST_GROUP_FUNCTION(name, list);                                                                         \
-  HOST_FUNCTION(__attribute__((noinline, used)), name, ulong unused HOST_COMMA(), list)                    \
-  static __attribute__((noinline)) ulong name##_place(void) {                                              \
-    ulong address;                                                                                         \
-    __asm__("leaq " #name "_box(%%rip), %0" : "=r"(address));                                              \
-    return address;                                                                                        \
-  }                                                                                                        \
-  __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void name##_address(__global ulong* out) {       \
-    const ulong address = name##_place();                                                                  \
-    if (*out == 0) name##_box(0, 0, 0);                                                                    \
-    *out = address;                                                                                        \
-  }                                                                                                        \
-  HOST_GROUP_FUNCTION(name, list)
-)";
-
-constexpr const char* by_block = R"(
-#define HOST_GROUP_FUNCTION(name, list) static inline void name##_group(HostGroup host_group, HOST_PARAMETERS(list))
-#define CALLABLE_KERNEL(name, list)                                                                        \
-  HOST_GROUP_FUNCTION(name, list);                                                                         \
-  HOST_FUNCTION(static inline, name, , list)                                                               \
-  __kernel __attribute__((reqd_work_group_size(1, 1, 1), intel_vec_len_hint(1))) void name##_address(__global ulong* out) { \
-    void (^block)(ulong, ulong) = ^(ulong arguments, ulong box) { name##_box(arguments, box); };           \
-    *out = ((__private ulong*)(void*)block)[1];                                                            \
-  }                                                                                                        \
-  HOST_GROUP_FUNCTION(name, list)
 )";
 
 }  // namespace
 
-const char* source(HostDriver driver) {
-  static const std::string common = numbered_lists() + functions;
-  static const std::string instruction = common + by_instruction, block = common + by_block;
-  return (driver == HostDriver::basic ? instruction : block).c_str();
-}
+const char* source() { return functions; }
 
 // A callable kernel's code is a function of a group, NAME_group. NAME_box calls it for the groups of a box.
 static std::string box_function(const KernelDeclaration& kernel, const std::string& parameters_before) {
@@ -258,7 +177,8 @@ Test::Test(Device& device, HostDriver driver) {
   const std::string wish = environment::word("TORCH_OCL_CALL_KERNELS", "");
   here_ = possible && (wish == "1" || wish == "only");
   if (!possible || !wish.empty()) return;
-  key_ = program_cache::key(device, "kernels as functions", source(driver) + kernel_source("selftest/function.cpu.cl"));
+  const std::string kernels = write_entry_points(kernel_source("selftest/function.cpu.cl"), driver).source;
+  key_ = program_cache::key(device, "kernels as functions", source() + kernels);
   if (const auto answer = kept_answers::get(key_)) {
     here_ = *answer == "yes";
   } else if (CompilerProcess::exists()) {

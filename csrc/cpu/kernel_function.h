@@ -2,8 +2,8 @@
 // a small kernel, and every worker would wait for it; the compiled code is in this process and can be called without
 // the driver.
 //
-// OpenCL C has no addresses of functions. A kernel written as CPU_CALLABLE or TASK_CALLABLE
-// (kernels_cl/common/memory.clh) comes with a second one, NAME_address, which tells where the function is: by an
+// OpenCL C has no addresses of functions. A kernel marked CPU_KERNEL or TASK_KERNEL
+// (opencl/program/entry_points.h) comes with a second one, NAME_address, which tells where the function is: by an
 // instruction of the processor (PoCL), or from a block, whose literal holds it (Intel's runtime).
 #pragma once
 
@@ -33,7 +33,7 @@ using KernelFunction = void (*)(const void* unused, const void* arguments, const
 namespace kernel_function {
 
 // What programs begin with where kernels are called.
-const char* source(HostDriver driver);
+const char* source();
 
 // Whether the code of this device's compiler can be called: tried by a compiler process first
 // (opencl/program/compiler_process.h), from the construction of this object on, then here, where a fault of the

@@ -93,7 +93,7 @@ INLINE void make_gradients(float weights[COLUMNS / 8][4], float gradients[COLUMN
       long v_head, long v_row, long bias_batch, long bias_head, long bias_row, long out_batch, long out_head,        \
       long out_row, long dout_batch, long dout_head, long dout_row, long dq_batch, long dq_head, long dq_row,        \
       long dk_batch, long dk_head, long dk_row, long dv_batch, long dv_head, long dv_row, SHAPE_ARGUMENTS
-#define BACKWARD_OPEN                                                                                                \
+#define BACKWARD_BEGIN                                                                                               \
   DECLARE_TILES DECLARE_EXCHANGE(GROUP_ITEMS)                                                                        \
   DECLARE_KEPT const int item = get_local_id(0), lane = item % WARP_ITEMS, warp_row = item / WARP_ITEMS * WARP_ROWS; \
   const float factor = scale * LOG2_E;                                                                               \
@@ -142,7 +142,7 @@ INLINE float row_delta(uint grad[WIDTH / FRAGMENT_K][4], __global const DATA* ou
 }
 
 GROUP_KERNEL void attention_backward_query(BACKWARD_ARGUMENTS) {
-  BACKWARD_OPEN
+  BACKWARD_BEGIN
   const int first = (causal ? get_num_groups(0) - 1 - get_group_id(0) : get_group_id(0)) * ROWS, row = first + warp_row,
             bh = get_group_id(1);
   const int b = bh / heads, h = bh % heads, hk = h / (heads / key_heads),
@@ -192,7 +192,7 @@ GROUP_KERNEL void attention_backward_query(BACKWARD_ARGUMENTS) {
   END_OF_COPIES
 
 GROUP_KERNEL void attention_backward_key(BACKWARD_ARGUMENTS) {
-  BACKWARD_OPEN
+  BACKWARD_BEGIN
   const int first = get_group_id(0) * ROWS, row = first + warp_row, group = heads / key_heads;
   const int b = get_group_id(1) / key_heads, hk = get_group_id(1) % key_heads;
   const int first_tile = causal ? first / TILE_ROWS : 0,

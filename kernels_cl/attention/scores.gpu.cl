@@ -33,7 +33,7 @@ inline float combined(__local float* shared, float value, int maximum) {
 #define ROW_ARGUMENTS                                                                                                \
   long bias_batch, long bias_head, long bias_row, int heads, int length, int keys, int pitch, int first, int causal, \
       ulong seed, ulong offset, uint threshold, float keep_scale
-#define OPEN_ROW                                                                                 \
+#define FIND_ROW                                                                                 \
   const int row = get_group_id(0), bh = first + get_group_id(1), b = bh / heads, h = bh % heads, \
             item = get_local_id(0);                                                              \
   const int limit = causal ? MIN_OF(keys, row + 1) : keys;                                       \
@@ -48,7 +48,7 @@ inline float combined(__local float* shared, float value, int maximum) {
 SCORE_KERNEL void scores_softmax(global const float* scores, global const DATA* bias, global DATA* weights,
                                  global float* lse, ROW_ARGUMENTS) {
   __local float shared[GROUP];
-  OPEN_ROW
+  FIND_ROW
   float largest = -INFINITY, sum = 0;
   for (int i = item; i < limit; i += GROUP) {
     const float x = SCORE(i);
@@ -69,7 +69,7 @@ SCORE_KERNEL void scores_softmax(global const float* scores, global const DATA* 
 SCORE_KERNEL void scores_gradient(global const float* scores, global const float* products, global const DATA* bias,
                                   global const float* lse, global const float* delta, global DATA* weights,
                                   global DATA* gradients, ROW_ARGUMENTS) {
-  OPEN_ROW
+  FIND_ROW
   const float row_lse = lse[lse_at], row_delta = delta[lse_at];
   for (int i = item; i < pitch; i += GROUP) {
     float weight = 0, gradient = 0;

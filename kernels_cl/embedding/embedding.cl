@@ -24,12 +24,10 @@
 #define FOR_ROWS(r, count) for (long r = get_group_id(0) * block, end_ = MIN_OF(r + block, count); r < end_; ++r)
 #define FIRST_COLUMN 0
 #define COLUMN_STEP 1
-#define EMBEDDING_CALLABLE(name, list) CPU_CALLABLE(name, list)
 #else
 #define FOR_ROWS(r, count) for (long r = get_group_id(0); r < count; r += get_num_groups(0))
 #define FIRST_COLUMN get_local_id(0)
 #define COLUMN_STEP get_local_size(0)
-#define EMBEDDING_CALLABLE(name, list) __kernel void name list
 #endif
 
 // ---- backward: table row r = sum over its look-ups

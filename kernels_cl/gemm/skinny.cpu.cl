@@ -53,7 +53,7 @@
 #define ARGUMENTS                                                                                       \
   global const storage_t *a, global const storage_t *b, global storage_t *c, global const storage_t *d, \
       global T *partial, GemmArguments p, SkinnyPlan plan, T alpha, T beta
-#define OPEN_ALL                      \
+#define TO_BATCH                      \
   const long batch = get_group_id(2); \
   a += batch * p.a_batch;             \
   b += batch * p.b_batch;             \
@@ -189,7 +189,7 @@ inline __attribute__((always_inline)) void add_dots(__global const storage_t* co
 
 #if HOLDS(0)
 CPU_KERNEL void gemm_dot(ARGUMENTS) {
-  OPEN_ALL;
+  TO_BATCH;
   const long n0 = (long)get_group_id(0) * plan.columns, n1 = min(n0 + plan.columns, p.n);
   const long start = get_group_id(1) * plan.slice, end = min(start + plan.slice, p.k);
   const int m = p.m;
@@ -269,7 +269,7 @@ inline __attribute__((always_inline)) void add_rows(const int rows, __local cons
 
 #if HOLDS(0)
 CPU_KERNEL void gemm_rows(ARGUMENTS) {
-  OPEN_ALL;
+  TO_BATCH;
   local T tile[ROWS_TILE];
   local T factors[BLOCK_K * MAX_SMALL];
   const long n0 = (long)get_group_id(0) * plan.columns;
@@ -330,7 +330,7 @@ CPU_KERNEL void gemm_rows(ARGUMENTS) {
 
 #if HOLDS(1)
 CPU_KERNEL void gemm_outer(ARGUMENTS) {
-  OPEN_ALL;
+  TO_BATCH;
   local T factors[MAX_SMALL * OUTER_ROWS];
   const long m0 = (long)get_group_id(0) * OUTER_ROWS, n0 = (long)get_group_id(1) * plan.columns;
   const int rows = min((long)OUTER_ROWS, p.m - m0), columns = min((long)plan.columns, p.n - n0), steps = p.k;
@@ -394,7 +394,7 @@ CPU_KERNEL void gemm_outer(ARGUMENTS) {
 #if HOLDS(0)
 // Grid: (columns in blocks, rows, batch).
 CPU_KERNEL void gemm_finish(ARGUMENTS) {
-  OPEN_ALL;
+  TO_BATCH;
   const long n0 = (long)get_group_id(0) * plan.columns, n1 = min(n0 + plan.columns, p.n), row = get_group_id(1);
   partial += (batch * p.m + row) * p.n;
   for (long n = n0; n < n1; n++) {

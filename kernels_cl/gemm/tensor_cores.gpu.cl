@@ -47,7 +47,7 @@ inline uint2 tile_of_group() {
   return (uint2)(at / rows, first + at % rows);
 }
 
-#define OPEN_TILE                                                                                         \
+#define FIND_TILE                                                                                         \
   const int item = get_local_id(0);                                                                       \
   const uint layer = get_group_id(2), batch = layer / plan.slices, slice = layer % plan.slices;           \
   const uint2 tile = tile_of_group();                                                                     \
@@ -102,7 +102,7 @@ inline uint2 tile_of_group() {
 
 GROUP_KERNEL void gemm_tensor_cores(ARGUMENTS) {
   DECLARE_STAGES
-  OPEN_TILE
+  FIND_TILE
   int left = (int)steps;
   MULTIPLY_STAGES(sum, 0, steps)
   CLOSE_TILE
@@ -157,7 +157,7 @@ DEFINE_STAGE(stage_b, B_ALONG_K, PITCH_OF(TILE_N), SWIZZLED_B)
 GROUP_KERNEL void gemm_tensor_cores(ARGUMENTS) {
   __local uint slab_a[2][SLAB_SIZE(LAYOUT_A, TILE_M)] __attribute__((aligned(16)));
   __local uint slab_b[2][SLAB_SIZE(LAYOUT_B, TILE_N)] __attribute__((aligned(16)));
-  OPEN_TILE
+  FIND_TILE
   uint4 next_a[QUADS(TILE_M)], next_b[QUADS(TILE_N)];
   int left = (int)min(steps, (long)SLAB);
   FETCH(0L)

@@ -25,11 +25,6 @@
 #define ATOMIC 0
 #endif
 #define V VALUE(A)
-#if CPU_STYLE
-#define POINT_CALLABLE(name, list) CPU_CALLABLE(name, list)
-#else
-#define POINT_CALLABLE(name, list) __kernel void name list
-#endif
 #define EACH_PIXEL(k) _Pragma("unroll") for (int k = 0; k < PIXELS; ++k)
 #define ELEMENT STORAGE(D)
 

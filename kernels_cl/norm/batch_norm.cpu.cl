@@ -17,7 +17,7 @@
 // Training forward, one channel per task: mean, centred squares, normalise.
 CPU_KERNEL void planes_forward(global const X* restrict x, global X* restrict y, CHANNELS_ARGUMENTS, PlaneShape shape,
                                UpdateRule rule, int relu) {
-  OPEN_CHANNELS(channels);
+  DECLARE_CHANNELS(channels);
   const int c = get_group_id(0);
   const acc count = (acc)shape.batch * shape.inner;
   accv lanes = (accv)0;

@@ -56,7 +56,7 @@ static inline void finish_channels(Channels t, long c, acc count, accv mean, acc
 // shift[padded].
 CPU_KERNEL void combine_statistics(global const acc* partial, global acc* coefficients, CHANNELS_ARGUMENTS,
                                    UpdateRule rule, long channels, long padded, int parts) {
-  OPEN_CHANNELS(tensors);
+  DECLARE_CHANNELS(tensors);
   TASK_CHANNELS(c, end);
   EACH_VECTOR(c, end) {
     acc count = 0;
@@ -83,7 +83,7 @@ CPU_KERNEL void combine_statistics(global const acc* partial, global acc* coeffi
 // Inference: coefficients from the running statistics.
 CPU_KERNEL void running_coefficients(global acc* coefficients, CHANNELS_ARGUMENTS, UpdateRule rule, long channels,
                                      long padded) {
-  OPEN_CHANNELS(tensors);
+  DECLARE_CHANNELS(tensors);
   TASK_CHANNELS(c, end);
   EACH_VECTOR(c, end) {
     const accv invstd = 1 / sqrt(LOADXV(R_DTYPE, running_var, c) + rule.eps);

@@ -22,7 +22,7 @@ static inline void add_moments(acc* count, acc* mean, acc* squares, acc n, acc o
 // shift[padded].
 COMBINING_KERNEL void combine_statistics(global const acc* partial, global acc* coefficients, CHANNELS_ARGUMENTS,
                                          UpdateRule rule, long channels, long padded, int parts) {
-  OPEN_CHANNELS(tensors);
+  DECLARE_CHANNELS(tensors);
   __local acc counts[COMBINERS], means[COMBINERS], all_squares[COMBINERS];
   const long c = get_group_id(0);
   const int first = get_local_id(0);
@@ -48,7 +48,7 @@ COMBINING_KERNEL void combine_statistics(global const acc* partial, global acc* 
 // Inference: coefficients from the running statistics.
 kernel void running_coefficients(global acc* coefficients, CHANNELS_ARGUMENTS, UpdateRule rule, long channels,
                                  long padded) {
-  OPEN_CHANNELS(tensors);
+  DECLARE_CHANNELS(tensors);
   EACH_CHANNEL(channels) {
     acc scale, shift;
     affine(tensors, c, LOADX(R_DTYPE, running_mean, c), 1 / sqrt(LOADX(R_DTYPE, running_var, c) + rule.eps), &scale,

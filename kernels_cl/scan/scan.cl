@@ -71,7 +71,6 @@ DEFINE_LOG_ADD_EXP(16)
 #define ARGUMENTS                                                                                             \
   global const STORAGE(IN) * x, global STORAGE(OUT) * y, global long *y_index, global STORAGE(CARRY) * carry, \
       global long *carry_index, ScanShape shape
-#define OPEN_ARGUMENTS SHARE(ScanShape, shape, shared);
 
 #define TO_CARRY(v) CONVERT(CARRY, ACC, v)
 
@@ -138,7 +137,7 @@ static inline long scan_blocks(INPUT x, __global STORAGE(OUT) * y, long begin, l
 
 // A task is `group` rows and one chunk.
 CPU_KERNEL void scan_rows(ARGUMENTS) {
-  OPEN_ARGUMENTS;
+  SHARE(ScanShape, shape, shared);
   const long task = get_global_id(0), chunk = task % shape.chunks, first = task / shape.chunks * shape.group;
   const long last = MIN_OF(first + shape.group, shape.rows);
   const long begin = chunk * shape.chunk, end = MIN_OF(begin + shape.chunk, shape.n);
@@ -169,7 +168,7 @@ CPU_KERNEL void scan_rows(ARGUMENTS) {
 // The innermost kept dimension is contiguous in x and y: 16 neighbouring rows in the lanes. Value rows of real types.
 #if VECTOR_COLUMNS
 CPU_KERNEL void scan_columns(ARGUMENTS) {
-  OPEN_ARGUMENTS;
+  SHARE(ScanShape, shape, shared);
   const long columns = shape.kept_size[shape.kept - 1], strips = (columns + 15) / 16;
   const long task = get_global_id(0), chunk = task % shape.chunks, first = task / shape.chunks * shape.group;
   const long last = MIN_OF(first + shape.group, shape.rows / columns * strips);
@@ -214,7 +213,7 @@ CPU_KERNEL void scan_columns(ARGUMENTS) {
 
 // One work-item per row and chunk: neighbouring items are neighbouring rows.
 kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void scan_items(ARGUMENTS) {
-  OPEN_ARGUMENTS;
+  SHARE(ScanShape, shape, shared);
   const long o = get_global_id(0), chunk = get_global_id(1);
   if (o >= shape.rows) return;
   const long begin = chunk * shape.chunk, end = MIN_OF(begin + shape.chunk, shape.n);
@@ -237,7 +236,7 @@ kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void scan_items(ARGUME
 
 // A work-group per row and chunk, GROUP elements at a time: a prefix tree in local memory, then the carry.
 kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void scan_groups(ARGUMENTS) {
-  OPEN_ARGUMENTS;
+  SHARE(ScanShape, shape, shared);
   __local VALUE(ACC) values[2][GROUP];
 #if INDEXED
   __local int indices[2][GROUP];

@@ -81,7 +81,7 @@ static inline bool sample_at(Sample* sample, V y, V x, const RoiShape* s) {
                     r.x + bx * r.bin_x + (ix + (V)0.5f) * r.bin_x / r.count_x, &s))
 
 // Region, bin and first channel of a work-item: grid (bins, blocks of channels, regions).
-#define OPEN_BIN                                                                                                    \
+#define FIND_BIN                                                                                                    \
   const long bin = get_global_id(0), from = get_global_id(1) * BLOCK, i = get_global_id(2);                         \
   if (bin >= s.bins_y * s.bins_x) return;                                                                           \
   const long by = bin / s.bins_x, bx = bin - by * s.bins_x, bins = s.bins_y * s.bins_x, plane = s.height * s.width; \
@@ -92,7 +92,7 @@ static inline bool sample_at(Sample* sample, V y, V x, const RoiShape* s) {
 
 kernel void roi_align(global ELEMENT* output, global const ELEMENT* image, global const ELEMENT* regions, RoiShape s,
                       V scale) {
-  OPEN_BIN;
+  FIND_BIN;
   V sum[BLOCK];
   for (int c = 0; c < BLOCK; ++c) sum[c] = 0;
   if (r.image >= 0) {
@@ -116,7 +116,7 @@ DEFINE_ATOMIC_UPDATE(A)
 
 kernel void roi_align_gradient_bins(global V* grad_image, global const ELEMENT* grad_output,
                                     global const ELEMENT* regions, RoiShape s, V scale) {
-  OPEN_BIN;
+  FIND_BIN;
   if (r.image < 0) return;
   __global V* planes = grad_image + (r.image * s.channels + from) * plane;
   FOR_SAMPLES(r, by, bx) {

@@ -89,16 +89,6 @@ std::string build_options(const Device& device, const std::string& source, bool 
   return options;
 }
 
-// Whether a line begins with a macro that makes a kernel which can be called: CPU_CALLABLE and the like.
-bool has_callable(const std::string& source) {
-  constexpr std::string_view macro = "_CALLABLE(";
-  for (size_t at = source.find(macro); at != std::string::npos; at = source.find(macro, at + 1)) {
-    const char first = source[source.rfind('\n', at) + 1];
-    if (first >= 'A' && first <= 'Z') return true;
-  }
-  return false;
-}
-
 std::string preamble(const Device& device, const std::string& source, bool functions) {
   const Capabilities& c = device.capabilities();
   std::string text;
@@ -174,9 +164,8 @@ Kernel& find_or_build(Device& device, const char* file, const char* name, const 
   std::call_once(*once, [&] {
     std::string source;
     make_source(source);
-    EntryPoints entries =
+    const EntryPoints entries =
         write_entry_points(source, device.calls_kernels() ? device.executor()->driver() : HostDriver::none);
-    entries.functions |= device.calls_kernels() && has_callable(source);
     source = preamble(device, entries.source, entries.functions) + entries.source;
     const std::string options = build_options(device, source, entries.functions);
     const std::string key = program_cache::key(device, options, source);

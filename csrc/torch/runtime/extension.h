@@ -12,9 +12,8 @@
 
 namespace ocl::extension {
 
-// One argument of a kernel. address: device memory, which becomes two arguments, __global char* and ulong, the buffer
-// and the offset in bytes (TENSOR and OPEN of common/memory.clh declare and join them); value: `bytes` bytes at `data`;
-// local: `bytes` of __local memory.
+// One argument of a kernel. address: device memory, for a parameter that is a pointer to global; value: `bytes` bytes
+// at `data`; local: `bytes` of __local memory.
 struct Argument {
   enum Kind : int { address, value, local };
   Kind kind;

@@ -3,11 +3,14 @@
 
 #include "opencl/device.h"
 #include "opencl/launch.h"
+#include "opencl/program/kernel_sources.h"
 #include "opencl/program/program.h"
 
 #include "support.h"
 
 #include <gtest/gtest.h>
+
+#include <sstream>
 
 using namespace ocl;
 using namespace ocl::testing;
@@ -86,6 +89,21 @@ TEST(EntryPoints, LocalArraysOfCpuKernelsBeginACacheLine) {
   EXPECT_TRUE(has(text, "local float a[N];"));
   EXPECT_TRUE(has(text, "local PAIR(float) b[2 * (N)] __attribute__((aligned(64)));"));
   EXPECT_TRUE(has(text, "local float c[N];"));
+}
+
+// A list that is not understood would stay, and the driver would take it as it is.
+TEST(EntryPoints, NoKernelOfTheLibraryIsMissed) {
+  size_t kernels = 0;
+  for (const KernelFile& file : embedded_kernel_files()) {
+    if (!file.name.ends_with(".cl")) continue;
+    const std::string text = entered(expanded_source(std::string(file.name)));
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);)
+      EXPECT_FALSE(has(line, "(global ") && !line.starts_with("//")) << file.name << ": " << line;
+    for (size_t at = text.find("_buffer, ulong "); at != text.npos; at = text.find("_buffer, ulong ", at + 1))
+      ++kernels;
+  }
+  EXPECT_GT(kernels, 500u);
 }
 
 TEST(EntryPoints, KernelsOfAllFormsRun) {
