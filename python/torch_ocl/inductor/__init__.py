@@ -32,7 +32,7 @@ def register() -> None:
     """The code generator for Inductor."""
     from torch._inductor.codegen import common
 
-    from . import capture, fallback, upstream
+    from . import capture, fallback, lowerings, upstream
     from .scheduling import OclScheduling
     from .wrapper import OclDeviceOpOverrides, OclWrapper
 
@@ -47,6 +47,7 @@ def register() -> None:
     capture.install(part("compile_fx"), part("output_code"), part("cudagraph_utils"))
     fallback.install(part("compile_fx"))
     fallback.refuse_packages(part("compile_fx"))
+    lowerings.install(part("lowering"))
     common.register_backend_for_device("ocl", OclScheduling, OclWrapper)
     common.register_device_op_overrides("ocl", OclDeviceOpOverrides())
 

@@ -1,0 +1,51 @@
+"""Operators that are lowered otherwise than upstream lowers them."""
+
+import pytest
+import torch
+
+from .comparison import check, on, same
+
+pytestmark = pytest.mark.feature("Inductor")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
+def test_floor_division_is_that_of_eager(dtype):
+    inf, nan = float("inf"), float("nan")
+    a = torch.tensor([inf, -inf, nan, 1.0, -1.0, 5.5, -5.5, 0.0, -0.0, 3e38, 6e-5], dtype=dtype)[:, None]
+    b = torch.tensor([2.0, 0.1, -0.1, 0.0, -0.0, inf, -inf, 3.0], dtype=dtype)
+
+    def divide(a, b):
+        return a // b, torch.div(a, b, rounding_mode="floor"), a // 2, torch.floor_divide(a, 0.1)
+
+    expected = divide(a, b)
+    compiled = torch.compile(divide)(*on("ocl", (a, b)))
+    same(compiled, expected)
+    for actual, want in zip(compiled, expected, strict=True):
+        numbers = ~want.isnan()
+        assert torch.equal(actual.cpu().signbit()[numbers], want.signbit()[numbers])
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, y: torch.fmod(y, 0.7) + x.sin(),
+        lambda x, y: torch.remainder(y, x) * x.exp(),
+        lambda x, y: y // 0.3 + x.tanh(),
+        lambda x, y: torch.erfinv(torch.tanh(y)) + x.sin(),
+        lambda x, y: torch.special.ndtr(y) + torch.polygamma(1, y.abs() + 1) * x.log1p(),
+        lambda x, y: torch.special.i0(y) + torch.frexp(y)[0] + x.half().sigmoid(),
+    ],
+)
+def test_functions_of_float32_and_float64_in_one_graph(function):
+    x, y = torch.rand(3, 70) + 0.5, torch.randn(70, dtype=torch.float64) * 3
+    compiled = torch.compile(function)(*on("ocl", (x, y)))
+    expected = function(x, y)
+    bound = 1e-3 if "half" in function.__code__.co_names else 4e-7  # one function is of that type
+    assert compiled.dtype == expected.dtype == torch.float64
+    torch.testing.assert_close(compiled.cpu(), expected, rtol=bound, atol=bound)
+    assert torch.ocl.fallbacks() == {}
+
+
+def test_functions_of_float64_alone_stay_in_one_kernel():
+    y = torch.randn(70, dtype=torch.float64) * 3
+    check(lambda y: torch.special.ndtr(torch.fmod(y, 0.7) + torch.special.i0(y)).sin(), (y,), kernels=1)
