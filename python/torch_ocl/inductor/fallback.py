@@ -1,5 +1,6 @@
 """A graph that cannot be compiled runs as it is: its operators one by one, with a warning."""
 
+import contextlib
 import functools
 import warnings
 from typing import Any
@@ -43,6 +44,15 @@ def _warn_once(reason: str) -> None:
     )
 
 
+def _python_wrapper(gm: torch.fx.GraphModule, options: dict[str, Any]) -> Any:
+    """For a graph on ocl `cpp_wrapper` changes nothing: what is plain in it is one call of C++ in any case (direct.py),
+    and the rest is called from Python."""
+    if not options.get("cpp_wrapper") or torch._inductor.virtualized.V.aot_compilation or not _uses_ocl(gm):
+        return contextlib.nullcontext()
+    options["cpp_wrapper"] = False
+    return torch._inductor.config.patch(cpp_wrapper=False)
+
+
 def install(compile_fx: Any) -> None:
     """Wraps Inductor's entry for one graph."""
     original = compile_fx._compile_fx_inner
@@ -51,7 +61,8 @@ def install(compile_fx: Any) -> None:
     def compile_or_run(gm: torch.fx.GraphModule, *arguments: Any, **options: Any) -> Any:
         try:
             flex.replace(gm, torch._dynamo.utils.detect_fake_mode(arguments))
-            return original(gm, *arguments, **options)
+            with _python_wrapper(gm, options):
+                return original(gm, *arguments, **options)
         except Exception as error:
             if strict or options.get("aot_mode") or not _uses_ocl(gm) or not _is_ours(error):
                 raise

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch._inductor import metrics
 
 from .comparison import check, on, same
 
@@ -49,3 +50,21 @@ def test_functions_of_float32_and_float64_in_one_graph(function):
 def test_functions_of_float64_alone_stay_in_one_kernel():
     y = torch.randn(70, dtype=torch.float64) * 3
     check(lambda y: torch.special.ndtr(torch.fmod(y, 0.7) + torch.special.i0(y)).sin(), (y,), kernels=1)
+
+
+def test_with_cpp_wrapper_kernels_are_generated_all_the_same(device):
+    """Forward and backward: the latter is compiled when the patch is over."""
+    start, x = torch.nn.Sequential(torch.nn.Linear(12, 32), torch.nn.GELU(), torch.nn.LayerNorm(32)), torch.randn(7, 12)
+    start(x).square().sum().backward()
+    expected = [p.grad.clone() for p in start.parameters()]
+    start.zero_grad()
+    start.to(device)
+    metrics.reset()
+    with torch._inductor.config.patch(cpp_wrapper=True):
+        loss = torch.compile(start)(x.to(device)).square().sum()
+    assert metrics.generated_kernel_count > 0
+    metrics.reset()
+    loss.backward()
+    assert metrics.generated_kernel_count > 0
+    same([p.grad for p in start.parameters()], expected)
+    assert torch.ocl.fallbacks() == {}
