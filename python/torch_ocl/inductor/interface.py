@@ -14,7 +14,8 @@ class _Properties:
 
     def __init__(self, properties: Any) -> None:
         self.name = properties.name
-        self.multi_processor_count = properties.compute_units
+        # Inductor splits no reduction with 64 results for each of these; a task here takes strips of 1024.
+        self.multi_processor_count = properties.compute_units * (64 if properties.style == "cpu" else 1)
         self.total_memory = properties.global_memory
         self.warp_size = 32
         self.max_threads_per_multi_processor = 2048

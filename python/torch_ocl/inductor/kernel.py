@@ -286,6 +286,9 @@ class OclKernel(MemoryKernel):
             buffer.clear()
 
     def _write_loop_here(self, tree: Any, parts: Sequence[Any]) -> None:
+        if self.width > 1 and self.plan.reduces_lanes:
+            row = self.plan.tree.numel if self.plan.row is None else self.plan.row
+            reductions.keep_in_parts(self.pending, lanes.hint(row))
         for made in self.pending:
             self.body.writelines(made.begin())
         group = self.width == 1 and self.plan.reduces_lanes
@@ -308,7 +311,7 @@ class OclKernel(MemoryKernel):
         if self.plan.row is None:
             out.writeline(f"{{ const {kind} {index} = {first}, left = {last} - {first};")
         else:
-            row = f"({self.index_to_str(V.graph.sizevars.simplify(self.plan.row))})"
+            row = self._row_text()
             out.writeline(f"for ({kind} {index} = {first}; {index} < {last};) {{")
             out.writeline(f"  const {kind} row_left = {row} - {index} % {row};")
             out.writeline(f"  const {kind} left = MIN_OF(row_left, {last} - {index});")
@@ -322,6 +325,10 @@ class OclKernel(MemoryKernel):
                 out.writeline(f"{index} += left;")
         out.writeline("}")
 
+    def _row_text(self) -> str:
+        row = self.plan.row
+        return "" if row is None else f"({self.index_to_str(V.graph.sizevars.simplify(row))})"
+
     def _write_vectors(self, out: Any, parts: Sequence[Any]) -> None:
         def body(lanes: str) -> None:
             with out.indent():
@@ -331,6 +338,10 @@ class OclKernel(MemoryKernel):
             out.writeline("}")
 
         kind, width = self.index_dtype, self.width
+        if any(made.parts for made in self.pending):
+            reductions.write_blocks(self, out, self.pending, (self.lane_code, *parts))
+            out.writeline(f"for ({kind} at = blocks_end; at < left; at += {width}) {{")
+            return body(f"MIN_OF({width}, left - at)")
         if not (self.pending and self.plan.row is not None and self.masks_lanes()):
             out.writeline(f"for ({kind} at = 0; at < left; at += {width}) {{")
             return body(f"MIN_OF({width}, left - at)")
@@ -381,6 +392,7 @@ class OclKernel(MemoryKernel):
 
     def codegen_kernel(self, name: str = "KERNEL_NAME") -> str:
         self.codegen_body()
+        self._row_text()  # may name sizes that nothing else names, and so makes them parameters
         return kernel_text(self, name)
 
     def call_kernel(self, name: str, node: Any = None, deallocate_ws: bool = True) -> None:

@@ -5,6 +5,7 @@ they become one when r runs along the lanes or over the work-items of a group.
 """
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -23,6 +24,10 @@ _SIMPLE = {
     "min": ("SMALLER", "FOLD_SMALLER", None),
 }
 
+# An addition waits for the one before it, longer than a load takes: neighbouring vectors of long rows are added to
+# states of their own. More reductions in one loop than this wait for each other little.
+PARTS, MOST_IN_PARTS, LEAST_IN_PARTS = 4, 2, 512
+
 
 @dataclasses.dataclass
 class State:
@@ -40,6 +45,7 @@ class Reduction:
         self.kernel = kernel
         self.results = results
         self.states: list[State] = []
+        self.parts = False  # whether neighbouring vectors have states of their own
 
     def state(self, dtype: torch.dtype, start: float) -> str:
         name = f"{self.results[0]}_state{len(self.states)}"
@@ -123,6 +129,19 @@ class Simple(Reduction):
         name = self.state(dtype, start)
         text = kernel.kept(as_type(value, dtype), self.states[0].start, dtype)
         kernel.compute.writeline(f"{name} = {self.operation}({kernel.named(text, dtype)}, {name});")
+
+    def begin(self) -> list[str]:
+        lines = super().begin()
+        if self.parts:
+            for kind, name, start in self.variables():
+                lines.append(f"{kind} {name}_parts[{PARTS}] = {{{', '.join([start] * PARTS)}}};")
+        return lines
+
+    def end(self) -> list[str]:
+        name, lines = self.states[0].name, []
+        if self.parts:
+            lines = [f"{name} = {self.operation}({name}_parts[{i}], {name});" for i in range(PARTS)]
+        return [*lines, *super().end()]
 
     def merge(self, own: list[str], other: list[str]) -> str:
         return f"{own[0]} = {self.operation}({other[0]}, {own[0]});"
@@ -250,6 +269,33 @@ class OnlineSoftmax(Reduction):
     def merge(self, own: list[str], other: list[str]) -> str:
         exp = "exp"
         return f"SOFTMAX_MERGE({dtypes.C_TYPES[self.dtype]}, {exp}, {', '.join([*own, *other])})"
+
+
+def keep_in_parts(reductions: list[Reduction], length: int) -> None:
+    """Sets `parts` of the reductions of one loop along lanes, of which rows have this length, where it pays."""
+    if len(reductions) <= MOST_IN_PARTS and length >= LEAST_IN_PARTS and all(type(r) is Simple for r in reductions):
+        for made in reductions:
+            made.parts = True
+
+
+def write_blocks(kernel: Any, out: Any, reductions: list[Reduction], body: Sequence[Any]) -> None:
+    """The loop over the blocks of whole vectors of a row of `left` elements, up to `blocks_end`; `body`: what is done
+    for one vector, at `at`."""
+    kind, block = kernel.index_dtype, PARTS * kernel.width
+    variables = [(kind, name) for made in reductions for kind, name, _ in made.variables()]
+    out.writeline(f"const {kind} blocks_end = left / {block} * {block};")
+    out.writeline(f"for ({kind} block_at = 0; block_at < blocks_end; block_at += {block}) {{")
+    out.writeline("#pragma unroll")
+    out.writeline(f"for (int part = 0; part < {PARTS}; ++part) {{")
+    with out.indent():
+        out.writeline(f"const {kind} at = block_at + part * {kernel.width};")
+        out.writeline(f"const int n = {kernel.width};")
+        out.writelines(f"{kind} {name} = {name}_parts[part];" for kind, name in variables)
+        for code in body:
+            out.splice(code)
+        out.writelines(f"{name}_parts[part] = {name};" for _, name in variables)
+    out.writeline("}")
+    out.writeline("}")
 
 
 def reduce(kernel: Any, dtype: torch.dtype, source: torch.dtype, kind: str, value: Any) -> Reduction:

@@ -51,9 +51,7 @@ class OclScheduling(SIMDScheduling):
         kinds = "".join(letter for letter, _, _ in kernel.parameters())
         options = {
             "grid": grid_of(kernel),
-            "alignment": 1
-            if kernel.plan.reduces_lanes
-            else kernel.width * (kernel.columns.strip if kernel.columns else 1),
+            "alignment": _alignment(kernel),
             "errors": kernel.errors,
             "functions": str(functions),
             "includes": list(kernel.includes),
@@ -70,6 +68,16 @@ class OclScheduling(SIMDScheduling):
         text = f"ocl_kernels.add({name!r}, {kinds!r}, {arguments}, source='''\n{source}''')"
         wrapper.define_kernel(name, text, f"{origins}\n{detailed}", gpu=False)
         return name
+
+
+def _alignment(kernel: Any) -> int:
+    """Tasks get multiples of this many results: whole vectors or strips, or rows that are shorter than a strip."""
+    if kernel.plan.reduces_lanes:
+        return 1
+    if not kernel.columns:
+        return int(kernel.width)
+    strip, row = kernel.width * kernel.columns.strip, kernel.plan.row
+    return min(strip, int(row)) if isinstance(row, (int, sympy.Integer)) else strip
 
 
 def _kind(kernel: Any) -> str:

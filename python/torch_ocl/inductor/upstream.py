@@ -99,8 +99,15 @@ def split_reductions_by_units(choices: Any) -> None:
     ) -> int:
         if device.type != "ocl":
             return int(original(device, reduction_numel_hint, numel_hint, inner_reduction))
-        return split_of(device, int(reduction_numel_hint), int(numel_hint), inner_reduction)
+        nonlocal parts_of_the_last
+        sizes = int(reduction_numel_hint), int(numel_hint)
+        if sizes == parts_of_the_last:  # Inductor asks again for the parts
+            return 1
+        split = split_of(device, *sizes, inner_reduction)
+        parts_of_the_last = -(-sizes[0] // split), sizes[1] * split
+        return split
 
+    parts_of_the_last: tuple[int, int] | None = None
     choices.InductorChoices.reduction_split_factor = staticmethod(reduction_split_factor)
 
 
@@ -115,6 +122,8 @@ def split_of(device: torch.device, columns: int, rows: int, inner: bool) -> int:
     if tasks >= wanted // 2 or columns * rows < 65536:
         return 1
     parts = min(-(-wanted // tasks), max(columns * min(rows, lanes) // 8192, 1), columns)
+    if inner and properties.style == "cpu":  # long parts leave threads waiting for the one that is disturbed
+        parts = min(max(parts, columns * rows // 32768 // rows), 4 * parts)
     # even parts, where there are some nearby: uneven ones need a mask
     for candidate in range(parts, min(2 * parts, columns) + 1):
         if columns % candidate == 0:

@@ -68,3 +68,14 @@ def test_with_cpp_wrapper_kernels_are_generated_all_the_same(device):
     assert metrics.generated_kernel_count > 0
     same([p.grad for p in start.parameters()], expected)
     assert torch.ocl.fallbacks() == {}
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: torch.select_scatter(x, x.select(2, 0), 2, 16) + 2.5, lambda x: torch.diff(x).var(1)],
+    ids=["pointwise", "reduction"],
+)
+def test_sizes_that_only_the_length_of_a_row_names(function):
+    """Of transposed inputs whose sizes are arguments."""
+    for sizes in ((17, 8, 9), (17, 20, 33)):
+        check(function, (torch.randn(sizes).transpose(0, 2),), dynamic=True)

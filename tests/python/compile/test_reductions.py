@@ -108,8 +108,9 @@ def test_what_has_no_generated_kernel_calls_the_library(device):
 
 def test_along_columns_in_strips(device):
     """Several strips, a part of one, a row that is no whole number of vectors; what follows the loop, and two loops."""
-    x, w = torch.randn(203, 1213), torch.randn(1213)
+    x, w = torch.randn(53, 1213), torch.randn(1213)
     check(lambda x, w: ((x * w).sum(0) + w, (x - w).amax(0)), [x, w], 1)
+    x = torch.randn(203, 1213)  # more rows are parts of two kernels
     check(lambda x: (x.argmax(0), x.var(0), (x > 3).any(0)), [x])
     check(lambda x: x.softmax(0), [x])
     check(lambda x: x.sum((0, 2, 3)), [torch.randn(3, 70, 5, 9).to(memory_format=torch.channels_last)])
@@ -122,6 +123,20 @@ def test_along_rows_of_parts(device, inner):
     check(lambda x: (x.sum((0, 2, 3)), x.amin((0, 2, 3)), (x > 4).sum((0, 2, 3))), [x])
     check(lambda x: torch.var_mean(x, (0, 2, 3)), [x])
     check(lambda x: (x.transpose(0, 1).flatten(1).argmax(1), x.transpose(0, 1).flatten(1).logsumexp(1)), [x])
+
+
+def test_neighbouring_vectors_of_long_rows_have_states_of_their_own(device):
+    """Whole blocks of vectors, a rest of vectors, and a rest of lanes; one and two reductions, and more of them."""
+    for columns in (512, 513, 560, 575, 1100):
+        x = torch.randint(-8, 9, (5, columns)).float()
+        check(lambda x: x.sum(1), [x], 1, dynamic=False)
+        check(lambda x: ((x * 2).sum(1), (x > 1).any(1)), [x], 1, dynamic=False)
+        check(lambda x: (x.sum(1), x.amax(1), x.amin(1)), [x], 1, dynamic=False)
+        x[2, columns - 3] = x[3, 40] = float("nan")
+        check(lambda x: (x.amax(1), x.amin(1)), [x], 1, dynamic=False)
+    check(lambda x: x.sum((0, 2)), [torch.randint(-8, 9, (3, 2, 700)).float()], 1, dynamic=False)
+    _, code = run_and_get_code(torch.compile(lambda x: x.sum(1), dynamic=False), torch.randn(9, 600, device=device))
+    assert ("_parts[part]" in code[0]) == (torch.ocl.get_device_properties().style == "cpu")
 
 
 def test_whole_vectors_need_no_masks(device):
