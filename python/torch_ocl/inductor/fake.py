@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .. import _core
+
 aten = torch.ops.aten
 _LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
 
@@ -108,7 +110,8 @@ def install(fake_impls: Any) -> None:
     from torch._subclasses.fake_tensor import FakeTensor
 
     table = fake_impls.op_implementations_dict
-    for op, fake in _FAKES.items():
+    limited = {torch.ops.ocl.limited_convolution.default: _convolution} if _core.loaded() else {}
+    for op, fake in (_FAKES | limited).items():
         table[op] = _make(op, fake, table.get(op), FakeTensor)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from . import flex
+from . import epilogues, flex
 
 # Set by tests, which want to see what went wrong.
 strict = False
@@ -61,6 +61,8 @@ def install(compile_fx: Any) -> None:
     def compile_or_run(gm: torch.fx.GraphModule, *arguments: Any, **options: Any) -> Any:
         try:
             flex.replace(gm, torch._dynamo.utils.detect_fake_mode(arguments))
+            if options.get("is_inference"):
+                epilogues.fuse(gm)
             with _python_wrapper(gm, options):
                 return original(gm, *arguments, **options)
         except Exception as error:

@@ -51,9 +51,10 @@ def _floors(op: Any, original: Callable[..., Any], lowering: Any) -> Callable[..
     """Upstream floors the rounded quotient: inf // 2 is inf there and 1 // 0.1 is 10, where eager has NaN and 9."""
     own: dict[Any, Any] = {}
 
-    @lowering.register_lowering(op, broadcast=True, lowering_dict=own)
     def floor_divide(a: Any, b: Any, rounding_mode: str | None = None) -> Any:
         return lowering.floordiv(a, b)
+
+    lowering.register_lowering(op, broadcast=True, lowering_dict=own)(floor_divide)
 
     @functools.wraps(original)
     def lower(a: Any, b: Any, rounding_mode: str | None = None) -> Any:
@@ -66,6 +67,8 @@ def _floors(op: Any, original: Callable[..., Any], lowering: Any) -> Callable[..
 def install(lowering: Any) -> None:
     """Stands in front of rows of torch._inductor.lowering.lowerings; other devices keep them."""
     table = lowering.lowerings
+    # Decomposed before it comes here, but where epilogues.py has put it.
+    lowering.make_fallback(aten._addmm_activation.default, warn=False, override_decomp=True)
     for op in (aten.div.Tensor_mode, aten.div.Scalar_mode):
         if op in table:
             table[op] = _floors(op, table[op], lowering)

@@ -76,7 +76,7 @@ def _alignment(kernel: Any) -> int:
         return 1
     if not kernel.columns:
         return int(kernel.width)
-    strip, row = kernel.width * kernel.columns.strip, kernel.plan.row
+    strip, row = int(kernel.width * kernel.columns.strip), kernel.plan.row
     return min(strip, int(row)) if isinstance(row, (int, sympy.Integer)) else strip
 
 

@@ -93,6 +93,7 @@ def cache_key_names_the_device(codecache: Any) -> None:
 def split_reductions_by_units(choices: Any) -> None:
     """How many parts a reduction with few results is split into. Upstream counts in CUDA's threads."""
     original = choices.InductorChoices.reduction_split_factor
+    parts_of_the_last: tuple[int, int] | None = None
 
     def reduction_split_factor(
         device: torch.device, reduction_numel_hint: int, numel_hint: int, inner_reduction: bool
@@ -107,7 +108,6 @@ def split_reductions_by_units(choices: Any) -> None:
         parts_of_the_last = -(-sizes[0] // split), sizes[1] * split
         return split
 
-    parts_of_the_last: tuple[int, int] | None = None
     choices.InductorChoices.reduction_split_factor = staticmethod(reduction_split_factor)
 
 
