@@ -12,7 +12,7 @@
 enum { NEAREST, NEAREST_EXACT, LINEAR, CUBIC, LINEAR_ANTIALIAS, CUBIC_ANTIALIAS, LANCZOS_ANTIALIAS };
 
 // First tap of output o, unclamped, and the fraction behind it.
-static inline int source_of(SHARED const TableShape* s, int axis, int o, acc* fraction) {
+static inline int source_of(const TableShape* s, int axis, int o, acc* fraction) {
   *fraction = 0;
   if (s->taps[axis] == 1) {
     if (s->mode > NEAREST_EXACT) return 0;  // an axis that is not resampled
@@ -43,7 +43,7 @@ static inline acc filter_of(int mode, acc x) {
 }
 
 // Inputs first .. return value of output o under a filter, the filter's centre and what distances are multiplied by.
-static inline int window_of(SHARED const TableShape* s, int axis, int o, int* first, acc* center, acc* narrow) {
+static inline int window_of(const TableShape* s, int axis, int o, int* first, acc* center, acc* narrow) {
   const acc radius = s->mode == LINEAR_ANTIALIAS ? 1 : s->mode == CUBIC_ANTIALIAS ? 2 : 3, scale = s->scale[axis];
   const acc support = scale >= 1 ? radius * scale : radius;
   *narrow = scale >= 1 ? 1 / scale : 1;
@@ -52,17 +52,17 @@ static inline int window_of(SHARED const TableShape* s, int axis, int o, int* fi
   return MIN_OF(*first + s->taps[axis], MIN_OF((int)(*center + support + (acc)0.5), s->in[axis])) - 1;
 }
 
-static inline int clamped(SHARED const TableShape* s, int axis, int i) { return MAX_OF(0, MIN_OF(i, s->in[axis] - 1)); }
+static inline int clamped(const TableShape* s, int axis, int i) { return MAX_OF(0, MIN_OF(i, s->in[axis] - 1)); }
 
 // First and last input of output o.
-static inline int first_of(SHARED const TableShape* s, int axis, int o) {
+static inline int first_of(const TableShape* s, int axis, int o) {
   acc f, g;
   int first;
   if (s->mode < LINEAR_ANTIALIAS || s->taps[axis] == 1) return clamped(s, axis, source_of(s, axis, o, &f));
   window_of(s, axis, o, &first, &f, &g);
   return first;
 }
-static inline int last_of(SHARED const TableShape* s, int axis, int o) {
+static inline int last_of(const TableShape* s, int axis, int o) {
   acc f, g;
   int first;
   if (s->mode < LINEAR_ANTIALIAS || s->taps[axis] == 1)
@@ -70,7 +70,7 @@ static inline int last_of(SHARED const TableShape* s, int axis, int o) {
   return window_of(s, axis, o, &first, &f, &g);
 }
 
-static inline void fill_fixed(__global int* index, __global acc* weight, SHARED const TableShape* s, int axis, int o) {
+static inline void fill_fixed(__global int* index, __global acc* weight, const TableShape* s, int axis, int o) {
   const int taps = s->taps[axis];
   acc f;
   const int first = source_of(s, axis, o, &f);
@@ -85,7 +85,7 @@ static inline void fill_fixed(__global int* index, __global acc* weight, SHARED 
   }
 }
 
-static inline void fill_filter(__global int* index, __global acc* weight, SHARED const TableShape* s, int axis, int o) {
+static inline void fill_filter(__global int* index, __global acc* weight, const TableShape* s, int axis, int o) {
   acc center, narrow, sum = 0;
   int first;
   const int last = window_of(s, axis, o, &first, &center, &narrow);
@@ -99,34 +99,33 @@ static inline void fill_filter(__global int* index, __global acc* weight, SHARED
 }
 
 kernel void make_tables(global int* index, global acc* weight, global int* ranges, TableShape s) {
-  SHARE(TableShape, s, shared);
-  const int axis = get_global_id(1), taps = shared->taps[axis];
-  for (int o = get_global_id(0); o < shared->out[axis]; o += get_global_size(0)) {
-    const int at = shared->tap_base[axis] + o * taps;
-    if (shared->mode < LINEAR_ANTIALIAS || taps == 1)
-      fill_fixed(index + at, weight + at, shared, axis, o);
+  const int axis = get_global_id(1), taps = s.taps[axis];
+  for (int o = get_global_id(0); o < s.out[axis]; o += get_global_size(0)) {
+    const int at = s.tap_base[axis] + o * taps;
+    if (s.mode < LINEAR_ANTIALIAS || taps == 1)
+      fill_fixed(index + at, weight + at, &s, axis, o);
     else
-      fill_filter(index + at, weight + at, shared, axis, o);
+      fill_filter(index + at, weight + at, &s, axis, o);
   }
   // Taps grow with o: the outputs of an input are a range, found by bisection.
-  for (int i = get_global_id(0); i < shared->in[axis]; i += get_global_size(0)) {
-    int low = 0, high = shared->out[axis];  // first output whose last tap reaches i
+  for (int i = get_global_id(0); i < s.in[axis]; i += get_global_size(0)) {
+    int low = 0, high = s.out[axis];  // first output whose last tap reaches i
     while (low < high) {
       const int middle = (low + high) / 2;
-      if (last_of(shared, axis, middle) >= i)
+      if (last_of(&s, axis, middle) >= i)
         high = middle;
       else
         low = middle + 1;
     }
-    ranges[shared->range_base[axis] + 2 * i] = low;
-    high = shared->out[axis];  // first output whose first tap is beyond i
+    ranges[s.range_base[axis] + 2 * i] = low;
+    high = s.out[axis];  // first output whose first tap is beyond i
     while (low < high) {
       const int middle = (low + high) / 2;
-      if (first_of(shared, axis, middle) > i)
+      if (first_of(&s, axis, middle) > i)
         high = middle;
       else
         low = middle + 1;
     }
-    ranges[shared->range_base[axis] + 2 * i + 1] = low - 1;
+    ranges[s.range_base[axis] + 2 * i + 1] = low - 1;
   }
 }
