@@ -22,12 +22,9 @@ typedef struct {
 } Readers;
 
 static inline void add_reader(Readers* r, int o) {
-  if (r->count == 0)
-    r->first = o;
-  else if (r->count == 1)
-    r->second = o;
-  else
-    r->third = o;
+  r->first = r->count == 0 ? o : r->first;
+  r->second = r->count == 1 ? o : r->second;
+  r->third = r->count == 2 ? o : r->third;
   ++r->count;
 }
 
