@@ -96,19 +96,39 @@ def _without_comments(source: str) -> str:
     return re.sub(r"//[^\n]*|/\*.*?\*/", lambda match: "\n" * match[0].count("\n") or " ", source, flags=re.DOTALL)
 
 
+# A kernel up to its list of parameters: its attributes with `void`, and its name.
+_HEAD = re.compile(
+    r"\b(?:__kernel|kernel)\b((?:\s|__attribute__\s*\(\(.*?\)\)\s*|\bvoid\b)*)\b(\w+)\s*\(", flags=re.DOTALL
+)
+
+
 def _kernels(source: str) -> dict[str, str]:
     """{name: parameters as text} of every kernel in the source."""
     found = {}
     text = _without_comments(source)
-    for match in re.finditer(
-        r"\b(?:__kernel|kernel)\b(?:\s|__attribute__\s*\(\(.*?\)\)\s*|\bvoid\b)*\b(\w+)\s*\(", text, flags=re.DOTALL
-    ):
+    for match in _HEAD.finditer(text):
         depth, end = 1, match.end()
         while depth and end < len(text):
             depth += {"(": 1, ")": -1}.get(text[end], 0)
             end += 1
-        found[match[1]] = text[match.end() : end - 1]
+        found[match[2]] = text[match.end() : end - 1]
     return found
+
+
+def _enterable(source: str, name: str, parameters: Sequence["_Parameter"]) -> tuple[str, str]:
+    """A source that compiles, and the kernel in it that runs kernel `name`. A tensor reaches a kernel as a buffer and
+    an offset, so kernels cannot call each other: those that are called become functions."""
+    text = _without_comments(source)
+    heads = {match[2]: match for match in _HEAD.finditer(text)}
+    times = [match[2] for match in _HEAD.finditer(text)]
+    called = {other for other in heads if len(re.findall(rf"\b{other}\s*\(", text)) > times.count(other)}
+    if not called:
+        return source, name
+    text = _HEAD.sub(lambda m: "\n" * m[0].count("\n") + f"void {m[2]}(" if m[2] in called else m[0], text)
+    if name not in called:
+        return text, name
+    outer, inner = ", ".join(p.text for p in parameters), ", ".join(p.name for p in parameters)
+    return f"{text}\nkernel {heads[name][1]} {name}_entered({outer}) {{ {name}({inner}); }}", f"{name}_entered"
 
 
 class CompiledKernel:
@@ -133,12 +153,13 @@ class CompiledKernel:
             f"#define {key} {int(value) if isinstance(value, bool) else value}\n"
             for key, value in (defines or {}).items()
         )
-        self._source = f"{macros}{source}\n"
+        text, self._entered = _enterable(source, name, self.parameters)
+        self._source = f"{macros}{text}\n"
         self._handles: dict[int, int] = {}
 
     def _handle(self, index: int) -> int:
         if index not in self._handles:
-            self._handles[index] = _core.core().custom_kernel(index, self.name, self._source)
+            self._handles[index] = _core.core().custom_kernel(index, self._entered, self._source)
         return self._handles[index]
 
     def _error(self, kind: type[Exception], parameter: _Parameter, what: str) -> Exception:

@@ -67,6 +67,25 @@ def test_vectors_types_macros_and_streams(device):
     assert torch.ocl.build_counts() == builds  # the same text is not built again
 
 
+def test_kernels_that_call_kernels(device):
+    """OpenCL C lets them, and a kernel that is called may be the one that is asked for."""
+    source = """
+__kernel __attribute__((reqd_work_group_size(4, 1, 1))) // of both
+void scale(__global float* y, __global const float* x, float by) {
+  y[get_global_id(0)] = by * x[get_global_id(0)];
+}
+__kernel void twice(__global float* y, __global const float* x) { scale(y, x + 1, 2); }
+"""
+    x = torch.arange(9.0)
+    for name, begin, arguments in (("twice", 0, ()), ("scale", 1, (2.0,))):
+        y = torch.zeros(8, device=device)
+        kernel = torch.ocl.compile_kernel(source, name)
+        kernel(y, x.to(device)[begin:], *arguments, global_size=4, local_size=4)
+        expected = torch.zeros(8)
+        expected[:4] = 2 * x[1:5]
+        torch.testing.assert_close(y.cpu(), expected, rtol=0, atol=0)
+
+
 def test_inside_autograd(device):
     source = """__kernel void square(__global const float* x, __global float* y) {
         size_t i = get_global_id(0);
