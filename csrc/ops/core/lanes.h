@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ops/core/context.h"
+#include "ops/core/type_error.h"
 
 #include <algorithm>
 #include <stdexcept>
@@ -29,9 +30,9 @@ void with_acc(DType type, F&& f) {
     f(float{});
 }
 
-// Errors: InvalidArgument; Unsupported when the device lacks float64.
+// Errors: not_implemented(); Unsupported when the device lacks float64.
 inline void require_floating(const Device& device, DType type, const char* op) {
-  if (!is_floating(type)) throw InvalidArgument(std::string(op) + ": expected a floating type, got " + info(type).aten);
+  if (!is_floating(type)) not_implemented(op, type);
   require_dtype(device, type, op);
 }
 

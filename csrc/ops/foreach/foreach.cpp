@@ -5,6 +5,7 @@
 #include "opencl/memory/out_of_memory.h"
 #include "opencl/program/build_ahead.h"
 #include "ops/core/build_failures.h"
+#include "ops/core/type_error.h"
 #include "ops/foreach/chain.h"
 #include "ops/foreach/table_ring.h"
 
@@ -64,8 +65,7 @@ const Row& row_of(Foreach op) {
 }
 
 void require(Device& device, DType dtype, const char* op) {
-  if (!is_floating(dtype))
-    throw InvalidArgument("_foreach_" + std::string(op) + ": needs a floating type, got " + info(dtype).aten);
+  if (!is_floating(dtype)) not_implemented("_foreach_" + std::string(op), dtype);
   require_dtype(device, dtype, op);
 }
 

@@ -1,4 +1,5 @@
 #include "ops/linalg/linalg.h"
+#include "ops/core/type_error.h"
 #include "params/linalg.h"
 
 #include <stdexcept>
@@ -19,7 +20,7 @@ int vector_lanes(DType type) { return type == DType::float32 ? 16 : 8; }
 bool in_block(const Device& device, int64_t edge) { return device.cpu_style() && edge <= block; }
 
 Kernel& kernel(KernelSite& site, Device& device, DType type) {
-  if (type != DType::float32 && type != DType::float64) throw InvalidArgument("factorizations need float32 or float64");
+  if (type != DType::float32 && type != DType::float64) not_implemented("linalg", type);
   require_dtype(device, type, "linalg");
   return site.get(device, Variant().add(type), [&] {
     Defines defines;

@@ -1,3 +1,4 @@
+#include "ops/core/type_error.h"
 #include "ops/optimizer/optimizer.h"
 
 #include <cmath>
@@ -12,8 +13,7 @@ namespace {
 void step(Queue& queue, KernelSite& site, const char* name, DType type, int option, const char* option_name,
           MultiTensor work, double lr, double weight_decay, bool maximize, std::span<const MultiTensorRow> rows,
           const StepExtras& extras) {
-  if (!is_floating(type))
-    throw InvalidArgument(std::string("fused optimizer: needs a floating type, got ") + info(type).aten);
+  if (!is_floating(type)) not_implemented("fused optimizer", type);
   require_dtype(queue.device(), type, "fused optimizer");
   Kernel& kernel = site.get(queue.device(), Variant().add(type).add(option, 1), [&] {
     Defines defines;

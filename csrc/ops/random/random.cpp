@@ -1,3 +1,4 @@
+#include "ops/core/type_error.h"
 #include "ops/random/random.h"
 
 #include <algorithm>
@@ -74,8 +75,7 @@ Shape shape(const Device& device, int64_t n, int words) {
 }
 
 void require_floating(const TensorView& t, const char* op) {
-  if (!is_floating(t.dtype))
-    throw InvalidArgument(std::string(op) + ": needs a floating type, got " + info(t.dtype).aten);
+  if (!is_floating(t.dtype)) not_implemented(op, t.dtype);
 }
 
 // Probability as a threshold on 32-bit words: keep when word < threshold, or always when `all`.
@@ -96,7 +96,10 @@ void fill_random(Queue& queue, Distribution distribution, const TensorView& y, d
   const int64_t n = y.numel();
   if (n == 0) return;
   Device& device = queue.device();
-  if (distribution != Distribution::geometric) require_floating(y, "fill_random");
+  if (distribution != Distribution::geometric)
+    require_floating(y, "fill_random");
+  else if (is_complex(y.dtype))
+    not_implemented("geometric", y.dtype);
   require_dtype(device, y.dtype, "random fill");
   const bool wide = y.dtype == DType::float64;
   const int words = wide ? 2 : 4;

@@ -1,3 +1,4 @@
+#include "ops/core/type_error.h"
 #include "ops/reduce/table.h"
 
 #include <cstring>
@@ -72,7 +73,7 @@ DType reduce_accumulator(const ReduceRow& row, DType input, DType output) {
     }
     case A::compare: break;
   }
-  if (is_complex(input)) throw InvalidArgument(std::string(row.name) + " is not defined for complex tensors");
+  if (is_complex(input)) not_implemented(row.name, input);
   const DType type = compute_type(input);
   if (!is_integral(type) || type == DType::int64 || type == DType::uint64) return type;
   return type == DType::uint32 ? DType::int64 : DType::int32;

@@ -1,3 +1,4 @@
+#include "ops/core/type_error.h"
 #include "ops/rnn/rnn.h"
 
 #include <stdexcept>
@@ -23,8 +24,7 @@ Cell cell(const Device& device, const TensorView& state) {
 }
 
 Kernel& kernel(KernelSite& site, Device& device, DType type) {
-  if (!is_floating(type))
-    throw InvalidArgument(std::string("recurrent cell: needs a floating type, got ") + info(type).aten);
+  if (!is_floating(type)) not_implemented("recurrent cell", type);
   require_dtype(device, type, "recurrent cell");
   return site.get(device, Variant().add(type), [&] {
     Defines defines;

@@ -1,4 +1,5 @@
 #include "ops/scan/scan.h"
+#include "ops/core/type_error.h"
 #include "params/scan.h"
 
 #include <algorithm>
@@ -37,7 +38,7 @@ DType accumulator(const ScanRow& row, DType in, DType out, bool fp64) {
     const DType type = accumulate_type(out);
     return type == DType::complex64 && fp64 ? DType::complex128 : type;  // as real ones are carried in float64 (below)
   }
-  if (is_complex(in)) throw InvalidArgument(std::string(row.name) + " is not defined for complex tensors");
+  if (is_complex(in)) not_implemented(row.name, in);
   if (!row.indexed) return fp64 ? DType::float64 : DType::float32;  // chains of log1p(exp()) lose too much in float32
   const DType type = compute_type(in);
   if (!is_integral(type) || type == DType::int64 || type == DType::uint64) return type;

@@ -1,6 +1,7 @@
 #include "ops/sort/sort.h"
 
 #include "ops/core/lanes.h"
+#include "ops/core/type_error.h"
 #include "ops/scan/scan.h"
 #include "params/sort.h"
 
@@ -135,7 +136,7 @@ class SortedRows {
 
 void check(const Device& device, const TensorView& x, const SortShape& shape) {
   require_dtype(device, x.dtype, "sort");
-  if (is_complex(x.dtype)) throw InvalidArgument("sort is not defined for complex tensors");
+  if (is_complex(x.dtype)) not_implemented("sort", x.dtype);
   if (shape.n >= int64_t{1} << 32) throw InvalidArgument("sort: rows of 2^32 elements or more are not supported");
 }
 

@@ -25,6 +25,7 @@ Tensor& cross_out(const Tensor& self, const Tensor& other, int64_t dim, Tensor& 
   const c10::OptionalDeviceGuard guard(at::device_of(self));
   Cross op(out);
   op.meta(self, other, dim);
+  if (op.output(0).scalar_type() == at::kBool) not_implemented_for("cross", at::kBool);
   dim = at::maybe_wrap_dim(dim, op.output(0).dim());
   const Tensor a = self.expand(op.output(0).sizes()), b = other.expand(op.output(0).sizes());
   const Tensor left = at::mul(turned(a, dim, 1), turned(b, dim, 2)),

@@ -1,6 +1,7 @@
 // What ATen asks of an accelerator outside of operators.
 #include "opencl/memory/pinned_memory.h"
 #include "opencl/memory/segment.h"
+#include "ops/core/type_error.h"
 #include "torch/runtime/generator.h"
 
 #include <ATen/CPUFunctions.h>
@@ -50,6 +51,7 @@ struct Hooks final : at::PrivateUse1HooksInterface {
 
 const bool registered = [] {
   at::RegisterPrivateUse1HooksInterface(new Hooks);
+  ops::throw_type_errors_by([](const std::string& message) { TORCH_CHECK_NOT_IMPLEMENTED(false, message); });
   return true;
 }();
 
