@@ -19,7 +19,7 @@ namespace ocl::environment {
 namespace {
 
 constexpr Values flags{Kind::flag}, path{Kind::path};
-constexpr Values numbers(long low, long high = LONG_MAX) { return {Kind::number, "", low, high}; }
+constexpr Values numbers(int64_t low, int64_t high = INT64_MAX) { return {Kind::number, "", low, high}; }
 constexpr Values words(const char* list) { return {Kind::word, list}; }
 constexpr Values text(const char* description) { return {Kind::text, description}; }
 
@@ -138,10 +138,10 @@ std::optional<bool> parse_flag(const std::string& value) {
   return std::nullopt;
 }
 
-std::optional<long> parse_number(const Values& values, const std::string& value) {
+std::optional<int64_t> parse_number(const Values& values, const std::string& value) {
   char* end = nullptr;
   errno = 0;
-  const long result = std::strtol(value.c_str(), &end, 0);
+  const int64_t result = std::strtoll(value.c_str(), &end, 0);
   if (errno || end == value.c_str() || *end || result < values.low || result > values.high) return std::nullopt;
   return result;
 }
@@ -223,8 +223,8 @@ std::string accepted(const Variable& variable) {
   switch (values.kind) {
     case Kind::flag: return "0 or 1";
     case Kind::number:
-      return values.high == LONG_MAX ? "a whole number from " + std::to_string(values.low)
-                                     : std::to_string(values.low) + " to " + std::to_string(values.high);
+      return values.high == INT64_MAX ? "a whole number from " + std::to_string(values.low)
+                                      : std::to_string(values.low) + " to " + std::to_string(values.high);
     case Kind::path: return "a path";
     case Kind::text: return values.words;
     case Kind::word: break;
@@ -243,7 +243,7 @@ bool flag(const char* name, bool default_value) {
   return value ? checked(variable, *value, parse_flag(*value)).value_or(default_value) : default_value;
 }
 
-long number(const char* name, long default_value) {
+int64_t number(const char* name, int64_t default_value) {
   const Variable& variable = row(name, {Kind::number});
   const auto value = raw(name);
   return value ? checked(variable, *value, parse_number(variable.values, *value)).value_or(default_value)

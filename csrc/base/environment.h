@@ -5,7 +5,7 @@
 // per variable: the warning names the variable, the value, what is accepted and what happens instead.
 #pragma once
 
-#include <climits>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -23,7 +23,7 @@ enum class Kind {
 struct Values {
   Kind kind;
   const char* words = "";  // separated by spaces; text: a description
-  long low = 0, high = LONG_MAX;
+  int64_t low = 0, high = INT64_MAX;
 };
 
 struct Variable {
@@ -42,7 +42,7 @@ std::string accepted(const Variable& variable);
 // in the table, with the kind that is asked for (std::logic_error).
 std::optional<std::string> get(const char* name);
 bool flag(const char* name, bool default_value = false);
-long number(const char* name, long default_value);
+int64_t number(const char* name, int64_t default_value);
 // One of the variable's words, in lower case. Other spellings of yes and no stand for the first of its words that means
 // the same (1, on, auto; 0, off).
 std::string word(const char* name, const char* default_value);

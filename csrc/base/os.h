@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,13 @@ void unmap(void* address, size_t bytes);
 size_t page_size();
 // Bytes of memory that the machine has; 0: unknown. What a process may use of it: processors.h.
 size_t installed_memory();
+// What limits this process where there are no control groups (control_group.h), as Windows's job objects do.
+struct Limits {
+  double processors = 0;         // processors' worth of time; 0: no limit
+  uint64_t memory = UINT64_MAX;  // bytes
+  uint64_t available = 0;        // bytes of memory that may still be taken; 0: unknown
+};
+Limits limits();
 // Bytes of these pages (an address at a page's beginning) that take memory at this moment; the others were never
 // written. All of them where the system cannot say.
 size_t present_bytes(const void* pages, size_t bytes);
@@ -57,7 +65,7 @@ bool survives(void (*call)(void*), void* context);
 void* function_of(const char* library, const char* function);
 
 // The path of an executable that lies in the folder of the library (or program) that contains this function; empty:
-// there is none.
+// there is none. On Windows .exe is added to the name.
 std::string file_beside_library(const char* name);
 // Ends this process at once, without destructors of static objects.
 [[noreturn]] void end_process(int status);
@@ -69,6 +77,7 @@ class ChildProcess {
   // clean: status 0. failed: another status, or a fault of the process. stopped: somebody ended it, or it is not known.
   enum class End { clean, failed, stopped };
 
+  // On Windows the path may be without its .exe.
   explicit ChildProcess(const std::string& path) noexcept;
   ~ChildProcess();  // ends the channel, on which it should end
   ChildProcess(const ChildProcess&) = delete;
@@ -81,12 +90,12 @@ class ChildProcess {
   // Finishes writing and waits until it ends, at most so many seconds, after which it is stopped. How it ended:
   // nothing that it does at its end, exit handlers of drivers among it, is left out.
   End end(double seconds) noexcept;
-  // After end(): "signal 11", "status 8".
+  // After end(): "signal 11", "status 8", "exception c0000005".
   const std::string& end_text() const { return end_text_; }
 
  private:
-  int channel_ = -1;
-  int process_ = 0;
+  // A socket and a process number; Windows: handles, and the pipe in the other direction is a second one.
+  long long channel_ = -1, to_child_ = -1, process_ = 0;
   End end_ = End::stopped;
   std::string end_text_;
 };
@@ -103,7 +112,7 @@ class ParentChannel {
   bool read(void* data, size_t bytes, double seconds) noexcept;
 
  private:
-  int channel_;
+  long long channel_, answers_ = -1;  // as in ChildProcess
 };
 // Discards what this process prints from now on.
 void silence_output();

@@ -1,6 +1,5 @@
 // What a process asks of Linux: pages and addresses, processors and threads, libraries that are loaded, faults, forks.
-// os_linux_processes.cpp and os_linux_files.cpp have the rest of os.h. A Windows counterpart (VirtualAlloc with
-// MEM_RESERVE and MEM_COMMIT, GetCurrentProcessId, LOCALAPPDATA, LockFileEx, CreateProcess) is os_windows*.cpp.
+// os_linux_processes.cpp and os_linux_files.cpp have the rest of os.h, os_windows*.cpp the same for Windows.
 #include "base/os.h"
 
 #include <dlfcn.h>
@@ -50,6 +49,8 @@ size_t installed_memory() {
   const long pages = sysconf(_SC_PHYS_PAGES);
   return pages > 0 ? static_cast<size_t>(pages) * page_size() : 0;
 }
+
+Limits limits() { return {}; }  // control groups limit it
 
 size_t present_bytes(const void* pages, size_t bytes) {
   const size_t page = page_size();

@@ -62,9 +62,9 @@ ChildProcess::ChildProcess(const std::string& path) noexcept {
 
 ChildProcess::~ChildProcess() {
   if (channel_ < 0) return;
-  shutdown(channel_, SHUT_RDWR);  // forked processes may have the channel, too
-  close(channel_);
-  if (process_) waitpid(process_, nullptr, 0);
+  shutdown(static_cast<int>(channel_), SHUT_RDWR);  // forked processes may have the channel, too
+  close(static_cast<int>(channel_));
+  if (process_) waitpid(static_cast<pid_t>(process_), nullptr, 0);
 }
 
 using Deadline = std::chrono::time_point<std::chrono::steady_clock, std::chrono::duration<double>>;
@@ -84,20 +84,22 @@ static bool readable(int channel, Deadline deadline) {
 }
 
 void ChildProcess::finish_writing() noexcept {
-  if (started()) shutdown(channel_, SHUT_WR);
+  if (started()) shutdown(static_cast<int>(channel_), SHUT_WR);
 }
 
 ChildProcess::End ChildProcess::end(double seconds) noexcept {
   if (!process_) return end_;
   finish_writing();
+  const int channel = static_cast<int>(channel_);
+  const auto process = static_cast<pid_t>(process_);
   const Deadline deadline = in_seconds(seconds);
   for (char ignored[64];;) {  // the other side of the channel closes with the process
-    const bool in_time = std::chrono::steady_clock::now() < deadline && readable(channel_, deadline);
-    if (!in_time) kill(process_, SIGKILL);
-    if (!in_time || recv(channel_, ignored, sizeof ignored, 0) <= 0) break;
+    const bool in_time = std::chrono::steady_clock::now() < deadline && readable(channel, deadline);
+    if (!in_time) kill(process, SIGKILL);
+    if (!in_time || recv(channel, ignored, sizeof ignored, 0) <= 0) break;
   }
   int status = 0;
-  const bool known = waitpid(process_, &status, 0) == process_;
+  const bool known = waitpid(process, &status, 0) == process;
   process_ = 0;
   if (!known) return end_;
   const int number = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
@@ -111,8 +113,10 @@ ChildProcess::End ChildProcess::end(double seconds) noexcept {
   return end_;
 }
 
-bool ChildProcess::write(const void* data, size_t bytes) noexcept { return write_all(channel_, data, bytes); }
-bool ChildProcess::read(void* data, size_t bytes) noexcept { return read_all(channel_, data, bytes); }
+bool ChildProcess::write(const void* data, size_t bytes) noexcept {
+  return write_all(static_cast<int>(channel_), data, bytes);
+}
+bool ChildProcess::read(void* data, size_t bytes) noexcept { return read_all(static_cast<int>(channel_), data, bytes); }
 
 // `stream` becomes what /dev/null is.
 static void discard(int stream, int flags) {
@@ -128,10 +132,13 @@ ParentChannel::ParentChannel() noexcept : channel_(fcntl(STDIN_FILENO, F_DUPFD_C
   if (dup2(STDERR_FILENO, STDOUT_FILENO) < 0) discard(STDOUT_FILENO, O_WRONLY);
 }
 
-bool ParentChannel::write(const void* data, size_t bytes) noexcept { return write_all(channel_, data, bytes); }
+bool ParentChannel::write(const void* data, size_t bytes) noexcept {
+  return write_all(static_cast<int>(channel_), data, bytes);
+}
 bool ParentChannel::read(void* data, size_t bytes, double seconds) noexcept {
+  const int channel = static_cast<int>(channel_);
   // No bytes are there at once: waiting for them would be waiting for the next message.
-  return bytes == 0 || (readable(channel_, in_seconds(seconds)) && read_all(channel_, data, bytes));
+  return bytes == 0 || (readable(channel, in_seconds(seconds)) && read_all(channel, data, bytes));
 }
 
 void silence_output() {

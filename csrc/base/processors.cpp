@@ -27,7 +27,8 @@ Facts read_facts() {
   Facts facts;
   facts.machine = os::machine_processors();
   facts.allowed = os::allowed_processors();
-  facts.quota = control_group::processors();
+  const double quota = control_group::processors();
+  facts.quota = quota > 0 ? quota : os::limits().processors;
   facts.openmp = leading_number("OMP_NUM_THREADS");
   facts.asked = environment::number("TORCH_OCL_HOST_THREADS", -1);
   for (const char* variable : {"POCL_MAX_PTHREAD_COUNT", "POCL_CPU_MAX_CU_COUNT", "CL_CONFIG_CPU_TBB_NUM_WORKERS"})
@@ -142,8 +143,13 @@ Memory memory(const std::string& root) {
     bytes("MemAvailable:", available);
     bytes("SwapFree:", swap);
   }
-  if (result.physical == 0) result.physical = os::installed_memory();
-  const control_group::Memory group = control_group::memory(root, swap);
+  control_group::Memory group = control_group::memory(root, swap);
+  if (result.physical == 0) {  // a system without these files
+    const os::Limits limits = os::limits();
+    result.physical = os::installed_memory();
+    available = limits.available;
+    group.limit = std::min(group.limit, limits.memory);
+  }
   result.total = result.physical ? std::min(result.physical, group.limit) : 0;
   if (available || group.available != control_group::no_limit)
     result.available = std::min(available ? available + swap : group.available, group.available);

@@ -28,7 +28,7 @@ struct Facts {
   unsigned allowed = 1;  // those of the process's affinity mask
   double quota = 0;      // processors' worth of time that the control groups give; 0: no limit
   unsigned openmp = 0;   // OMP_NUM_THREADS; 0: not set, or no number
-  long asked = -1;       // TORCH_OCL_HOST_THREADS; -1: not set
+  int64_t asked = -1;    // TORCH_OCL_HOST_THREADS; -1: not set
   unsigned driver = 0;   // the least of the drivers' variables; 0: none is set
   std::string driver_variable;
   unsigned ranks = 1, rank = 0;  // LOCAL_WORLD_SIZE and LOCAL_RANK: this process is one of so many on the machine

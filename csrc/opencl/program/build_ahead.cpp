@@ -25,8 +25,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds idle_time{5};
 constexpr int most_failures = 3;  // of processes, after which there are no more
 
-long process_count() {
-  static const long count = environment::number("TORCH_OCL_BUILD_PROCESSES", std::min(processors::usable() - 1, 7u));
+int64_t process_count() {
+  static const int64_t count = environment::number("TORCH_OCL_BUILD_PROCESSES", std::min(processors::usable() - 1, 7u));
   return count;
 }
 

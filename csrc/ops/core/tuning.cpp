@@ -77,7 +77,7 @@ Lines on_disk(const Device& device) {
     std::fprintf(stderr,
                  "torch_ocl: the tuning results in %s are not used: another version of torch_ocl measured them, which "
                  "tells problems apart in another way. The next measurement replaces them.\n",
-                 path.c_str());
+                 path.string().c_str());
     return lines;
   }
   parse(text, lines);

@@ -4,8 +4,10 @@
 #include "cpu/command_queue.h"
 #include "cpu/thread_pool.h"
 
+#if !defined(_WIN32)
 #include <sys/wait.h>
 #include <unistd.h>
+#endif
 
 #include <algorithm>
 #include <thread>
@@ -107,6 +109,7 @@ TEST(CommandQueue, FusesWaitingCommands) {
     }
 }
 
+#if !defined(_WIN32)
 TEST(CommandQueue, ForksInsideOfCommandsAndBesideThem) {
   CommandQueue& commands = CommandQueue::instance();
   const auto fork_once = [] {
@@ -124,6 +127,7 @@ TEST(CommandQueue, ForksInsideOfCommandsAndBesideThem) {
   }
   EXPECT_EQ(good, 40);
 }
+#endif
 
 }  // namespace
 }  // namespace ocl::testing

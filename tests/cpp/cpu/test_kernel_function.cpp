@@ -122,22 +122,30 @@ TEST(KernelFunction, MemoryOfAThread) {
   EXPECT_EQ(kernel_function::thread_memory(1000), memory);
 }
 
+// The process's handler of bad addresses; Windows has none of this kind.
+static auto fault_handler() {
+#if defined(_WIN32)
+  return nullptr;
+#else
+  struct sigaction now;
+  sigaction(SIGSEGV, nullptr, &now);
+  return now.sa_handler;
+#endif
+}
+
 TEST(KernelFunction, FaultsOfCodeThatIsTriedAreSurvived) {
-  struct sigaction before, after;
-  sigaction(SIGSEGV, nullptr, &before);
+  const auto before = fault_handler();
   int calls = 0;
   EXPECT_TRUE(os::survives([](void* count) { ++*static_cast<int*>(count); }, &calls));
   EXPECT_EQ(calls, 1);
   EXPECT_FALSE(os::survives([](void* address) { *static_cast<volatile int*>(address) = 1; }, nullptr));
   EXPECT_FALSE(os::survives([](void*) { __builtin_trap(); }, nullptr));
-  sigaction(SIGSEGV, nullptr, &after);
-  EXPECT_EQ(before.sa_handler, after.sa_handler);
+  EXPECT_EQ(fault_handler(), before);
 }
 
 // Handlers belong to the process: the second thread must not take the first one's for what was there before.
 TEST(KernelFunction, FaultsOfTwoThreadsAreSurvived) {
-  struct sigaction before, after;
-  sigaction(SIGSEGV, nullptr, &before);
+  const auto before = fault_handler();
   std::atomic<int> survived{0};
   const auto fault_often = [&] {
     for (int i = 0; i < 2000; ++i)
@@ -147,8 +155,7 @@ TEST(KernelFunction, FaultsOfTwoThreadsAreSurvived) {
   fault_often();
   other.join();
   EXPECT_EQ(survived, 0);
-  sigaction(SIGSEGV, nullptr, &after);
-  EXPECT_EQ(before.sa_handler, after.sa_handler);
+  EXPECT_EQ(fault_handler(), before);
 }
 
 // Only code of a library can be kept where it is.

@@ -1,6 +1,7 @@
 #include "ops/conv_support.h"
 #include "support.h"
 
+#include "base/os.h"
 #include "ops/conv/winograd.h"
 #include "ops/core/plan_table.h"
 #include "ops/core/tuning.h"
@@ -28,17 +29,14 @@ class Tuning : public ::testing::Test {
               ("torch_ocl_tuning_" + std::to_string(::testing::UnitTest::GetInstance()->random_seed()) +
                ::testing::UnitTest::GetInstance()->current_test_info()->name());
     std::filesystem::remove_all(folder_);
-    setenv("TORCH_OCL_CACHE_DIR", folder_.c_str(), 1);
+    os::set_environment("TORCH_OCL_CACHE_DIR", folder_.string().c_str());
     tuning::clear(device());
     tuning::set_measuring(true);
   }
   void TearDown() override {
     tuning::set_measuring(false);
     tuning::clear(device());
-    if (before_.empty())
-      unsetenv("TORCH_OCL_CACHE_DIR");
-    else
-      setenv("TORCH_OCL_CACHE_DIR", before_.c_str(), 1);
+    os::set_environment("TORCH_OCL_CACHE_DIR", before_.empty() ? nullptr : before_.c_str());
     std::filesystem::remove_all(folder_);
     tuning::clear(device());
   }
@@ -109,11 +107,11 @@ TEST_F(Tuning, ReadsItsFileAndSkipsWhatItCannotRead) {
   for (const auto& entry : std::filesystem::directory_iterator(folder_ / "tuning")) file = entry.path();
   std::ofstream(file, std::ios::trunc)
       << "rubbish\n\t\n# family float32 1 -2\tcomment\nfamily float32 1 -2\tother\nfamily float64 1 -2\t";
-  setenv("TORCH_OCL_CACHE_DIR", (folder_.string() + "_elsewhere").c_str(), 1);
+  os::set_environment("TORCH_OCL_CACHE_DIR", (folder_.string() + "_elsewhere").c_str());
   tuning::clear(device());  // forgets what is in memory
   EXPECT_EQ(tuning::choice(device(), known), "");
   tuning::clear(device());
-  setenv("TORCH_OCL_CACHE_DIR", folder_.c_str(), 1);
+  os::set_environment("TORCH_OCL_CACHE_DIR", folder_.string().c_str());
   EXPECT_EQ(tuning::choice(device(), known), "other");
   EXPECT_EQ(tuning::choice(device(), unknown), "");
 }
@@ -216,9 +214,9 @@ TEST_F(Tuning, ResultsOfAnotherVersionAreLeftAlone) {
   EXPECT_EQ(tuning::choice(device(), known), chosen);
   const auto file = std::filesystem::directory_iterator(folder_ / "tuning")->path();
   std::ofstream(file, std::ios::trunc) << "# torch_ocl tuning 1\nfamily float32\tother\n";
-  setenv("TORCH_OCL_CACHE_DIR", (folder_.string() + "_elsewhere").c_str(), 1);
+  os::set_environment("TORCH_OCL_CACHE_DIR", (folder_.string() + "_elsewhere").c_str());
   tuning::clear(device());  // forgets what is in memory
-  setenv("TORCH_OCL_CACHE_DIR", folder_.c_str(), 1);
+  os::set_environment("TORCH_OCL_CACHE_DIR", folder_.string().c_str());
   ::testing::internal::CaptureStderr();
   EXPECT_EQ(tuning::choice(device(), known), "");
   const std::string said = ::testing::internal::GetCapturedStderr();
