@@ -22,7 +22,11 @@ set_source_files_properties(
   csrc/torch/runtime/profiler.cpp
   PROPERTIES INCLUDE_DIRECTORIES "${TORCH_INSTALL_PREFIX}/include/kineto"
 )
-target_link_options(torch_ocl PRIVATE -Wl,-z,defs -Wl,--as-needed)
+if(WIN32)
+  set_target_properties(torch_ocl PROPERTIES WINDOWS_EXPORT_ALL_SYMBOLS ON)
+else()
+  target_link_options(torch_ocl PRIVATE -Wl,-z,defs -Wl,--as-needed)
+endif()
 # Headers of ATen include the operators they name, not all of them: seconds for every file.
 target_compile_definitions(torch_ocl PRIVATE AT_PER_OPERATOR_HEADERS)
 if(TORCH_HAS_DISTRIBUTED)
@@ -31,7 +35,11 @@ if(TORCH_HAS_DISTRIBUTED)
 endif()
 target_precompile_headers(torch_ocl PRIVATE csrc/torch/aten/precompiled.h)
 set_target_properties(torch_ocl PROPERTIES BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN:$ORIGIN/..")
-install(TARGETS torch_ocl LIBRARY DESTINATION ${BACKEND_FOLDER} COMPONENT python)
+install(
+  TARGETS torch_ocl
+  LIBRARY DESTINATION ${BACKEND_FOLDER} COMPONENT python
+  RUNTIME DESTINATION ${BACKEND_FOLDER} COMPONENT python
+)
 install(FILES csrc/torch/runtime/extension.h DESTINATION include/torch_ocl COMPONENT python)
 # What extension.h includes: extensions build where no OpenCL headers are installed.
 foreach(header cl.h cl_platform.h cl_version.h)

@@ -32,6 +32,9 @@ foreach(name c10 torch_cpu)
     ${name}
     PROPERTIES IMPORTED_LOCATION ${LIBRARY} INTERFACE_INCLUDE_DIRECTORIES "${TORCH_INCLUDE_DIRS}"
   )
+  if(WIN32)
+    set_target_properties(${name} PROPERTIES IMPORTED_IMPLIB ${LIBRARY})
+  endif()
 endforeach()
 
 # Whether this PyTorch has torch.distributed: a link without its headers, which take long to compile.

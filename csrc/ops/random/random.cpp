@@ -5,6 +5,9 @@
 #include <cmath>
 #include <stdexcept>
 #include <string>
+#if defined(_MSC_VER)
+#include <intrin.h>
+#endif
 
 namespace ocl::ops {
 
@@ -216,6 +219,15 @@ void dropout_backward(Queue& queue, const TensorView& dy, const TensorView& mask
     launch(queue, kernel, s.global, s.local, dy.data, mask.data, dx.data, n, s.counters, static_cast<float>(scale));
 }
 
+// The upper 64 bits of the product.
+static uint64_t high_product(uint64_t a, uint64_t b) {
+#if defined(_MSC_VER)
+  return __umulh(a, b);
+#else
+  return static_cast<uint64_t>(static_cast<unsigned __int128>(a) * b >> 64);
+#endif
+}
+
 void random_permutation(int64_t* out, int64_t n, Philox state) {
   for (int64_t i = 0; i < n; ++i) out[i] = i;
   const std::array<uint32_t, 2> key{static_cast<uint32_t>(state.seed), static_cast<uint32_t>(state.seed >> 32)};
@@ -223,7 +235,7 @@ void random_permutation(int64_t* out, int64_t n, Philox state) {
     const uint64_t counter = state.offset + static_cast<uint64_t>(i);
     const auto w = philox4x32({static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32), 0, 0}, key);
     const uint64_t word = (static_cast<uint64_t>(w[0]) << 32) | w[1];
-    const auto j = static_cast<int64_t>((static_cast<unsigned __int128>(word) * static_cast<uint64_t>(n - i)) >> 64);
+    const auto j = static_cast<int64_t>(high_product(word, static_cast<uint64_t>(n - i)));
     std::swap(out[i], out[i + j]);
   }
 }

@@ -4,7 +4,9 @@
 #include <functional>
 #include <string>
 
+#if defined(__GNUC__)
 #pragma GCC visibility push(default)
+#endif
 
 namespace ocl::distributed {
 
@@ -20,4 +22,6 @@ void set_without_gil(WithoutGil call);
 
 }  // namespace ocl::distributed
 
+#if defined(__GNUC__)
 #pragma GCC visibility pop
+#endif

@@ -1,6 +1,7 @@
 #include "torch/runtime/memory_check.h"
 
 #include <ATen/native/Resize.h>
+#include <c10/util/safe_numerics.h>
 
 #include <optional>
 
@@ -10,14 +11,15 @@ namespace {
 
 // The largest offset in elements that the tensor reaches, or nothing for one that no storage can hold.
 std::optional<uint64_t> last_element(const at::TensorBase& tensor) {
-  int64_t last = tensor.storage_offset();
+  auto last = static_cast<uint64_t>(tensor.storage_offset());
   for (int64_t d = 0; d < tensor.dim(); ++d) {
-    int64_t reach = 0;
-    if (tensor.stride(d) < 0 || __builtin_mul_overflow(tensor.size(d) - 1, tensor.stride(d), &reach) ||
-        __builtin_add_overflow(last, reach, &last))
+    uint64_t reach = 0;
+    if (tensor.stride(d) < 0 ||
+        c10::mul_overflows(static_cast<uint64_t>(tensor.size(d) - 1), static_cast<uint64_t>(tensor.stride(d)), &reach) ||
+        c10::add_overflows(last, reach, &last))
       return std::nullopt;
   }
-  return last < 0 ? std::nullopt : std::optional(static_cast<uint64_t>(last));
+  return last > INT64_MAX ? std::nullopt : std::optional(last);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 12  // earlier versions take no PrivateUse1 plug-in
 
+#include "base/os.h"
 #include "opencl/queue.h"
 #include "torch/runtime/device.h"
 
@@ -12,9 +13,6 @@
 #include <libkineto.h>
 #include <output_base.h>
 #include <torch/csrc/profiler/standalone/privateuse1_profiler.h>
-
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <map>
@@ -49,7 +47,7 @@ struct Pending {
 thread_local std::vector<uint64_t> operators, ranges;
 
 int32_t thread_id() {
-  thread_local const auto id = static_cast<int32_t>(syscall(SYS_gettid));
+  thread_local const auto id = os::thread_id();
   return id;
 }
 
@@ -80,7 +78,7 @@ class Tracer {
     std::lock_guard lock(mutex_);
     if (!offsets_.count(queue.device().index())) offsets_[queue.device().index()] = clock_offset(queue.device());
     pending_.push_back({{command.name, command.kind, command.bytes, queue.device().index(), queue.id(), issued,
-                         epoch_time(), 0, 0, thread_id(), static_cast<int32_t>(getpid()),
+                         epoch_time(), 0, 0, thread_id(), os::process_id(),
                          operators.empty() ? 0 : operators.back(), ranges.empty() ? 0 : ranges.back()},
                         std::move(event)});
     if (pending_.size() >= batch) harvest();
