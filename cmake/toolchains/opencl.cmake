@@ -17,12 +17,27 @@ if(NOT EXISTS ${STUB_LIBRARY})
   if(CMAKE_SYSTEM_NAME STREQUAL Windows)
     list(JOIN names "\n" names)
     file(WRITE ${STUB}/OpenCL.def "LIBRARY OpenCL.dll\nEXPORTS\n${names}\n")
-    set(MAKE_STUB ${TARGET}-dlltool -d ${STUB}/OpenCL.def -l ${STUB_LIBRARY})
+    set(
+      MAKE_STUB
+      ${TARGET}-dlltool
+      -d
+      ${STUB}/OpenCL.def
+      -l
+      ${STUB_LIBRARY}
+    )
   else()
     list(TRANSFORM names REPLACE "(.+)" "void \\1(void) {}")
     list(JOIN names "\n" names)
     file(WRITE ${STUB}/OpenCL.c "${names}\n")
-    set(MAKE_STUB ${TARGET}-gcc -shared -Wl,-soname,libOpenCL.so.1 -o ${STUB_LIBRARY} ${STUB}/OpenCL.c)
+    set(
+      MAKE_STUB
+      ${TARGET}-gcc
+      -shared
+      -Wl,-soname,libOpenCL.so.1
+      -o
+      ${STUB_LIBRARY}
+      ${STUB}/OpenCL.c
+    )
   endif()
   execute_process(COMMAND ${MAKE_STUB} COMMAND_ERROR_IS_FATAL ANY)
 endif()

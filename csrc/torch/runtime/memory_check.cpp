@@ -15,7 +15,8 @@ std::optional<uint64_t> last_element(const at::TensorBase& tensor) {
   for (int64_t d = 0; d < tensor.dim(); ++d) {
     uint64_t reach = 0;
     if (tensor.stride(d) < 0 ||
-        c10::mul_overflows(static_cast<uint64_t>(tensor.size(d) - 1), static_cast<uint64_t>(tensor.stride(d)), &reach) ||
+        c10::mul_overflows(static_cast<uint64_t>(tensor.size(d) - 1), static_cast<uint64_t>(tensor.stride(d)),
+                           &reach) ||
         c10::add_overflows(last, reach, &last))
       return std::nullopt;
   }

@@ -77,10 +77,10 @@ class Tracer {
   void add(Queue& queue, const Command& command, int64_t issued, Event event) {
     std::lock_guard lock(mutex_);
     if (!offsets_.count(queue.device().index())) offsets_[queue.device().index()] = clock_offset(queue.device());
-    pending_.push_back({{command.name, command.kind, command.bytes, queue.device().index(), queue.id(), issued,
-                         epoch_time(), 0, 0, thread_id(), os::process_id(),
-                         operators.empty() ? 0 : operators.back(), ranges.empty() ? 0 : ranges.back()},
-                        std::move(event)});
+    pending_.push_back(
+        {{command.name, command.kind, command.bytes, queue.device().index(), queue.id(), issued, epoch_time(), 0, 0,
+          thread_id(), os::process_id(), operators.empty() ? 0 : operators.back(), ranges.empty() ? 0 : ranges.back()},
+         std::move(event)});
     if (pending_.size() >= batch) harvest();
   }
 

@@ -20,9 +20,8 @@ namespace fs = std::filesystem;
 class PrivateFiles : public ::testing::Test {
  protected:
   void SetUp() override {
-    folder_ = fs::path(::testing::TempDir()) /
-              ("private_files_" + std::to_string(os::process_id()) +
-               ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    folder_ = fs::path(::testing::TempDir()) / ("private_files_" + std::to_string(os::process_id()) +
+                                                ::testing::UnitTest::GetInstance()->current_test_info()->name());
     fs::remove_all(folder_);
   }
   void TearDown() override { fs::remove_all(folder_); }
@@ -31,7 +30,8 @@ class PrivateFiles : public ::testing::Test {
   static void open_to_all(const fs::path& path) {
 #if defined(_WIN32)
     PSECURITY_DESCRIPTOR all = nullptr;
-    ASSERT_TRUE(ConvertStringSecurityDescriptorToSecurityDescriptorW(L"D:P(A;;FA;;;WD)", SDDL_REVISION_1, &all, nullptr));
+    ASSERT_TRUE(
+        ConvertStringSecurityDescriptorToSecurityDescriptorW(L"D:P(A;;FA;;;WD)", SDDL_REVISION_1, &all, nullptr));
     EXPECT_TRUE(SetFileSecurityW(path.c_str(), DACL_SECURITY_INFORMATION, all));
     LocalFree(all);
 #else
