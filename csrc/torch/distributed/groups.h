@@ -4,9 +4,7 @@
 #include <functional>
 #include <string>
 
-#if defined(__GNUC__)
 #pragma GCC visibility push(default)
-#endif
 
 namespace ocl::distributed {
 
@@ -22,6 +20,4 @@ void set_without_gil(WithoutGil call);
 
 }  // namespace ocl::distributed
 
-#if defined(__GNUC__)
 #pragma GCC visibility pop
-#endif

@@ -16,9 +16,7 @@
 #include <utility>
 #include <vector>
 
-#if defined(__GNUC__)
 #pragma GCC visibility push(default)
-#endif
 
 namespace ocl::python {
 
@@ -96,6 +94,4 @@ std::pair<bool, std::string> self_test(int device);  // passed, what happened
 
 }  // namespace ocl::python
 
-#if defined(__GNUC__)
 #pragma GCC visibility pop
-#endif

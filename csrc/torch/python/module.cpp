@@ -8,7 +8,6 @@
 #include "torch/runtime/extension.h"
 
 #include <ATen/core/CachingHostAllocator.h>
-#include <c10/macros/Export.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
@@ -340,7 +339,7 @@ PyModuleDef module = {PyModuleDef_HEAD_INIT, "_C", nullptr, -1, functions, nullp
 }  // namespace ocl::python
 
 // NOLINTNEXTLINE(bugprone-reserved-identifier): Python makes the name of the module's.
-extern "C" C10_EXPORT PyObject* PyInit__C() {
+extern "C" __attribute__((visibility("default"))) PyObject* PyInit__C() {
 #ifdef TORCH_OCL_DISTRIBUTED
   ocl::distributed::set_without_gil(&ocl::python::without_gil);
 #endif

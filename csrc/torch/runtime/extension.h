@@ -49,12 +49,7 @@ struct Interface {
 
 }  // namespace ocl::extension
 
-#if defined(_WIN32)
-#define TORCH_OCL_VISIBLE  // all functions of the library are exported
-#else
-#define TORCH_OCL_VISIBLE __attribute__((visibility("default")))
-#endif
-extern "C" TORCH_OCL_VISIBLE const ocl::extension::Interface* torch_ocl_extension();
+extern "C" __attribute__((visibility("default"))) const ocl::extension::Interface* torch_ocl_extension();
 
 namespace ocl::extension {
 

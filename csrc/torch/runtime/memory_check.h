@@ -3,13 +3,12 @@
 #pragma once
 
 #include <ATen/core/TensorBase.h>
-#include <c10/macros/Export.h>
 
 namespace ocl::runtime {
 
 namespace detail {
 // The same for tensors that are not contiguous, and for those that are refused. Visible to the extension module.
-C10_EXPORT void check_memory_slowly(const at::TensorBase& tensor);
+__attribute__((visibility("default"))) void check_memory_slowly(const at::TensorBase& tensor);
 }  // namespace detail
 
 // To be called wherever the address of a tensor's elements is taken for a kernel, a copy or the CPU. Costs a comparison

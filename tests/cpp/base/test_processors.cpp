@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -131,6 +132,20 @@ TEST_F(HostMemory, OfTheControlGroup) {
   EXPECT_EQ(memory.physical, 1000u << 10);
   EXPECT_EQ(memory.total, 400u << 10);
   EXPECT_EQ(memory.available, 308u << 10);
+}
+
+TEST(Os, LimitsOfSystemsWithoutControlGroups) {
+  EXPECT_GT(os::installed_memory(), size_t{1} << 20);
+  const os::Limits limits = os::limits();
+  EXPECT_GE(limits.processors, 0);
+  EXPECT_GT(limits.memory, 0u);
+#if defined(_WIN32)
+  EXPECT_GT(limits.available, 0u);
+  EXPECT_EQ(processors::memory("no such folder").physical, os::installed_memory());
+  EXPECT_EQ(processors::memory("no such folder").total, std::min<uint64_t>(os::installed_memory(), limits.memory));
+#else
+  EXPECT_EQ(limits.available, 0u);
+#endif
 }
 
 TEST(Os, PresentPages) {
