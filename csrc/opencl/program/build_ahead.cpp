@@ -55,7 +55,7 @@ class BuildList {
   void add(const Build& build) {
     std::lock_guard lock(mutex_);
     waiting_.push_back(build);
-    if (threads_ < std::min(process_count(), static_cast<long>(waiting_.size()))) {
+    if (threads_ < std::min(process_count(), static_cast<int64_t>(waiting_.size()))) {
       ++threads_;
       std::thread([this] { serve(); }).detach();
     }
