@@ -90,9 +90,13 @@ static std::string box_function(const KernelDeclaration& kernel, const std::stri
 // own: PoCL 6.0 takes one in the kernel itself for an allocation that it has made, and aborts when it is asked for the
 // binary.
 static std::string address_by_instruction(const std::string& name) {
-  return "static __attribute__((noinline)) ulong " + name + "_place(void) {\n  ulong address;\n  __asm__(\"leaq " +
-         name +
-         "_box(%%rip), %0\" : \"=r\"(address));\n  return address;\n}\n"
+#if defined(__aarch64__)
+  const std::string load = "adrp %0, " + name + "_box\\n\\tadd %0, %0, :lo12:" + name + "_box";
+#else
+  const std::string load = "leaq " + name + "_box(%%rip), %0";
+#endif
+  return "static __attribute__((noinline)) ulong " + name + "_place(void) {\n  ulong address;\n  __asm__(\"" + load +
+         "\" : \"=r\"(address));\n  return address;\n}\n"
          "__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void " +
          name + "_address(__global ulong* out) {\n  const ulong address = " + name + "_place();\n  if (*out == 0) " +
          name + "_box(0, 0, 0);\n  *out = address;\n}\n";
@@ -165,7 +169,7 @@ bool works_here(Device& device) {
 
 }  // namespace
 
-#if defined(__x86_64__) && defined(__linux__)
+#if (defined(__x86_64__) || defined(__aarch64__)) && defined(__linux__)
 static constexpr bool possible = true;
 #else
 static constexpr bool possible = false;

@@ -83,7 +83,7 @@ TEST(KernelFunction, EveryGroupOnce) {
 
 TEST(KernelFunction, IsFoundWhereTheDeviceCallsKernels) {
   Device& device = Device::get(0);
-#if defined(__x86_64__) && defined(__linux__)
+#if (defined(__x86_64__) || defined(__aarch64__)) && defined(__linux__)
   const bool runs_here = device.executor() != nullptr;
   EXPECT_EQ(device.calls_kernels(), runs_here && device.cpu_style() && device.takes_addresses() &&
                                         environment::word("TORCH_OCL_CALL_KERNELS", "") == "1");
