@@ -26,6 +26,9 @@ constexpr Values text(const char* description) { return {Kind::text, description
 constexpr Variable variables[] = {
     {"TORCH_OCL_VISIBLE_DEVICES", "all", text("all, or a comma-separated list of indices and parts of names"),
      "devices to use and their order: a comma-separated list of indices, or parts of a platform's or device's name"},
+    {"TORCH_OCL_DEVICES_PER_CPU", "1", text("1 to 64, or numa"),
+     "devices that every CPU is cut into, each with its share of the processors: so many, or one for each NUMA node "
+     "(docs/use/devices.md)"},
     {"TORCH_OCL_AUTOLOAD", "auto", words("auto 1 0"),
      "whether `import torch` loads torch_ocl: auto (an OpenCL device and no CUDA or XPU device), 1, 0"},
     {"TORCH_OCL_FALLBACK", "warn", words("warn silent error"),

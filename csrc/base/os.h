@@ -30,9 +30,14 @@ size_t present_bytes(const void* pages, size_t bytes);
 // Processors of the machine, and those that this process may run on; at least 1. How many it should use: processors.h.
 unsigned machine_processors();
 unsigned allowed_processors();
+// The numbers of the latter, in ascending order; empty where the system does not number them.
+std::vector<int> allowed_processor_numbers();
 // Lets the calling thread run on all processors of this process: threads begin with the affinity mask of the thread
 // that starts them, which may be bound to one processor.
 void unbind_thread();
+// Lets the calling thread, and those that it starts from now on, run on these processors only, where the system can do
+// that.
+void bind_thread(const std::vector<int>& processors);
 // A name for the calling thread in debuggers and system monitors, at most 15 characters.
 void name_thread(const char* name);
 // The processor that the caller runs on at this moment; -1: unknown.
@@ -42,8 +47,9 @@ int thread_id();
 // process may ask for. Unknown: 0 and, also after the thread has ended, -1.
 long long thread_clock();
 long long processor_time(long long clock);
-// Lets a thread of this process run on all processors of the process but this one; nothing where there is no other.
-void keep_off(int thread, int processor);
+// Lets a thread of this process run on all of these processors (empty: those of the process) but this one; nothing
+// where there is no other.
+void keep_off(int thread, int processor, const std::vector<int>& processors = {});
 // The names of all environment variables.
 std::vector<std::string> environment_names();
 // Sets an environment variable of this process, or removes it (nullptr).

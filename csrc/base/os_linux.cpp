@@ -120,6 +120,26 @@ unsigned allowed_processors() {
   return count ? static_cast<unsigned>(count) : machine_processors();
 }
 
+std::vector<int> allowed_processor_numbers() {
+  std::vector<int> result;
+  for (int each = 0; each < CPU_SETSIZE; ++each)
+    if (CPU_ISSET(each, &usable_set())) result.push_back(each);
+  return result;
+}
+
+static cpu_set_t set_of(const std::vector<int>& processors) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int each : processors)
+    if (each >= 0 && each < CPU_SETSIZE) CPU_SET(each, &set);
+  return set;
+}
+
+void bind_thread(const std::vector<int>& processors) {
+  const cpu_set_t set = set_of(processors);
+  if (CPU_COUNT(&set)) sched_setaffinity(0, sizeof set, &set);
+}
+
 void unbind_thread() {
   if (CPU_COUNT(&usable_set())) sched_setaffinity(0, sizeof(cpu_set_t), &usable_set());
 }
@@ -138,8 +158,8 @@ long long processor_time(long long clock) {
   return clock_gettime(static_cast<clockid_t>(clock), &time) == 0 ? time.tv_sec * 1'000'000'000ll + time.tv_nsec : -1;
 }
 
-void keep_off(int thread, int processor) {
-  cpu_set_t set = usable_set();
+void keep_off(int thread, int processor, const std::vector<int>& processors) {
+  cpu_set_t set = processors.empty() ? usable_set() : set_of(processors);
   if (processor < 0 || processor >= CPU_SETSIZE) return;
   CPU_CLR(processor, &set);
   if (CPU_COUNT(&set)) sched_setaffinity(thread, sizeof set, &set);

@@ -98,6 +98,24 @@ unsigned allowed_processors() {
   return count ? static_cast<unsigned>(count) : machine_processors();
 }
 
+std::vector<int> allowed_processor_numbers() {
+  std::vector<int> result;
+  for (int each = 0; each < 64; ++each)
+    if (usable_mask() >> each & 1) result.push_back(each);
+  return result;
+}
+
+static DWORD_PTR mask_of(const std::vector<int>& processors) {
+  DWORD_PTR mask = 0;
+  for (const int each : processors)
+    if (each >= 0 && each < 64) mask |= DWORD_PTR{1} << each;
+  return mask;
+}
+
+void bind_thread(const std::vector<int>& processors) {
+  if (const DWORD_PTR mask = mask_of(processors)) SetThreadAffinityMask(GetCurrentThread(), mask);
+}
+
 void unbind_thread() {
   if (usable_mask()) SetThreadAffinityMask(GetCurrentThread(), usable_mask());
 }
@@ -110,9 +128,9 @@ int thread_id() { return static_cast<int>(GetCurrentThreadId()); }
 long long thread_clock() { return 0; }
 long long processor_time(long long) { return -1; }
 
-void keep_off(int thread, int processor) {
+void keep_off(int thread, int processor, const std::vector<int>& processors) {
   if (processor < 0 || processor >= 64) return;
-  const DWORD_PTR mask = usable_mask() & ~(DWORD_PTR{1} << processor);
+  const DWORD_PTR mask = (processors.empty() ? usable_mask() : mask_of(processors)) & ~(DWORD_PTR{1} << processor);
   const Handle handle(OpenThread(THREAD_SET_INFORMATION | THREAD_QUERY_INFORMATION, FALSE, static_cast<DWORD>(thread)));
   if (mask && handle) SetThreadAffinityMask(handle.get(), mask);
 }

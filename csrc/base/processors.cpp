@@ -101,7 +101,12 @@ unsigned usable() {
   return decide(own).threads;
 }
 
-unsigned drivers_share() { return facts().asked < 0 && shared_out(facts()) ? pool().threads : 0; }
+// Devices that a driver's own CPU is cut into (cpu_parts.h) are shares of its threads already.
+unsigned drivers_share() {
+  const auto parts = environment::get("TORCH_OCL_DEVICES_PER_CPU");
+  const bool whole = !parts || *parts == "1";
+  return whole && facts().asked < 0 && shared_out(facts()) ? pool().threads : 0;
+}
 
 namespace {
 

@@ -3,6 +3,7 @@
 #include "cpu/decision_clock.h"
 #include "cpu/thread_pool.h"
 #include "base/os.h"
+#include "opencl/part_executor.h"
 
 #include <algorithm>
 #include <array>
@@ -102,18 +103,35 @@ void store(std::vector<std::max_align_t>& to, const void* from, size_t bytes) {
 }  // namespace
 
 CommandQueue& CommandQueue::instance() {
-  static CommandQueue* queue = new CommandQueue;
+  static CommandQueue* queue = new CommandQueue(ThreadPool::instance(), 0);
   return *queue;
 }
 
-CommandQueue::CommandQueue() : pool_(ThreadPool::instance()), slots_(capacity) {
-  if (pool_.workers() > 1) pool_.set_worker_1_task([] { instance().run_all(); });
-  // The drivers' static objects must outlive the commands.
-  std::atexit([] {
-    if (CommandQueue& queue = instance(); !os::in_forked_child()) queue.wait(queue.issued_.load());
-  });
-  // A command may be loading code, and the loader's lock would stay locked in the child for ever.
-  os::around_forks([] { instance().hold_for_fork(); }, [] { instance().resume_after_fork(); });
+// Calls act(queue) for all command queues of the process.
+template <class Act>
+void CommandQueue::each(Act act) {
+  for (CommandQueue* queue = first_.load(); queue; queue = queue->next_) act(*queue);
+}
+
+std::atomic<CommandQueue*> CommandQueue::first_{nullptr};
+
+CommandQueue::CommandQueue(ThreadPool& pool, unsigned order)
+    : pool_(pool), slots_(capacity), issued_(first_ticket(order)), done_(first_ticket(order)) {
+  if (pool_.workers() > 1)
+    pool_.set_worker_1_task([](void* queue) { static_cast<CommandQueue*>(queue)->run_all(); }, this);
+  next_ = first_.load();
+  while (!first_.compare_exchange_weak(next_, this)) {}
+  static const bool once = [] {
+    // The drivers' static objects must outlive the commands.
+    std::atexit([] {
+      if (!os::in_forked_child()) each([](CommandQueue& queue) { queue.wait(queue.issued_.load()); });
+    });
+    // A command may be loading code, and the loader's lock would stay locked in the child for ever.
+    os::around_forks([] { each([](CommandQueue& queue) { queue.hold_for_fork(); }); },
+                     [] { each([](CommandQueue& queue) { queue.resume_after_fork(); }); });
+    return true;
+  }();
+  (void)once;
 }
 
 CommandQueue::Ticket CommandQueue::issue(float expected, const HostCommand& command, const void* data, size_t bytes,

@@ -1,5 +1,6 @@
 // The command queue of the CPU executor: one for this process, so that commands of all queues and devices run in the
-// order of issue.
+// order of issue. A device that is a part of a CPU (base/cpu_parts.h) has a pool and a command queue of its own: the
+// parts work at the same time.
 //
 // A caller should prepare the next command while the last one runs, and should not be slower than a plain function call
 // where it waits at once. So commands are run by one of these:
@@ -32,6 +33,8 @@ class CommandQueue {
   // The command queue of this process. Lives until the process ends, and is empty when its static objects are
   // destroyed.
   static CommandQueue& instance();
+  // One of its own for a pool that has none; lives likewise. `order`: part_executor.h.
+  CommandQueue(ThreadPool& pool, unsigned order);
 
   // As Executor::submit.
   Ticket issue(float expected, const HostCommand& command, const void* data = nullptr, size_t bytes = 0,
@@ -58,7 +61,6 @@ class CommandQueue {
     std::vector<std::max_align_t> command, data, fusion;  // their capacity stays
   };
 
-  CommandQueue();
   size_t run_fused(Ticket first);
   bool runs_on_caller();
   void finish(Ticket ticket);
@@ -73,8 +75,13 @@ class CommandQueue {
   void hold_for_fork();
   void resume_after_fork();
 
+  template <class Act>
+  static void each(Act act);
+
   static constexpr size_t capacity = 256;
 
+  static std::atomic<CommandQueue*> first_;  // of all of the process, which next_ links
+  CommandQueue* next_ = nullptr;
   ThreadPool& pool_;
   std::vector<Slot> slots_;
   // On cache lines of their own (no false sharing): what the issuing thread writes, and what the running thread writes.

@@ -1,6 +1,7 @@
 #include "cpu/cpu_executor.h"
 
 #include "base/os.h"
+#include "opencl/part_executor.h"
 
 #include <algorithm>
 #include <cstring>
@@ -16,7 +17,8 @@ namespace ocl {
 // it. It releases one by kernel and local range alone, so when pieces that run at the same time use two of the same
 // kernel, its reference counts go wrong and it aborts. Therefore a launch that may load code is not cut: if it is wider
 // than those before it, or its code may have been unloaded. All narrower pieces then find its code. Launches that
-// cannot be cut have code of their own, for offsets of zero.
+// cannot be cut have code of their own, for offsets of zero. Devices that are parts of a CPU have kernels of their own,
+// which PoCL takes for the same: where a process uses several, their launches are enqueued one at a time and not cut.
 struct LoadedKernel {
   std::array<size_t, 3> local;
   bool divisible;
@@ -97,17 +99,38 @@ static size_t local_memory(cl_device_id device) {
   return bytes + (4 << 10);
 }
 
-CpuExecutor::CpuExecutor(HostDriver driver, cl_context context, cl_device_id device)
+CpuExecutor::CpuExecutor(HostDriver driver, cl_context context, cl_device_id device, ThreadPool& pool,
+                         CommandQueue& commands, unsigned compute_units, bool part)
     : driver_(driver),
       context_(context),
       device_(device),
-      pool_(ThreadPool::instance()),
-      commands_(CommandQueue::instance()),
+      pool_(pool),
+      commands_(commands),
+      part_(part),
+      compute_units_(compute_units),
       memory_bytes_(local_memory(device)),
       queues_(new std::atomic<cl_command_queue>[pool_.workers() + 1]()) {}
 
+// Executors that are parts of PoCL's device.
+static std::atomic<int> parts_of_pocl{0};
+
+// Held while a part enqueues on PoCL's driver (LoadedKernel).
+std::unique_lock<std::mutex> CpuExecutor::one_part_at_a_time() const {
+  static std::mutex mutex;
+  return part_ && driver_ == HostDriver::basic ? std::unique_lock(mutex) : std::unique_lock<std::mutex>();
+}
+
 std::unique_ptr<Executor> make_executor(HostDriver driver, cl_context context, cl_device_id device) {
-  return std::make_unique<CpuExecutor>(driver, context, device);
+  ThreadPool& pool = ThreadPool::instance();
+  return std::make_unique<CpuExecutor>(driver, context, device, pool, CommandQueue::instance(), pool.workers(), false);
+}
+
+std::unique_ptr<Executor> make_part_executor(HostDriver driver, cl_context context, cl_device_id device,
+                                             const cpu_parts::Part& part, bool only_part, unsigned order) {
+  if (driver == HostDriver::basic) ++parts_of_pocl;
+  auto& pool = *new ThreadPool(part.threads + (only_part ? 0 : 1), part.processors);
+  return std::make_unique<CpuExecutor>(driver, context, device, pool, *new CommandQueue(pool, order), part.threads,
+                                       true);
 }
 
 unsigned executor_workers() { return ThreadPool::wanted(); }
@@ -177,6 +200,7 @@ KernelFunction CpuExecutor::find_function(Kernel& kernel) {
   if (driver_ == HostDriver::basic) loaded_kernels().find(kernel, {1, 1, 1}, false, 1);
   const cl_command_queue queue = queue_of(0);
   if (!queue) throw_error(CL_OUT_OF_HOST_MEMORY, "clCreateCommandQueue");
+  const auto lock = one_part_at_a_time();
   const KernelFunction function = kernel_function::find(kernel, queue);
   if (!function)
     throw DriverError(CL_INVALID_PROGRAM_EXECUTABLE,
@@ -242,6 +266,8 @@ cl_int CpuExecutor::set_and_run(Queue& queue, Kernel& kernel, const void* data, 
 }
 
 cl_int CpuExecutor::run(Kernel& kernel, const Launch& launch, std::atomic<float>& group_time) {
+  const auto lock = one_part_at_a_time();
+  if (lock && parts_of_pocl.load() > 1) return launch.enqueue(queue_of(0), kernel.handle(), 0, launch.grid.units());
   const bool loaded = driver_ != HostDriver::basic ||
                       loaded_kernels().find(kernel, launch.local, launch.grid.divisible(), launch.width);
   struct Context {

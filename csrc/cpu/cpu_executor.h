@@ -15,15 +15,17 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 
 namespace ocl {
 
 class CpuExecutor final : public Executor {
  public:
-  CpuExecutor(HostDriver driver, cl_context context, cl_device_id device);
+  CpuExecutor(HostDriver driver, cl_context context, cl_device_id device, ThreadPool& pool, CommandQueue& commands,
+              unsigned compute_units, bool part);
 
   HostDriver driver() const override { return driver_; }
-  unsigned workers() const override { return pool_.workers(); }
+  unsigned workers() const override { return compute_units_; }
   cl_command_queue_properties queue_properties() const override {
     return driver_ == HostDriver::local_thread ? CL_QUEUE_THREAD_LOCAL_EXEC_ENABLE_INTEL : 0;
   }
@@ -71,13 +73,16 @@ class CpuExecutor final : public Executor {
                      std::atomic<float>& group_time);
   cl_int run(Kernel& kernel, const Launch& launch, std::atomic<float>& group_time);
   cl_command_queue queue_of(unsigned worker);
+  std::unique_lock<std::mutex> one_part_at_a_time() const;
 
   HostDriver driver_;
   cl_context context_;
   cl_device_id device_;
   ThreadPool& pool_;
   CommandQueue& commands_;
-  size_t memory_bytes_;  // per-thread scratch of kernels that are called
+  bool part_;               // of a CPU (part_executor.h)
+  unsigned compute_units_;  // the pool's workers, or one fewer where callers only help
+  size_t memory_bytes_;     // per-thread scratch of kernels that are called
   // One per worker and one for callers that run a launch without the pool, made at first use.
   std::unique_ptr<std::atomic<cl_command_queue>[]> queues_;
   std::atomic<float> copy_time_{0}, fill_time_{0};  // of a block, in nanoseconds

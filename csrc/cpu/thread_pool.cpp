@@ -86,9 +86,9 @@ struct alignas(64) Worker {
   }
 
   // Moves the thread to another processor if it last ran on this one, where it has to wait for the calling thread.
-  void keep_off(int here) {
+  void keep_off(int here, const std::vector<int>& processors) {
     if (processor.load(std::memory_order_relaxed) != here) return;
-    os::keep_off(thread.load(std::memory_order_relaxed), here);
+    os::keep_off(thread.load(std::memory_order_relaxed), here, processors);
     processor.store(-1, std::memory_order_relaxed);
   }
 };
@@ -101,8 +101,12 @@ thread_local const bool is_main_thread = os::thread_id() == os::process_id();
 }  // namespace
 
 struct ThreadPool::State {
-  explicit State(unsigned workers)
-      : shares(std::make_unique<Share[]>(workers)), threads(std::make_unique<Worker[]>(workers)) {}
+  State(unsigned workers, const std::vector<int>& processors)
+      : processors(processors),
+        shares(std::make_unique<Share[]>(workers)),
+        threads(std::make_unique<Worker[]>(workers)) {}
+
+  const std::vector<int> processors;  // of the pool's threads; empty: those of the process
 
   // The launch in progress, written while `inside` is 0.
   Piece piece = nullptr;
@@ -125,7 +129,8 @@ struct ThreadPool::State {
   alignas(64) std::atomic<bool> open{false};
   alignas(64) std::atomic<int> inside{0};         // workers besides the leader that may be reading the launch
   alignas(64) std::atomic<bool> assisted{false};  // a user thread has the place of worker 0
-  std::atomic<void (*)()> worker_1_task{nullptr};
+  std::atomic<void (*)(void*)> worker_1_task{nullptr};
+  void* task_context = nullptr;  // written before the task
   std::mutex leading;
 
   void execute(unsigned worker, uint32_t begin, uint32_t end) {
@@ -181,12 +186,15 @@ struct ThreadPool::State {
     const int here = os::current_processor();
     if (leader) threads[leader].processor.store(here, std::memory_order_relaxed);
     for (unsigned i = 1; i < participants; ++i)
-      if (i != leader) threads[i].keep_off(here);
+      if (i != leader) threads[i].keep_off(here, processors);
   }
 
   void serve(unsigned worker) {
     os::name_thread("ocl-host");
-    os::unbind_thread();
+    if (processors.empty())
+      os::unbind_thread();
+    else
+      os::bind_thread(processors);
     this_worker = worker;
     Worker& self = threads[worker];
     self.thread.store(os::thread_id());
@@ -212,7 +220,7 @@ struct ThreadPool::State {
       }
       inside.fetch_sub(1);
       if (worker == 1)
-        if (auto* task = worker_1_task.load(std::memory_order_acquire)) task();
+        if (auto* task = worker_1_task.load(std::memory_order_acquire)) task(task_context);
     }
   }
 };
@@ -230,7 +238,8 @@ ThreadPool& ThreadPool::instance() {
   return *pool;
 }
 
-ThreadPool::ThreadPool(unsigned workers) : workers_(workers), state_(new State(workers)) {
+ThreadPool::ThreadPool(unsigned workers, const std::vector<int>& processors)
+    : workers_(workers), state_(new State(workers, processors)) {
   for (unsigned i = 1; i < workers; ++i) std::thread([state = state_, i] { state->serve(i); }).detach();
 }
 
@@ -320,7 +329,7 @@ bool ThreadPool::run_on_openmp_threads() {
 
 bool ThreadPool::uses_openmp_threads() const { return state_->openmp.on() && is_main_thread; }
 
-void ThreadPool::allow_openmp_threads(bool allowed) { state_->openmp.allow(allowed); }
+void ThreadPool::allow_openmp_threads(bool allowed) { state_->openmp.allow(allowed && state_->processors.empty()); }
 
 bool ThreadPool::assist() {
   State& state = *state_;
@@ -341,12 +350,15 @@ bool ThreadPool::executing() { return in_piece; }
 
 bool ThreadPool::assisted() const { return state_->assisted.load(std::memory_order_relaxed); }
 
-void ThreadPool::set_worker_1_task(void (*task)()) { state_->worker_1_task.store(task, std::memory_order_release); }
+void ThreadPool::set_worker_1_task(void (*task)(void*), void* context) {
+  state_->task_context = context;
+  state_->worker_1_task.store(task, std::memory_order_release);
+}
 
 void ThreadPool::wake_worker_1() { state_->threads[1].wake(); }
 
 void ThreadPool::make_room_for_worker_1() {
-  if (workers_ > 1) state_->threads[1].keep_off(os::current_processor());
+  if (workers_ > 1) state_->threads[1].keep_off(os::current_processor(), state_->processors);
 }
 
 }  // namespace ocl

@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <vector>
 
 namespace ocl {
 
@@ -53,13 +54,14 @@ class ThreadPool {
   bool uses_openmp_threads() const;
 
   // `task` runs on worker 1, soon after every wake_worker_1(), never twice at the same time. Needs two workers.
-  void set_worker_1_task(void (*task)());
+  void set_worker_1_task(void (*task)(void* context), void* context);
   void wake_worker_1();
   // Moves worker 1, where there is one, to another processor if it last ran on the caller's.
   void make_room_for_worker_1();
 
-  // A pool of its own, for tests; like instance() it is never destroyed.
-  explicit ThreadPool(unsigned workers);
+  // A pool of its own; like instance() it is never destroyed. Its threads run on these processors only (empty: on all
+  // of the process); then it does not use OpenMP threads, which run anywhere.
+  explicit ThreadPool(unsigned workers, const std::vector<int>& processors = {});
   ThreadPool(const ThreadPool&) = delete;
 
  private:

@@ -7,7 +7,9 @@
 #include "opencl/capabilities/probes.h"
 #include "opencl/capabilities/query.h"
 #include "opencl/capabilities/simulated.h"
+#include "opencl/device_list.h"
 #include "opencl/launch.h"
+#include "opencl/part_executor.h"
 #include "opencl/program/compiler_process.h"
 #include "opencl/program/kept_answers.h"
 #include "opencl/program/program_cache.h"
@@ -80,87 +82,15 @@ bool shares_memory(Device& device, bool by_address) {
   return shared;
 }
 
-struct Found {
-  cl_platform_id platform;
-  cl_device_id id;
-  std::string label;  // platform name and version ("OpenCL 3.0 PoCL 3.1"), device name
-  bool gpu;
-  HostDriver host_driver;
-  bool familiar;  // see Device
-};
-
-bool host_threads_wanted() { return executor_workers() > 0 && environment::flag("TORCH_OCL_UNIFIED_MEMORY", true); }
-
-// An environment variable for drivers, which read it once, when their devices are first asked for. Not where the user
-// has set it; child processes do not see it.
-class DriverVariable {
- public:
-  DriverVariable(const char* name, const char* value, bool wanted) : name_(name), asked_(wanted && !std::getenv(name)) {
-    if (asked_) os::set_environment(name, value);
-  }
-  ~DriverVariable() {
-    if (asked_) os::set_environment(name_, nullptr);
-  }
-  DriverVariable(const DriverVariable&) = delete;
-  bool asked() const { return asked_; }
-
- private:
-  const char* name_;
-  bool asked_;
-};
-
-// What drivers are asked for. PoCL: its driver without threads beside the usual one, which stays the first for others
-// in the process; and libraries of compiled code, which can be kept loaded (from version 7.2 on it has a JIT compiler
-// instead, which unloads a kernel's code when it has loaded 128 others). Intel's runtime for CPUs: more local memory
-// than its 256 KiB, which it takes from the heap; tiles of Winograd's convolutions do not fit into that. Both, where
-// several ranks share the machine: no more threads of their own than this rank's share.
-struct DriverVariables {
-  const unsigned threads = processors::drivers_share();
-  const std::string threads_text = std::to_string(threads);
-  DriverVariable pocl_threads{"POCL_MAX_PTHREAD_COUNT", threads_text.c_str(), threads > 0};
-  DriverVariable newer_pocl_threads{"POCL_CPU_MAX_CU_COUNT", threads_text.c_str(), threads > 0};
-  DriverVariable intel_threads{"CL_CONFIG_CPU_TBB_NUM_WORKERS", threads_text.c_str(), threads > 0};
-  DriverVariable pocl_drivers{"POCL_DEVICES", "pthread basic", host_threads_wanted()};
-  DriverVariable pocl_loader{"POCL_CPU_JIT", "0", host_threads_wanted()};
-  // PoCL has no device where it cannot make its cache: a home that is read-only, or a plain user of a container without
-  // one. Without HOME it takes a folder that all users of the machine share.
-  const std::string cache = os::temporary_cache_folder();
-  const bool homeless = os::user_cache_folder() == cache && os::others_keep_off(cache);
-  DriverVariable pocl_cache{"POCL_CACHE_DIR", (cache + "/pocl").c_str(), homeless};
-  DriverVariable intel_local_memory{"CL_CONFIG_CPU_FORCE_LOCAL_MEM_SIZE", "1MB", true};
-
-  // Whether the device is of PoCL's driver without threads; not, for example, when somebody has used PoCL before us.
-  bool without_threads(const std::string& platform, const std::string& device) const {
-    return pocl_drivers.asked() && platform == "Portable Computing Language" &&
-           (device.rfind("basic", 0) == 0 || device.rfind("cpu-minimal", 0) == 0);
-  }
-};
-
-bool executes_by_local_thread(cl_device_id id, bool gpu) {
-  const std::string extensions = " " + device_string(id, CL_DEVICE_EXTENSIONS) + " ";
-  return !gpu && extensions.find(" cl_intel_exec_by_local_thread ") != std::string::npos;
-}
-
-HostDriver host_driver(const DriverVariables& variables, const std::string& platform, cl_device_id id, bool gpu) {
-  if (variables.without_threads(platform, device_string(id, CL_DEVICE_NAME))) return HostDriver::basic;
-  return executes_by_local_thread(id, gpu) && host_threads_wanted() ? HostDriver::local_thread : HostDriver::none;
-}
-
-// The drivers that the CPU executor is made for, whether or not it is wanted. Their compilers report errors.
-bool is_familiar(const std::string& platform, cl_device_id id, bool gpu) {
-  const bool made_for = (!gpu && platform == "Portable Computing Language") || executes_by_local_thread(id, gpu);
-  return made_for && !injected_faults::has("unfamiliar");
-}
-
 struct Registry {
-  std::vector<Found> found;
+  std::vector<FoundDevice> found;
   std::vector<std::unique_ptr<Device>> devices;
   std::vector<std::unique_ptr<std::once_flag>> opened;
   std::vector<std::string> problems;
 
   Registry() {
     try {
-      discover();
+      found = find_devices(problems);
     } catch (const std::exception& error) {
       problems.push_back(error.what());
     }
@@ -168,86 +98,13 @@ struct Registry {
     for (size_t i = 0; i < found.size(); ++i) opened.push_back(std::make_unique<std::once_flag>());
   }
 
-  void discover() {
-    environment::check();
-    os::watch_forks();
-    const DriverVariables variables;
-    cl_uint n = 0;
-    cl_int code = clGetPlatformIDs(0, nullptr, &n);
-    if (code != CL_SUCCESS || n == 0) {
-      problems.push_back("no OpenCL platform (clGetPlatformIDs: " + std::string(error_name(code)) + ")");
-      return;
-    }
-    std::vector<cl_platform_id> platforms(n);
-    check(clGetPlatformIDs(n, platforms.data(), nullptr), "clGetPlatformIDs");
-    std::vector<Found> all;
-    for (cl_platform_id platform : platforms) {
-      const std::string name = platform_string(platform, CL_PLATFORM_NAME);
-      cl_uint count = 0;
-      code = clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &count);
-      if (code != CL_SUCCESS || count == 0) {
-        problems.push_back("platform " + name + " has no device (" + error_name(code) + ")");
-        continue;
-      }
-      std::vector<cl_device_id> ids(count);
-      check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, count, ids.data(), nullptr), "clGetDeviceIDs");
-      for (cl_device_id id : ids) {
-        const std::string label =
-            name + " " + platform_string(platform, CL_PLATFORM_VERSION) + " " + device_string(id, CL_DEVICE_NAME);
-        std::string why;
-        if (!usable(id, why)) {
-          problems.push_back(label + " is left out: " + why);
-          continue;
-        }
-        const bool gpu =
-            device_value<cl_device_type>(id, CL_DEVICE_TYPE) & (CL_DEVICE_TYPE_GPU | CL_DEVICE_TYPE_ACCELERATOR);
-        all.push_back({platform, id, label, gpu, host_driver(variables, name, id, gpu), is_familiar(name, id, gpu)});
-      }
-    }
-    // One device per processor: PoCL's usual driver is left out where the one without threads is there.
-    std::erase_if(all, [&](const Found& f) {
-      auto replaces = [&](const Found& other) {
-        return other.host_driver == HostDriver::basic && other.platform == f.platform;
-      };
-      return f.host_driver == HostDriver::none && !f.gpu && std::any_of(all.begin(), all.end(), replaces);
-    });
-    std::stable_partition(all.begin(), all.end(), [](const Found& f) { return f.gpu; });
-    found = select(all);
-  }
-
-  static std::string lower(std::string text) {
-    std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
-    return text;
-  }
-
-  std::vector<Found> select(const std::vector<Found>& all) {
-    auto wanted = environment::get("TORCH_OCL_VISIBLE_DEVICES");
-    if (!wanted || *wanted == "all") return all;
-    std::vector<Found> chosen;
-    auto take = [&](const Found& f) {
-      if (std::none_of(chosen.begin(), chosen.end(), [&](const Found& c) { return c.id == f.id; })) chosen.push_back(f);
-    };
-    std::istringstream items(*wanted);
-    for (std::string item; std::getline(items, item, ',');) {
-      item.erase(0, item.find_first_not_of(' '));
-      item.erase(item.find_last_not_of(' ') + 1);
-      if (item.empty()) continue;
-      const size_t before = chosen.size();
-      if (std::all_of(item.begin(), item.end(), [](unsigned char c) { return std::isdigit(c); })) {
-        const size_t index = item.size() < 6 ? std::stoul(item) : all.size();
-        if (index < all.size()) take(all[index]);
-      } else {
-        for (const Found& f : all)
-          if (lower(f.label).find(lower(item)) != std::string::npos) take(f);
-      }
-      if (chosen.size() != before) continue;
-      problems.push_back("TORCH_OCL_VISIBLE_DEVICES: nothing matches '" + item + "'");
-      std::string names;
-      for (size_t i = 0; i < all.size(); ++i) names += (i ? ", " : "") + std::to_string(i) + ": " + all[i].label;
-      environment::reject("TORCH_OCL_VISIBLE_DEVICES", *wanted, names.empty() ? "there is no device" : names,
-                          "nothing matches '" + item + "', which is left out");
-    }
-    return chosen;
+  // Whether this process uses this part of a CPU and no other: it sees no other, or it is a local rank, each of which
+  // has one.
+  bool only_part(const FoundDevice& f) const {
+    if (!f.part) return false;
+    const processors::Facts& facts = processors::facts();
+    const auto parts = std::count_if(found.begin(), found.end(), [](const FoundDevice& each) { return each.part; });
+    return parts == 1 || (facts.ranks > 1 && facts.rank % f.part->count == f.part->index);
   }
 };
 
@@ -282,7 +139,7 @@ Device& Device::get(int index) {
                         std::to_string(r.found.size()) + " device(s) are visible");
   }
   std::call_once(*r.opened[index], [&] {
-    const Found& f = r.found[index];
+    const FoundDevice& f = r.found[index];
     r.devices[index] = std::make_unique<Device>(index, f.platform, f.id, f.host_driver, f.familiar);
   });
   return *r.devices[index];
@@ -315,6 +172,18 @@ void Device::open_elsewhere(bool familiar) {
   guard(known.value_or("this driver is not known"));
 }
 
+const cpu_parts::Part* part_of(const Device& device) { return registry().found[device.index()].part; }
+unsigned order_of(const Device& device) { return part_of(device) ? static_cast<unsigned>(device.index()) + 1 : 0; }
+
+// Of a part that is the only one of this process: the calling thread, and those that it starts, are bound to it.
+static std::unique_ptr<Executor> open_executor(const Device& device, HostDriver driver) {
+  const FoundDevice& found = registry().found[device.index()];
+  if (!found.part) return make_executor(driver, device.context(), device.id());
+  const bool only_part = registry().only_part(found);
+  if (only_part) os::bind_thread(found.part->processors);
+  return make_part_executor(driver, device.context(), device.id(), *found.part, only_part, order_of(device));
+}
+
 Device::Device(int index, cl_platform_id platform, cl_device_id id, HostDriver host_driver, bool familiar)
     : index_(index), platform_(platform), id_(id) {
   capabilities_ = query_capabilities(platform, id);
@@ -328,7 +197,7 @@ Device::Device(int index, cl_platform_id platform, cl_device_id id, HostDriver h
   context_ = clCreateContext(properties, 1, &id_, nullptr, nullptr, &code);
   check(code, "clCreateContext");
   if (host_driver != HostDriver::none) {
-    executor_ = make_executor(host_driver, context_, id_);
+    executor_ = open_executor(*this, host_driver);
     capabilities_.compute_units = executor_->workers();
   }
   capabilities_ = simulate_by_environment(std::move(capabilities_));

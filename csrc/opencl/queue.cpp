@@ -3,6 +3,7 @@
 #include "opencl/command_list.h"
 #include "opencl/memory/segment.h"
 #include "opencl/memory/out_of_memory.h"
+#include "opencl/part_executor.h"
 
 #include <chrono>
 #include <array>
@@ -192,8 +193,8 @@ void Queue::wait(const Event& event) {
   if (!device_.executor() && handle) {
     check(clEnqueueBarrierWithWaitList(handle_, 1, &handle, nullptr), "clEnqueueBarrierWithWaitList");
     issued_.fetch_add(1, std::memory_order_relaxed);
-  } else if (device_.executor() && !handle) {
-    issued_on_host(event.ticket());  // executors keep the commands of all queues in order
+  } else if (device_.executor() && !handle && order_of(event.ticket()) == order_of(device_)) {
+    issued_on_host(event.ticket());  // executors keep the commands of their queues in order
   } else {
     event.wait();
   }

@@ -89,6 +89,10 @@ def show_device(index: int) -> None:
         f"{kind}, {facts.compute_units} compute units, vectors of {facts.vector_floats} floats, kernels in "
         f"{facts.style} style",
     )
+    if facts.part:
+        where = f", processors {facts.processors}" if facts.processors else ""
+        node = f", NUMA node {facts.numa_node}" if facts.numa_node >= 0 else ""
+        line("part of the CPU", f"{facts.part}{where}{node}")
     line(
         "memory",
         f"{size(facts.global_memory)}, at most {size(facts.max_allocation)} in one piece, {size(facts.local_memory)} "

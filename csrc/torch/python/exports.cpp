@@ -5,6 +5,7 @@
 #include "opencl/capabilities/fma.h"
 #include "opencl/launch.h"
 #include "opencl/capabilities/tensor_cores.h"
+#include "opencl/part_executor.h"
 #include "ops/conv/winograd.h"
 #include "ops/core/device_errors.h"
 #include "ops/core/precision.h"
@@ -51,6 +52,14 @@ bool set_by_name(const Table& table, const std::string& wanted, Setter set) {
 
 int device_count() { return static_cast<int>(runtime::device_count()); }
 std::vector<std::string> device_problems() { return Device::problems(); }
+PartFacts part_facts(int device_index) {
+  const Device& device = runtime::device(index(device_index));
+  const cpu_parts::Part* part = part_of(device);
+  if (!part) return {};
+  // Which processors a driver's own sub-device has is the driver's choice.
+  return {std::to_string(part->index + 1) + " of " + std::to_string(part->count),
+          device.executor() ? cpu_parts::list_of(part->processors) : "", part->node};
+}
 const Capabilities& capabilities(int device) { return runtime::device(index(device)).capabilities(); }
 bool cpu_style(int device) { return Device::get(device).cpu_style(); }
 bool fma(int device) { return has_fma(Device::get(device)); }

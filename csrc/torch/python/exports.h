@@ -23,6 +23,13 @@ namespace ocl::python {
 int device_count();
 std::vector<std::string> device_problems();
 const Capabilities& capabilities(int device);
+// The part of a CPU that the device is (csrc/base/cpu_parts.h): "1 of 2" and its processors ("0-3"), as far as they are
+// known; "" and -1: it is a whole device.
+struct PartFacts {
+  std::string part, processors;
+  int numa_node = -1;
+};
+PartFacts part_facts(int device);
 bool cpu_style(int device);
 bool bfloat16_pairs(int device);        // csrc/opencl/capabilities/bfloat16_pairs.h
 bool fma(int device);                   // programs can call it

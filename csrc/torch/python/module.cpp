@@ -68,6 +68,10 @@ Object properties(PyObject* device) {
   d.set("base_alignment", c.base_alignment);
   d.set("max_work_group", c.max_work_group);
   d.set("style", style(index));
+  const PartFacts part = part_facts(index);
+  d.set("part", part.part);
+  d.set("processors", part.processors);
+  d.set("numa_node", part.numa_node);
   return d.take();
 }
 

@@ -3,6 +3,7 @@
 
 #include "cpu/command_queue.h"
 #include "cpu/thread_pool.h"
+#include "opencl/part_executor.h"
 
 #if !defined(_WIN32)
 #include <sys/wait.h>
@@ -10,6 +11,8 @@
 #endif
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <thread>
 
 namespace ocl::testing {
@@ -128,6 +131,35 @@ TEST(CommandQueue, ForksInsideOfCommandsAndBesideThem) {
   EXPECT_EQ(good, 40);
 }
 #endif
+
+// Devices that are parts of a CPU have pools and command queues of their own: each waits for the other here.
+TEST(CommandQueue, QueuesOfTheirOwnRunAtTheSameTime) {
+  static CommandQueue& a = *new CommandQueue(*new ThreadPool(2), 1);
+  static CommandQueue& b = *new CommandQueue(*new ThreadPool(2), 2);
+  struct Meeting {
+    std::atomic<int> here{0};
+    std::atomic<bool> met{false};
+    void come() {
+      const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+      for (++here; here < 2 && std::chrono::steady_clock::now() < until;) std::this_thread::yield();
+      met = here == 2;
+    }
+  } meeting;
+  const auto come = [&meeting = meeting](const void*) { meeting.come(); };
+  EXPECT_EQ(order_of(a.issue(0, come)), 1u);
+  EXPECT_EQ(order_of(b.issue(0, come)), 2u);
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (!meeting.met && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+  EXPECT_TRUE(meeting.met);
+  int order = 0;
+  std::atomic<int> wrong{0};
+  CommandQueue::Ticket last = 0;
+  for (int i = 0; i < 1000; ++i)
+    last = a.issue(100, [&order = order, &wrong = wrong, i](const void*) { wrong += order++ != i; });
+  a.wait(last);
+  EXPECT_EQ(order, 1000);
+  EXPECT_EQ(wrong, 0);
+}
 
 }  // namespace
 }  // namespace ocl::testing

@@ -114,11 +114,13 @@ class PoolOfTwo {
     static std::function<void()> task;
     static std::atomic<int> asked, done;
     task = std::move(launch);
-    pool().set_worker_1_task([] {
-      if (done == asked) return;
-      task();
-      ++done;
-    });
+    pool().set_worker_1_task(
+        [](void*) {
+          if (done == asked) return;
+          task();
+          ++done;
+        },
+        nullptr);
     ++asked;
     pool().wake_worker_1();
     while (done != asked) pool().assist();
@@ -154,6 +156,35 @@ TEST(ThreadPool, AThreadThatWasLateGetsShortLaunchesAgain) {
   Work late{10us, 100us}, brief{1500ns, 1500ns};
   until_the_caller_has_some(late, 50, 100);  // the caller is the last to end
   until_the_caller_has_some(brief, 1, 8);
+}
+
+// The pool of a device that is a part of a CPU: its threads run on the part's processors, also after they were moved
+// away from a caller's.
+TEST(ThreadPool, ThreadsKeepToTheirProcessors) {
+  const std::vector<int> allowed = os::allowed_processor_numbers();
+  if (allowed.empty()) GTEST_SKIP() << "the system does not number the processors";
+  const std::vector<int> own(allowed.begin() + allowed.size() / 2, allowed.end());
+  ThreadPool& pool = *new ThreadPool(3, own);
+  struct Where {
+    const std::vector<int>& own;
+    std::atomic<int> by_pool{0}, outside{0};
+    static int32_t piece(void* self, unsigned worker, uint32_t, uint32_t) {
+      auto& where = *static_cast<Where*>(self);
+      if (worker == 0 || worker == 3) return 0;  // the test's thread
+      ++where.by_pool;
+      where.outside += !std::binary_search(where.own.begin(), where.own.end(), os::current_processor());
+      return 0;
+    }
+  } where{own};
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  for (int round = 0; (round < 200 || where.by_pool < 100) && std::chrono::steady_clock::now() < until; ++round) {
+    std::atomic<float> unit_time{1e5f};  // worth the threads
+    ASSERT_EQ(pool.run(64, unit_time, &Where::piece, &where), 0);
+    pool.make_room_for_worker_1();
+    std::this_thread::yield();
+  }
+  EXPECT_GE(where.by_pool, 100);
+  EXPECT_EQ(where.outside, 0);
 }
 
 }  // namespace
