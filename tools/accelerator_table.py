@@ -75,8 +75,8 @@ ROWS = (
     Row("torch.compile", '`torch.compile(backend="aot_eager")`'),
     Row("Inductor", "`torch.compile(model)`, `torch.compile(optimizer.step)`", "Modes that need CUDA graphs or Triton "
         "compile as the default does."),
-    Row("AOTInductor", "`torch._inductor.aoti_compile_and_package`", "There is no C++ wrapper for `ocl`.",
-        missing=True),
+    Row("AOTInductor", "`torch._inductor.aoti_compile_and_package`", "Packages load in Python, not in C++.",
+        files=("tests/python/compile/test_packages.py",)),
     Row("Kernels of one's own", "`torch.ocl.compile_kernel(source)`; in C++ `torch_ocl/extension.h`",
         files=("examples/cpp_extension/run.py",)),
     Row("Sharing between processes", "tensors through a `torch.multiprocessing.Queue`", "They arrive as copies, with "

@@ -32,7 +32,7 @@ def register() -> None:
     """The code generator for Inductor."""
     from torch._inductor.codegen import common
 
-    from . import capture, fallback, lowerings, upstream
+    from . import capture, fallback, lowerings, packages, upstream
     from .scheduling import OclScheduling
     from .wrapper import OclDeviceOpOverrides, OclWrapper
 
@@ -46,7 +46,7 @@ def register() -> None:
     upstream.take_unaligned_inputs(part("compile_fx"))
     capture.install(part("compile_fx"), part("output_code"), part("cudagraph_utils"))
     fallback.install(part("compile_fx"))
-    fallback.refuse_packages(part("compile_fx"))
+    packages.install(part("compile_fx"))
     lowerings.install(part("lowering"))
     common.register_backend_for_device("ocl", OclScheduling, OclWrapper)
     common.register_device_op_overrides("ocl", OclDeviceOpOverrides())
@@ -73,6 +73,12 @@ def _after_fake_impls(module: ModuleType) -> None:
     fake.install(module)
 
 
+def _after_packages(module: ModuleType) -> None:
+    from . import packages
+
+    packages.install_loader(module)
+
+
 def _after_flex_attention(module: ModuleType) -> None:
     from .. import _flex_attention
 
@@ -92,6 +98,7 @@ _WATCHED: dict[str, _imports.Action] = {
     "torch._inductor.utils": _after_utils,
     "torch._subclasses.fake_impls": _after_fake_impls,
     "torch._inductor.compile_fx": _after_compile_fx,
+    "torch.export.pt2_archive._package": _after_packages,
     "torch.nn.attention.flex_attention": _after_flex_attention,
 }
 

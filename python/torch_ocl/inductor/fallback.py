@@ -13,7 +13,8 @@ from . import epilogues, flex
 strict = False
 
 
-def _uses_ocl(graph: torch.fx.GraphModule) -> bool:
+def uses_ocl(graph: torch.fx.GraphModule) -> bool:
+    """Whether a value of `graph`, as its tracing noted them, is on `ocl`."""
     for node in graph.graph.nodes:
         value = node.meta.get("val")
         values = value if isinstance(value, (tuple, list)) else (value,)
@@ -47,7 +48,7 @@ def _warn_once(reason: str) -> None:
 def _python_wrapper(gm: torch.fx.GraphModule, options: dict[str, Any]) -> Any:
     """For a graph on ocl `cpp_wrapper` changes nothing: what is plain in it is one call of C++ in any case (direct.py),
     and the rest is called from Python."""
-    if not options.get("cpp_wrapper") or torch._inductor.virtualized.V.aot_compilation or not _uses_ocl(gm):
+    if not options.get("cpp_wrapper") or torch._inductor.virtualized.V.aot_compilation or not uses_ocl(gm):
         return contextlib.nullcontext()
     options["cpp_wrapper"] = False
     return torch._inductor.config.patch(cpp_wrapper=False)
@@ -66,7 +67,7 @@ def install(compile_fx: Any) -> None:
             with _python_wrapper(gm, options):
                 return original(gm, *arguments, **options)
         except Exception as error:
-            if strict or options.get("aot_mode") or not _uses_ocl(gm) or not _is_ours(error):
+            if strict or options.get("aot_mode") or not uses_ocl(gm) or not _is_ours(error):
                 raise
             cause = _cause(error)
             _warn_once(f"{type(cause).__name__}: {str(cause)[:2000]}.")
@@ -76,21 +77,3 @@ def install(compile_fx: Any) -> None:
             return make_boxed_func(gm.forward)
 
     compile_fx._compile_fx_inner = compile_or_run
-
-
-def refuse_packages(compile_fx: Any) -> None:
-    """AOTInductor writes C++ for the whole graph, which the generator does not do. Its own error says nothing."""
-    original = compile_fx.compile_fx_aot
-
-    @functools.wraps(original)
-    def compile_fx_aot(model_: Any, example_inputs_: Any, *arguments: Any, **options: Any) -> Any:
-        values = [*example_inputs_, *model_.parameters(), *model_.buffers()]
-        if _uses_ocl(model_) or any(isinstance(v, torch.Tensor) and v.device.type == "ocl" for v in values):
-            raise RuntimeError(
-                "AOTInductor packages cannot be made for ocl: only torch.compile writes kernels for it. Save the "
-                "exported program with torch.export.save(program, path), and compile it where it runs: "
-                "torch.compile(torch.export.load(path).module())."
-            )
-        return original(model_, example_inputs_, *arguments, **options)
-
-    compile_fx.compile_fx_aot = compile_fx_aot

@@ -252,14 +252,11 @@ def test_a_second_process_compiles_nothing(device, tmp_path):
     assert lines[1] == ["1", "0", "0"]
 
 
-def test_packages_are_refused_with_what_to_do_instead(device, tmp_path):
+def test_exported_programs_are_compiled_where_they_run(device, tmp_path):
     class Network(torch.nn.Module):
         def forward(self, x):
             return (x * 2).relu()
 
     x = torch.randn(4)
-    program = torch.export.export(Network(), (x.to(device),))
-    with pytest.raises(RuntimeError, match=r"torch\.export\.save"):
-        torch._inductor.aoti_compile_and_package(program, package_path=str(tmp_path / "network.pt2"))
-    torch.export.save(program, tmp_path / "program.pt2")
+    torch.export.save(torch.export.export(Network(), (x.to(device),)), tmp_path / "program.pt2")
     same(torch.compile(torch.export.load(tmp_path / "program.pt2").module())(x.to(device)), (x * 2).relu())
