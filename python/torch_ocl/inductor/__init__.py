@@ -73,6 +73,12 @@ def _after_fake_impls(module: ModuleType) -> None:
     fake.install(module)
 
 
+def _after_compile_of_autograd(module: ModuleType) -> None:
+    from . import rng
+
+    rng.install(importlib.import_module("torch._prims.rng_prims"))
+
+
 def _after_packages(module: ModuleType) -> None:
     from . import packages
 
@@ -99,6 +105,7 @@ _WATCHED: dict[str, _imports.Action] = {
     "torch._subclasses.fake_impls": _after_fake_impls,
     "torch._inductor.compile_fx": _after_compile_fx,
     "torch.export.pt2_archive._package": _after_packages,
+    "torch._functorch.partitioners": _after_compile_of_autograd,
     "torch.nn.attention.flex_attention": _after_flex_attention,
 }
 
