@@ -4,6 +4,7 @@ The operators are those that torch_ocl.optimize() puts into networks. Batch norm
 torch._inductor.config.freezing is set; what then stands behind a convolution is its activation.
 """
 
+import functools
 import math
 from typing import Any
 
@@ -11,6 +12,8 @@ import torch
 from torch import fx
 
 aten = torch.ops.aten
+prims = torch.ops.prims
+_VIEWS = (aten.view.default, aten.reshape.default, aten._unsafe_view.default)
 _TYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 
@@ -57,6 +60,49 @@ def _activation(of: fx.Node) -> tuple[list[fx.Node], tuple[float, float]] | None
     return (nodes, (low, high)) if nodes else None
 
 
+def _is(node: fx.Node | None, target: Any, *arguments: Any) -> bool:
+    """Whether `node` is a call of `target` with these arguments and no others; numbers may be rounded."""
+    if node is None or node.op != "call_function" or node.target is not target or node.kwargs:
+        return False
+    if len(node.args) != len(arguments):
+        return False
+    return all(
+        math.isclose(given, wanted, rel_tol=1e-6)
+        if isinstance(wanted, (int, float)) and isinstance(given, (int, float))
+        else given is wanted
+        for given, wanted in zip(node.args, arguments, strict=True)
+    )
+
+
+def _gelu(of: fx.Node) -> list[fx.Node] | None:
+    """The nodes of an exact GELU of `of` that alone read it, the result last. Half types are computed in float32."""
+    nodes: list[fx.Node] = []
+    value, x = _value(of), of
+    assert value is not None
+    if value.dtype != torch.float32:
+        wide = _only_reader(of)
+        if wide is None or not _is(wide, prims.convert_element_type.default, of, torch.float32):
+            return None
+        nodes, x = [wide], wide
+    halves = [user for user in x.users if _is(user, aten.mul.Tensor, x, 0.5)]
+    roots = [user for user in x.users if _is(user, aten.mul.Tensor, x, math.sqrt(0.5))]
+    if len(x.users) != 2 or len(halves) != 1 or len(roots) != 1:
+        return None
+    half, root = halves[0], roots[0]
+    erf = _only_reader(root)
+    sum_ = _only_reader(erf) if erf is not None and _is(erf, aten.erf.default, root) else None
+    result = _only_reader(sum_) if sum_ is not None and _is(sum_, aten.add.Tensor, erf, 1) else None
+    if result is None or _only_reader(half) is not result or not _is(result, aten.mul.Tensor, half, sum_):
+        return None
+    nodes += [half, root, *(node for node in (erf, sum_, result) if node is not None)]
+    if x is not of:
+        narrow = _only_reader(result)
+        if narrow is None or not _is(narrow, prims.convert_element_type.default, result, value.dtype):
+            return None
+        nodes.append(narrow)
+    return nodes
+
+
 def _limited_convolution(node: fx.Node, limits: tuple[float, float]) -> tuple[Any, tuple[Any, ...]] | None:
     x, weight = _value(node.args[0]), _value(node.args[1])
     bias, stride, padding, dilation, transposed, _, groups = node.args[2:]
@@ -66,9 +112,14 @@ def _limited_convolution(node: fx.Node, limits: tuple[float, float]) -> tuple[An
     return torch.ops.ocl.limited_convolution.default, arguments
 
 
-def _product_with_relu(node: fx.Node, limits: tuple[float, float]) -> tuple[Any, tuple[Any, ...]] | None:
+def _takes_activation(node: fx.Node) -> bool:
+    """Whether addmm `node` is what a linear layer with a bias does."""
     bias = _value(node.args[0])
-    if limits != (0.0, math.inf) or node.kwargs or bias is None or bias.dim() != 1 or bias.dtype not in _TYPES:
+    return not node.kwargs and bias is not None and bias.dim() == 1 and bias.dtype in _TYPES
+
+
+def _product_with_relu(node: fx.Node, limits: tuple[float, float]) -> tuple[Any, tuple[Any, ...]] | None:
+    if limits != (0.0, math.inf) or not _takes_activation(node):
         return None
     return aten._addmm_activation.default, tuple(node.args)
 
@@ -76,25 +127,45 @@ def _product_with_relu(node: fx.Node, limits: tuple[float, float]) -> tuple[Any,
 _ROWS = {aten.convolution.default: _limited_convolution, aten.addmm.default: _product_with_relu}
 
 
+def _join(graph: fx.Graph, node: fx.Node) -> bool:
+    """Puts one call in the place of `node`, a convolution or product, and of the activation behind it, which may be of
+    another shape of it (linear layers are products of matrices between two views)."""
+    view = _only_reader(node)
+    shaped = view if view is not None and view.target in _VIEWS and view.args[0] is node else node
+    found, options = _activation(shaped), {}
+    made = _ROWS[node.target](node, found[1]) if found else None
+    nodes = found[0] if found else []
+    if made is None and node.target is aten.addmm.default and _takes_activation(node):
+        nodes, options = _gelu(shaped) or [], {"use_gelu": True}
+        made = (aten._addmm_activation.default, tuple(node.args)) if nodes else None
+    if made is None:
+        return False
+    with graph.inserting_before(node):
+        joined = graph.call_function(*made, options)
+    joined.meta.update(node.meta)
+    node.replace_all_uses_with(joined)
+    nodes[-1].replace_all_uses_with(joined if shaped is node else shaped)
+    for old in (*reversed(nodes), node):
+        graph.erase_node(old)
+    return True
+
+
+@functools.cache
+def _lower() -> None:
+    """Tells Inductor that the operator stays a call. (That of products stands in lowerings.py, as ATen's own.)"""
+    from torch._inductor import lowering
+
+    lowering.make_fallback(torch.ops.ocl.limited_convolution.default, warn=False)
+
+
 def fuse(graph: fx.GraphModule) -> None:
-    """Joins convolutions and products on ocl with the ReLU or clamp that alone reads them, in a graph of ATen's
-    operators that is not differentiated."""
+    """Joins convolutions and products on ocl with the ReLU, clamp or exact GELU that alone reads them, in a graph of
+    ATen's operators that is not differentiated."""
     changed = False
     for node in list(graph.graph.nodes):
         value = _value(node)
-        if node.op != "call_function" or node.target not in _ROWS or value is None or value.device.type != "ocl":
-            continue
-        found = _activation(node)
-        made = _ROWS[node.target](node, found[1]) if found else None
-        if not found or not made:
-            continue
-        last = found[0][-1]
-        with graph.graph.inserting_before(last):
-            joined = graph.graph.call_function(*made)
-        joined.meta.update(node.meta)
-        last.replace_all_uses_with(joined)
-        for old in (*reversed(found[0]), node):
-            graph.graph.erase_node(old)
-        changed = True
+        if node.op == "call_function" and node.target in _ROWS and value is not None and value.device.type == "ocl":
+            changed = _join(graph.graph, node) or changed
     if changed:
+        _lower()
         graph.recompile()

@@ -53,8 +53,34 @@ def test_bounds(device, dtype):
     assert "limited_convolution.default(" in code[0]
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("activation", [nn.GELU(), nn.ReLU()], ids=["gelu", "relu"])
+def test_linear_layers_of_sequences(device, dtype, activation):
+    """Three dimensions: the product is between two views."""
+    network = nn.Sequential(nn.Linear(8, 16), activation, nn.Linear(16, 8)).to(dtype)
+    x = torch.randn(2, 3, 8).to(dtype)
+    metrics.reset()
+    with torch.no_grad():
+        expected = network(x)
+        actual, code = run_and_get_code(torch.compile(network.to(device)), x.to(device))
+    same(actual, expected)
+    assert metrics.generated_kernel_count == 0
+    assert code[0].count("_addmm_activation.default(") == 1
+    assert torch.ocl.fallbacks() == {}
+
+
+def test_graphs_without_implicit_fallbacks(device):
+    network, x = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()), torch.randn(1, 3, 5, 5)
+    with torch.no_grad(), torch._inductor.config.patch(implicit_fallbacks=False):
+        expected = network(x)
+        actual, code = run_and_get_code(torch.compile(network.to(device)), x.to(device))
+    same(actual, expected)
+    assert "limited_convolution.default(" in code[0]
+
+
 def test_what_must_stay_apart(device):
-    """Results that something else reads, gradients, transposed convolutions, products that add a matrix."""
+    """Results that something else reads, other GELUs, gradients, transposed convolutions, products that add a
+    matrix."""
     x, w, b = torch.randn(5, 6), torch.randn(6, 7), torch.randn(5, 7)
     network, image = nn.Sequential(nn.ConvTranspose2d(3, 4, 2), nn.ReLU()), torch.randn(1, 3, 5, 5)
 
@@ -62,8 +88,13 @@ def test_what_must_stay_apart(device):
         y = torch.addmm(b[0], x, w)
         return y.relu(), y * 2, torch.addmm(b, x, w).relu(), torch.addmm(b[1], x, w, alpha=2).relu()
 
+    def other_gelus(x, w, b):
+        y, z = torch.addmm(b[0], x, w), torch.addmm(b[1], x, w)
+        nearly = z * 0.5 * (1 + torch.erf(z * 0.7))
+        return nn.functional.gelu(y), y, nearly, nn.functional.gelu(torch.addmm(b[2], x, w), approximate="tanh")
+
     with torch.no_grad():
-        for function, values in ((two_readers, (x, w, b)), (network, (image,))):
+        for function, values in ((two_readers, (x, w, b)), (other_gelus, (x, w, b)), (network, (image,))):
             expected = function(*values)
             there = function.to(device) if isinstance(function, nn.Module) else function
             actual, code = run_and_get_code(torch.compile(there), *(value.to(device) for value in values))
