@@ -124,7 +124,7 @@ def _product_with_relu(node: fx.Node, limits: tuple[float, float]) -> tuple[Any,
     return aten._addmm_activation.default, tuple(node.args)
 
 
-_ROWS = {aten.convolution.default: _limited_convolution, aten.addmm.default: _product_with_relu}
+_ROWS: dict[Any, Any] = {aten.convolution.default: _limited_convolution, aten.addmm.default: _product_with_relu}
 
 
 def _join(graph: fx.Graph, node: fx.Node) -> bool:
@@ -132,7 +132,8 @@ def _join(graph: fx.Graph, node: fx.Node) -> bool:
     another shape of it (linear layers are products of matrices between two views)."""
     view = _only_reader(node)
     shaped = view if view is not None and view.target in _VIEWS and view.args[0] is node else node
-    found, options = _activation(shaped), {}
+    found = _activation(shaped)
+    options: dict[str, Any] = {}
     made = _ROWS[node.target](node, found[1]) if found else None
     nodes = found[0] if found else []
     if made is None and node.target is aten.addmm.default and _takes_activation(node):
@@ -141,7 +142,7 @@ def _join(graph: fx.Graph, node: fx.Node) -> bool:
     if made is None:
         return False
     with graph.inserting_before(node):
-        joined = graph.call_function(*made, options)
+        joined = graph.call_function(made[0], made[1], options)
     joined.meta.update(node.meta)
     node.replace_all_uses_with(joined)
     nodes[-1].replace_all_uses_with(joined if shaped is node else shaped)

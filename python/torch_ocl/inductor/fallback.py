@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from . import epilogues, flex
+from . import epilogues, flex, lowerings
 
 # Set by tests, which want to see what went wrong.
 strict = False
@@ -62,6 +62,7 @@ def install(compile_fx: Any) -> None:
     def compile_or_run(gm: torch.fx.GraphModule, *arguments: Any, **options: Any) -> Any:
         try:
             flex.replace(gm, torch._dynamo.utils.detect_fake_mode(arguments))
+            lowerings.plain_additions(gm)
             if options.get("is_inference"):
                 epilogues.fuse(gm)
             with _python_wrapper(gm, options):

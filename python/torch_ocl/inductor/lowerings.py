@@ -64,6 +64,26 @@ def _floors(op: Any, original: Callable[..., Any], lowering: Any) -> Callable[..
     return lower
 
 
+def plain_additions(graph: torch.fx.GraphModule) -> None:
+    """torch.add(a, b, alpha=s) of a product of matrices becomes a + s * b. Inductor's pattern that makes addmm of a
+    product and an addition does not see alpha."""
+    changed = False
+    for node in graph.graph.find_nodes(op="call_function", target=aten.add.Tensor):
+        factor, value = node.kwargs.get("alpha", 1), node.meta.get("val")
+        products = [arg for arg in node.args if isinstance(arg, torch.fx.Node) and arg.target is aten.mm.default]
+        if factor == 1 or not products or not isinstance(value, torch.Tensor) or value.device.type != "ocl":
+            continue
+        a, b = node.args
+        with graph.graph.inserting_before(node):
+            scaled = graph.graph.call_function(aten.mul.Tensor, (b, factor))
+        with value.fake_mode:  # type: ignore[attr-defined]
+            scaled.meta["val"] = aten.mul.Tensor(b.meta["val"], factor)
+        node.args, node.kwargs = (a, scaled), {}
+        changed = True
+    if changed:
+        graph.recompile()
+
+
 def install(lowering: Any) -> None:
     """Stands in front of rows of torch._inductor.lowering.lowerings; other devices keep them."""
     table = lowering.lowerings

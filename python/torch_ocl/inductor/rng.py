@@ -78,10 +78,13 @@ def install(rng_prims: Any) -> None:
     from torch._higher_order_ops.utils import registered_hop_fake_fns
     from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
 
-    hops = {rng_prims.run_and_save_rng_state: (save, 1), rng_prims.run_with_rng_state: (run, 2)}
+    hops: dict[Any, tuple[Any, int]] = {
+        rng_prims.run_and_save_rng_state: (save, 1),
+        rng_prims.run_with_rng_state: (run, 2),
+    }
     for hop, (own, skip) in hops.items():
         hop.py_impl(DispatchKey.PrivateUse1)(own)
-        original = hop.py_kernels[DispatchKey.BackendSelect]
+        original: Any = hop.py_kernels[DispatchKey.BackendSelect]
         hop.py_kernels[DispatchKey.BackendSelect] = _where_on_ocl(own, original, skip)
     hop = rng_prims.run_and_save_rng_state
     registered_hop_fake_fns[hop] = _where_on_ocl(_predict, registered_hop_fake_fns[hop], 1)

@@ -79,3 +79,18 @@ def test_sizes_that_only_the_length_of_a_row_names(function):
     """Of transposed inputs whose sizes are arguments."""
     for sizes in ((17, 8, 9), (17, 20, 33)):
         check(function, (torch.randn(sizes).transpose(0, 2),), dynamic=True)
+
+
+def test_additions_with_a_factor_keep_it():
+    """Next to a product of matrices, which Inductor makes one operator with an addition."""
+
+    def function(a, b, c):
+        return torch.add(a, b @ c, alpha=0.75), torch.add(b @ c, a, alpha=-2), torch.sub(a, c @ b, alpha=0.5)
+
+    check(function, torch.randn(3, 8, 8).unbind())
+
+    def step(a, b, c):
+        loss = sum(value.square().sum() for value in function(a, b, c))
+        return torch.autograd.grad(loss, (a, b, c))
+
+    check(step, [value.requires_grad_() for value in torch.randn(3, 4, 4).unbind()])
