@@ -125,10 +125,12 @@ def split_of(device: torch.device, columns: int, rows: int, inner: bool) -> int:
     if inner and properties.style == "cpu":  # long parts leave threads waiting for the one that is disturbed
         parts = min(max(parts, columns * rows // 32768 // rows), 4 * parts)
     # even parts, where there are some nearby: uneven ones need a mask
-    for candidate in range(parts, min(2 * parts, columns) + 1):
+    # Inductor takes a part for a reduction, and writes short ones as additions
+    most = max(columns // max(int(torch._inductor.config.unroll_reductions_threshold), 2), 1)
+    for candidate in range(parts, min(2 * parts, most) + 1):
         if columns % candidate == 0:
             return candidate
-    return max(parts, 1)
+    return max(min(parts, most), 1)
 
 
 def take_unaligned_inputs(compile_fx: Any) -> None:

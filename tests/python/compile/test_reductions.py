@@ -143,3 +143,9 @@ def test_whole_vectors_need_no_masks(device):
     for columns, masks in ((48, False), (50, True)):
         _, code = run_and_get_code(torch.compile(lambda x: x.sum(1)), torch.randn(9, columns, device=device))
         assert ("LANE_IDS < n" in code[0]) == (masks and torch.ocl.get_device_properties().style == "cpu")
+
+
+@pytest.mark.parametrize("columns", [18, 98, 120])
+def test_parts_of_a_split_reduction_stay_reductions(columns):
+    """Of fewer elements than Inductor writes as additions, it could not join them."""
+    check(lambda x: (x * 2).reshape(columns, -1).sum(0, keepdim=True), (torch.randn(2, columns // 2, 768),))
