@@ -22,3 +22,13 @@ def staged():
     ranks = Ranks(environment={"TORCH_OCL_UNIFIED_MEMORY": "0"})
     yield ranks
     ranks.close()
+
+
+@pytest.fixture(scope="session")
+def four():
+    """Four ranks."""
+    if not (dist.is_available() and dist.is_gloo_available()):
+        pytest.skip("this PyTorch has no torch.distributed with Gloo")
+    ranks = Ranks(4)
+    yield ranks
+    ranks.close()
