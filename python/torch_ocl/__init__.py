@@ -70,6 +70,7 @@ def _load() -> None:
     _imports.watch_lightning()
     _imports.watch_bitsandbytes()
     _imports.watch_torchao()
+    _imports.watch_dtensor()
     watch_import()
     inductor.watch()
 

@@ -123,3 +123,9 @@ def watch_torchao() -> None:
     """torchao's tensors have their products on this device from their import on."""
     for name, action in _TORCHAO.items():
         after(f"torchao.quantization.quantize_.workflows.{name}", by_name(f"_torchao.{action}"))
+
+
+def watch_dtensor() -> None:
+    """DTensor has rules for this device's attention from its import on."""
+    after("torch.distributed.tensor._ops._matrix_ops", by_name("_dtensor.register"))
+    after("torch.distributed.tensor.experimental._context_parallel._attention", by_name("_dtensor.add_ring"))
