@@ -95,11 +95,9 @@ def add_ring(module: Any) -> None:
                  offset: Any, *, scale: float | None = None) -> Any:  # fmt: skip
         _check(mask, grad_out, query, key, value)
         tensors = [tensor.to_local() for tensor in (query, key, value, out, logsumexp)]
-        options = {
-            **{"attn_bias": None, "grad_input_mask": [True, True, True, False], "dropout_p": dropout, "scale": scale},
-            **{"cum_seq_q": cum_seq_q, "cum_seq_k": cum_seq_k, "max_q": max_q, "max_k": max_k},
-            **{"philox_seed": seed, "philox_offset": offset},
-        }
+        options = dict(cum_seq_q=cum_seq_q, cum_seq_k=cum_seq_k, max_q=max_q, max_k=max_k, dropout_p=dropout)
+        options |= dict(philox_seed=seed, philox_offset=offset, scale=scale)
+        options |= dict(attn_bias=None, grad_input_mask=[True, True, True, False])
         found = module._templated_ring_attention_backward(
             query.device_mesh.get_group(), _ROWS, _BACKWARD.default, grad_out.to_local(), "grad_out", *tensors, causal,
             **options,
