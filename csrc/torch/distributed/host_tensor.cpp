@@ -54,7 +54,9 @@ HostTensor::HostTensor(const at::Tensor& tensor, Use use, std::optional<at::Scal
   if (use != Use::write) host_.copy_(source.resolve_conj().resolve_neg());
 }
 
-at::Tensor HostTensor::bytes() const { return host_.view({-1}).view(at::kByte); }
+at::Tensor HostTensor::bytes() const { return bytes_of(host_); }
+
+at::Tensor bytes_of(const at::Tensor& tensor) { return tensor.as_strided({tensor.numel()}, {1}).view(at::kByte); }
 
 void HostTensor::finish() {
   if (use_ == Use::read || host_.is_same(alias_)) return;

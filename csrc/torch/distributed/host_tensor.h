@@ -30,6 +30,9 @@ class HostTensor {
   Use use_;
 };
 
+// A contiguous tensor as a flat one of bytes. view() would keep the strides of a tensor of one element, which is
+// contiguous whatever they are.
+at::Tensor bytes_of(const at::Tensor& tensor);
 // Whether host memory of the tensor's storage is read and written without a copy.
 bool shares_memory(const at::Tensor& tensor);
 // Raises for tensors that no collective takes: sparse ones, and outputs whose elements share memory.

@@ -197,7 +197,17 @@ ProcessGroup::Work ProcessGroup::alltoall(Tensors& outputs, Tensors& inputs, con
   return exchange(outputs, inputs, options);
 }
 
+namespace {
+
+// Gloo looks into its table of connections with whatever it is given.
+void check_peer(const char* name, int rank, int size) {
+  TORCH_CHECK_VALUE(rank >= 0 && rank < size, "ProcessGroupOcl::", name, ": invalid rank: ", rank);
+}
+
+}  // namespace
+
 ProcessGroup::Work ProcessGroup::send(Tensors& tensors, int to, int tag) {
+  check_peer("send", to, getSize());
   const at::Tensor tensor = only(tensors, "send");
   Steps steps;
   steps.start = [=, gloo = gloo_](HostTensors& hosts) {
@@ -208,6 +218,7 @@ ProcessGroup::Work ProcessGroup::send(Tensors& tensors, int to, int tag) {
 }
 
 ProcessGroup::Work ProcessGroup::recv(Tensors& tensors, int from, int tag) {
+  check_peer("recv", from, getSize());
   const at::Tensor tensor = only(tensors, "recv");
   Steps steps;
   steps.start = [=, gloo = gloo_](HostTensors& hosts) {

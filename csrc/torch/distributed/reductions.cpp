@@ -86,7 +86,7 @@ Collective::Ptr ProcessGroup::reduce_parts(const at::Tensor& output, const Tenso
       from.push_back(count * bytes);
       to.push_back((flat.size() == 1 ? count : flat[rank].numel()) * bytes);
     }
-    at::Tensor in = sent.view(at::kByte), out = received.view({-1}).view(at::kByte);
+    at::Tensor in = bytes_of(sent), out = bytes_of(received);
     c10d::AllToAllOptions here;
     here.timeout = options.timeout;
     return gloo->alltoall_base(out, in, from, to, here);
