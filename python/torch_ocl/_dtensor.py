@@ -19,10 +19,14 @@ _BACKWARD_TENSORS, _BACKWARD_MASK = (0, 1, 2, 3, 6, 7), 4
 
 def register(module: Any) -> None:
     """Gives DTensor its sharding rules; `module` is torch.distributed.tensor._ops._matrix_ops."""
-    from torch.distributed.tensor._op_schema import RuntimeSchemaInfo
+    from torch.distributed.tensor import _op_schema
+    from torch.distributed.tensor._ops import utils
 
-    module.register_op_strategy(_FORWARD.default, schema_info=RuntimeSchemaInfo(4))(_forward_rule)
-    module.register_op_strategy(_BACKWARD.default, schema_info=RuntimeSchemaInfo(5))(_backward_rule)
+    if not (hasattr(module, "register_op_strategy") and hasattr(utils, "expand_to_full_mesh_op_strategy")):
+        return  # PyTorch's own names, which its versions change
+    for operator, first, rule in ((_FORWARD, 4, _forward_rule), (_BACKWARD, 5, _backward_rule)):
+        info = _op_schema.RuntimeSchemaInfo(first)  # the position of the first argument that is no tensor
+        module.register_op_strategy(operator.default, schema_info=info)(rule)
 
 
 def _placements(arguments: Any, tensors: tuple[int, ...], mask: int, dim: int | None) -> list[Any]:
@@ -80,6 +84,9 @@ def _backward_rule(schema: Any) -> Any:
 
 def add_ring(module: Any) -> None:
     """Gives context_parallel() its ring of this operator; `module` is that of PyTorch's own rings."""
+    names = ("custom_ops", "_templated_ring_attention", "_templated_ring_attention_backward")
+    if not all(hasattr(module, name) for name in names):
+        return
 
     def forward(query: Any, key: Any, value: Any, mask: Any = None, dropout: float = 0.0, causal: bool = False,
                 _: bool = False, *, scale: float | None = None) -> Any:  # fmt: skip
