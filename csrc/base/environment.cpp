@@ -41,6 +41,11 @@ constexpr Variable variables[] = {
     {"TORCH_OCL_UNIFIED_MEMORY", "by self-test", flags,
      "0 treats every device as one that does not share memory with the host"},
     {"TORCH_OCL_DUMP_SOURCE", "", path, "folder into which the final source of every built program is written"},
+    {"TORCH_OCL_AHEAD", "1", flags,
+     "0 has the driver compile all kernels, also those that were compiled for CPU devices when the library was built "
+     "(docs/design/programs.md)"},
+    {"TORCH_OCL_RECORD_PROGRAMS", "", path,
+     "file to which every program that is used is appended, as tools/record_programs.py reads it"},
     {"TORCH_OCL_BUILD_LOG", "0", flags,
      "1 prints a line for every program that is compiled, with its time, for every kernel at its first use and for "
      "every choice that was measured"},

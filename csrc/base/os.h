@@ -70,6 +70,10 @@ bool survives(void (*call)(void*), void* context);
 // nullptr: there is none.
 void* function_of(const char* library, const char* function);
 
+// Loads a library until the process ends; nullptr and a `problem`: it cannot be. symbol: what it has by this name.
+void* load_library(const std::string& path, std::string& problem);
+void* symbol(void* library, const char* name);
+
 // The path of an executable that lies in the folder of the library (or program) that contains this function; empty:
 // there is none. On Windows .exe is added to the name.
 std::string file_beside_library(const char* name);

@@ -260,6 +260,15 @@ void* function_of(const char* library, const char* function) {
 #endif
 }
 
+void* load_library(const std::string& path, std::string& problem) {
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library)
+    if (const char* text = dlerror()) problem = text;
+  return library;
+}
+
+void* symbol(void* library, const char* name) { return dlsym(library, name); }
+
 std::string file_beside_library(const char* name) {
   Dl_info info;
   if (!dladdr(reinterpret_cast<const void*>(&file_beside_library), &info) || !info.dli_fname) return {};

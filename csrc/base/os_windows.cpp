@@ -13,6 +13,7 @@
 #include <cstring>
 #include <filesystem>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 namespace ocl::os {
@@ -233,6 +234,16 @@ void* function_of(const char* library, const char* function) {
       if (void* const found = reinterpret_cast<void*>(GetProcAddress(module, function))) return found;
   }
   return nullptr;
+}
+
+void* load_library(const std::string& path, std::string& problem) {
+  HMODULE library = LoadLibraryW(std::filesystem::path(path).c_str());
+  if (!library) problem = std::system_category().message(static_cast<int>(GetLastError()));
+  return library;
+}
+
+void* symbol(void* library, const char* name) {
+  return reinterpret_cast<void*>(GetProcAddress(static_cast<HMODULE>(library), name));
 }
 
 std::string file_beside_library(const char* name) {

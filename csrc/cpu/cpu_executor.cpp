@@ -190,6 +190,8 @@ void CpuExecutor::run_fused(Queue& queue, const Arguments& arguments, const Rang
 
 KernelFunction CpuExecutor::function_of(const Kernel& kernel) { return state_of(kernel).function; }
 
+void CpuExecutor::set_function(const Kernel& kernel, KernelFunction function) { state_of(kernel).function = function; }
+
 void CpuExecutor::set_group_time(const Kernel& kernel, float time) {
   if (kernel.executor_state()) state_of(kernel).group_time = time;
 }

@@ -38,6 +38,8 @@ class CpuExecutor final : public Executor {
   std::unique_ptr<KernelState> new_kernel_state() const override;
   // Found by the kernel's first launch; null when the kernel is enqueued.
   static KernelFunction function_of(const Kernel& kernel);
+  // A function that was found elsewhere (cpu/ahead.h), before the first launch.
+  static void set_function(const Kernel& kernel, KernelFunction function);
   // Nanoseconds that a group of the kernel takes, from which launches are cut, for tests. Without effect on devices
   // that have no executor.
   static void set_group_time(const Kernel& kernel, float time);

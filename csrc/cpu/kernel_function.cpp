@@ -110,18 +110,23 @@ static std::string address_by_block(const std::string& name) {
 
 }  // namespace kernel_function
 
-std::string function_head(HostDriver driver, const KernelDeclaration& kernel) {
+// AHEAD_NAME is a definition of the program's (cpu/ahead.cpp).
+static std::string symbol(const std::string& name) {
+  return "void " + name + "_box(ulong, ulong, ulong) __asm__(AHEAD_NAME(\"" + name + "\"));\n";
+}
+
+std::string function_head(FunctionForm form, const KernelDeclaration& kernel) {
   using namespace kernel_function;
   const std::string parameters = kernel.each(true, [](const KernelParameter& p) {
     return p.kind == KernelParameter::Kind::local ? "ulong " + p.name + "_bytes" : p.declaration();
   });
   const std::string group = "static inline void " + kernel.name + "_group(HostGroup host_group" +
                             (kernel.list.empty() ? "" : ", ") + parameters + ")";
-  const bool instruction = driver == HostDriver::basic;
-  return group + ";\n" +
-         (instruction ? "__attribute__((noinline, used))" + box_function(kernel, "ulong unused, ")
-                      : "static inline" + box_function(kernel, "")) +
-         (instruction ? address_by_instruction(kernel.name) : address_by_block(kernel.name)) + group;
+  const bool block = form == FunctionForm::block;
+  const std::string box = block ? "static inline" + box_function(kernel, "")
+                                : "__attribute__((noinline, used))" + box_function(kernel, "ulong unused, ");
+  if (form == FunctionForm::symbol) return group + ";\n" + symbol(kernel.name) + box + group;
+  return group + ";\n" + box + (block ? address_by_block(kernel.name) : address_by_instruction(kernel.name)) + group;
 }
 
 namespace kernel_function {

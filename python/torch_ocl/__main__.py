@@ -157,6 +157,9 @@ def doctor() -> int:
         except Exception as error:
             line("failed", f"{type(error).__name__}: {error}")
             good = False
+    if any(ocl.get_device_properties(index).is_cpu for index in range(core.device_count())):
+        print("kernels compiled ahead of time")
+        line("library", core.kernels_ahead())
     print("everything works" if good else "something is broken: see above")
     return 0 if good else 1
 

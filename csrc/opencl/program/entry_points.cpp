@@ -205,7 +205,7 @@ enum class Mark { none, cpu, task };  // of those that can be functions
 
 class Writer {
  public:
-  Writer(std::string_view source, HostDriver functions) : source_(source), functions_(functions) {}
+  Writer(std::string_view source, FunctionForm functions) : source_(source), functions_(functions) {}
 
   EntryPoints write() {
     result_.source.reserve(source_.size() + source_.size() / 4 + 1024);
@@ -319,10 +319,10 @@ class Writer {
     });
   }
 
-  bool calls() const { return functions_ != HostDriver::none; }
+  bool calls() const { return functions_ != FunctionForm::none; }
 
   std::string_view source_;
-  HostDriver functions_;
+  FunctionForm functions_;
   size_t copied_ = 0;       // of the source, to the result
   Mark mark_ = Mark::none;  // of the kernel that was last met
   EntryPoints result_;
@@ -335,8 +335,17 @@ std::string KernelParameter::declaration() const {
   return "__global " + type + " *" + name + "_buffer, ulong " + name + "_offset";
 }
 
-EntryPoints write_entry_points(std::string_view source, HostDriver functions) {
+FunctionForm function_form(HostDriver driver) {
+  if (driver == HostDriver::none) return FunctionForm::none;
+  return driver == HostDriver::basic ? FunctionForm::instruction : FunctionForm::block;
+}
+
+EntryPoints write_entry_points(std::string_view source, FunctionForm functions) {
   return Writer(source, functions).write();
+}
+
+EntryPoints write_entry_points(std::string_view source, HostDriver functions) {
+  return write_entry_points(source, function_form(functions));
 }
 
 }  // namespace ocl

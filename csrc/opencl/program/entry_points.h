@@ -54,16 +54,23 @@ struct KernelDeclaration {
   }
 };
 
+// How kernels that become functions are found: not at all, they are enqueued; by a second kernel that tells the
+// address, with an instruction or from a block; or they are symbols of a library, which is compiled ahead of time
+// (ahead.h).
+enum class FunctionForm { none, instruction, block, symbol };
+FunctionForm function_form(HostDriver driver);
+
 struct EntryPoints {
   std::string source;
   bool functions = false;  // whether kernels were made functions
 };
 
+EntryPoints write_entry_points(std::string_view source, FunctionForm functions);
 // `functions`: the driver whose kernels are called; none: all are enqueued.
 EntryPoints write_entry_points(std::string_view source, HostDriver functions);
 
 // Defined in csrc/cpu: what stands in place of a kernel that is called, up to its body. In the body a tensor x is
 // x_buffer and x_offset, and local memory x is CALLABLE_MEMORY(type, x_bytes), which Executor::function_source defines.
-std::string function_head(HostDriver driver, const KernelDeclaration& kernel);
+std::string function_head(FunctionForm form, const KernelDeclaration& kernel);
 
 }  // namespace ocl

@@ -3,6 +3,7 @@
 #include "opencl/capabilities/bfloat16_pairs.h"
 #include "opencl/capabilities/fma.h"
 #include "opencl/capabilities/simulated.h"
+#include "opencl/program/ahead.h"
 #include "opencl/program/build_ahead.h"
 #include "base/environment.h"
 #include "opencl/program/entry_points.h"
@@ -108,6 +109,8 @@ std::string preamble(const Device& device, const std::string& source, bool funct
 }
 
 struct Program {
+  std::once_flag looked, found;  // for what was compiled ahead of time, for the driver's
+  std::string ahead_name;
   cl_program handle = nullptr;  // or
   std::shared_ptr<BuildAhead> ahead;
   std::exception_ptr error;  // a BuildError of a guarded device, where callers have another way and come again
@@ -116,7 +119,6 @@ struct Program {
 
 struct Programs {
   std::mutex mutex;
-  std::unordered_map<std::string, std::shared_ptr<std::once_flag>> once;
   std::unordered_map<std::string, Program> programs;
   std::atomic<uint64_t> built{0}, loaded{0};
 };
@@ -146,24 +148,32 @@ void find_program(Program& program, ProgramRequest request, BuildTime when) {
   announce_wait(*request.device, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
 }
 
-// `file` names the program; `variant` and the name determine what make_source() gives.
+// The kernel, or the one of that name that another thread has made meanwhile.
+Kernel& keep(Program& program, const char* file, std::unique_ptr<Kernel> kernel) {
+  std::lock_guard lock(programs().mutex);
+  auto& slot = program.kernels[kernel->name()];
+  if (slot) return *slot;
+  slot = std::move(kernel);
+  if (environment::flag("TORCH_OCL_BUILD_LOG"))
+    std::fprintf(stderr, "torch_ocl: kernel %s %s\n", file, slot->name().c_str());
+  return *slot;
+}
+
+// Appends the program to a list (kernels_cl/ahead/programs.txt) of those to be compiled ahead of time.
+void record(const std::string& list, const std::string& file, const std::string& defines) {
+  if (!file.ends_with(".cl")) return;  // a text that somebody has made
+  const std::string lines = "== " + file + "\n" + defines;
+  const bool written = static_cast<bool>(std::ofstream(list, std::ios::app | std::ios::binary) << lines << std::flush);
+  if (!written)
+    environment::reject("TORCH_OCL_RECORD_PROGRAMS", list, "a file that can be written", "programs are not recorded");
+}
+
+// The driver's program, built or being built. `source`: what make_source() gave, or nothing. Errors: BuildError.
 template <class MakeSource>
-Kernel& find_or_build(Device& device, const char* file, const char* name, const std::string& variant, BuildTime when,
-                      MakeSource&& make_source) {
-  Programs& all = programs();
-  const std::string id = std::to_string(device.index()) + "\n" + file + "\n" + variant;
-  std::shared_ptr<std::once_flag> once;
-  Program* program = nullptr;
-  {
-    std::lock_guard lock(all.mutex);
-    program = &all.programs[id];
-    auto& flag = all.once[id];
-    if (!flag) flag = std::make_shared<std::once_flag>();
-    once = flag;
-  }
-  std::call_once(*once, [&] {
-    std::string source;
-    make_source(source);
+void find_or_build(Program& program, Device& device, const char* file, const char* name, const std::string& variant,
+                   std::string source, MakeSource&& make_source, BuildTime when) {
+  std::call_once(program.found, [&] {
+    if (source.empty()) make_source(source);
     const EntryPoints entries =
         write_entry_points(source, device.calls_kernels() ? device.executor()->driver() : HostDriver::none);
     source = preamble(device, entries.source, entries.functions) + entries.source;
@@ -172,21 +182,47 @@ Kernel& find_or_build(Device& device, const char* file, const char* name, const 
     ProgramRequest request{&device, file, key, options, std::move(source), name, variant};
     if (auto folder = environment::get("TORCH_OCL_DUMP_SOURCE")) dump_source(*folder, request);
     try {
-      find_program(*program, std::move(request), when);
+      find_program(program, std::move(request), when);
     } catch (const BuildError&) {
       if (!device.guarded()) throw;
-      program->error = std::current_exception();
+      program.error = std::current_exception();
     }
   });
-  if (program->error) std::rethrow_exception(program->error);
-  std::lock_guard lock(all.mutex);
-  auto& slot = program->kernels[name];
-  if (!slot) {
-    slot = program->ahead ? std::make_unique<Kernel>(device, program->ahead, name)
-                          : std::make_unique<Kernel>(device, program->handle, name);
-    if (environment::flag("TORCH_OCL_BUILD_LOG")) std::fprintf(stderr, "torch_ocl: kernel %s %s\n", file, name);
+  if (program.error) std::rethrow_exception(program.error);
+}
+
+// `file` names the program; `variant` and the name determine what make_source() gives.
+template <class MakeSource>
+Kernel& find_kernel(Device& device, const char* file, const char* name, const std::string& variant, BuildTime when,
+                    MakeSource&& make_source) {
+  Programs& all = programs();
+  const std::string id = std::to_string(device.index()) + "\n" + file + "\n" + variant;
+  Program* program = nullptr;
+  {
+    std::lock_guard lock(all.mutex);
+    program = &all.programs[id];
+    if (const auto known = program->kernels.find(name); known != program->kernels.end()) return *known->second;
   }
-  return *slot;
+  std::string source;
+  std::call_once(program->looked, [&] {
+    make_source(source);
+    program->ahead_name = ahead::program(device, source);
+    if (const auto list = environment::get("TORCH_OCL_RECORD_PROGRAMS")) record(*list, file, variant);
+  });
+  if (!program->ahead_name.empty()) {
+    auto kernel = std::make_unique<Kernel>(device, std::shared_ptr<BuildAhead>(), name);
+    if (ahead::call(*kernel, program->ahead_name)) {
+      if (auto folder = environment::get("TORCH_OCL_DUMP_SOURCE")) {
+        if (source.empty()) make_source(source);
+        dump_source(*folder, {&device, file, program->ahead_name, {}, ahead::text(device, source), name, variant});
+      }
+      return keep(*program, file, std::move(kernel));
+    }
+  }
+  find_or_build(*program, device, file, name, variant, std::move(source), make_source, when);
+  return keep(*program, file,
+              program->ahead ? std::make_unique<Kernel>(device, program->ahead, name)
+                             : std::make_unique<Kernel>(device, program->handle, name));
 }
 
 }  // namespace
@@ -264,7 +300,7 @@ static std::string program_define(const char* file, const char* name) {
 
 Kernel& get_kernel(Device& device, const char* file, const char* name, const Defines& all_defines, BuildTime when) {
   const std::string defines = program_define(file, name) + all_defines.str();
-  return find_or_build(device, file, name, defines, when, [&](std::string& source) {
+  return find_kernel(device, file, name, defines, when, [&](std::string& source) {
     source += defines;
     std::set<std::string> seen{file};
     expand(kernel_source(file), seen, source);
@@ -273,7 +309,7 @@ Kernel& get_kernel(Device& device, const char* file, const char* name, const Def
 
 Kernel& get_kernel_of_program(Device& device, const char* program, const char* name, const std::string& text,
                               BuildTime when) {
-  return find_or_build(device, program, name, text, when, [&](std::string& source) {
+  return find_kernel(device, program, name, text, when, [&](std::string& source) {
     std::set<std::string> seen;
     expand(text, seen, source);
   });

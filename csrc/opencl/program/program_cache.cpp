@@ -82,11 +82,7 @@ static std::string compiler_settings() {
   return result;
 }
 
-std::string key(const Device& device, const std::string& options, const std::string& source) {
-  const Capabilities& c = device.capabilities();
-  const std::string parts[] = {
-      std::to_string(format),        c.platform_name, c.platform_version, c.name, c.device_version, c.driver_version,
-      options + compiler_settings(), source};
+std::string hash(std::span<const std::string> parts) {
   uint64_t a = 0xcbf29ce484222325ull, b = 0x9e3779b97f4a7c15ull;
   for (const std::string& part : parts) {
     const uint64_t length = part.size();
@@ -97,6 +93,14 @@ std::string key(const Device& device, const std::string& options, const std::str
   std::snprintf(text, sizeof text, "%016llx%016llx", static_cast<unsigned long long>(a),
                 static_cast<unsigned long long>(b));
   return text;
+}
+
+std::string key(const Device& device, const std::string& options, const std::string& source) {
+  const Capabilities& c = device.capabilities();
+  const std::string parts[] = {
+      std::to_string(format),        c.platform_name, c.platform_version, c.name, c.device_version, c.driver_version,
+      options + compiler_settings(), source};
+  return hash(parts);
 }
 
 std::optional<std::vector<unsigned char>> read(const std::string& key) {

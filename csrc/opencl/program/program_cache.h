@@ -20,6 +20,7 @@
 #include "base/os.h"
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,8 @@ bool enabled();
 std::string folder();  // may not exist
 // Whether a file of the cache may be read: others keep off it (os::others_keep_off). Otherwise warns once.
 bool trusted(const std::string& path);
+// 32 hexadecimal digits of a 128-bit FNV-1a-style hash of these texts.
+std::string hash(std::span<const std::string> parts);
 std::string key(const Device& device, const std::string& options, const std::string& source);
 std::optional<std::vector<unsigned char>> read(const std::string& key);
 bool write(const std::string& key, const std::vector<unsigned char>& binary) noexcept;  // whether it is there now

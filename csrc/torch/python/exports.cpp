@@ -6,6 +6,7 @@
 #include "opencl/launch.h"
 #include "opencl/capabilities/tensor_cores.h"
 #include "opencl/part_executor.h"
+#include "opencl/program/ahead.h"
 #include "ops/conv/winograd.h"
 #include "ops/core/device_errors.h"
 #include "ops/core/precision.h"
@@ -130,6 +131,7 @@ std::string tuning_table(int device) { return ops::tuning::table(Device::get(dev
 void clear_tuning(int device) { ops::tuning::clear(Device::get(device)); }
 
 BuildCounts build_counts() { return ocl::build_counts(); }
+std::string kernels_ahead() { return ahead::state(); }
 void* generated_kernel(int device, const char* program, const char* name, const std::string& source) {
   return &get_kernel_of_program(Device::get(device), program, name, source);
 }

@@ -80,6 +80,7 @@ void set_tuning(bool on);
 std::string tuning_table(int device);
 void clear_tuning(int device);
 BuildCounts build_counts();
+std::string kernels_ahead();
 // Kernels that torch_ocl.inductor wrote (python/torch_ocl/inductor/runtime.py). The handle is one for
 // extension::Interface::launch. Where programs are compiled ahead this does not wait; finish_generated_kernel does.
 // Errors: BuildError.

@@ -303,6 +303,7 @@ PyMethodDef functions[] = {
     method<tuning_table>("tuning_table"),
     method<clear_tuning>("clear_tuning"),
     method<glue::build_counts>("build_counts"),
+    method<kernels_ahead>("kernels_ahead"),
     method<cache_folder>("cache_folder"),
     method<glue::cache_state>("cache_state"),
     method<clear_cache>("clear_cache"),

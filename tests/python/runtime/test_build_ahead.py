@@ -53,7 +53,7 @@ def start(folder, processes, code=STEP):
     }
     for path in caches.values():
         os.makedirs(path, exist_ok=True)
-    environment = os.environ | caches | {"TORCH_OCL_BUILD_PROCESSES": str(processes)}
+    environment = os.environ | caches | {"TORCH_OCL_BUILD_PROCESSES": str(processes), "TORCH_OCL_AHEAD": "0"}
     return subprocess.Popen(
         [sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

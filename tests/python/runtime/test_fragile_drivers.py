@@ -17,6 +17,7 @@ def run(folder, code, inject, **variables):
         "TORCH_OCL_CACHE_DIR": str(folder / "cache"),
         "TORCH_OCL_DUMP_SOURCE": str(folder / "sources"),
         "TORCH_OCL_INJECT": inject,
+        "TORCH_OCL_AHEAD": "0",
     }
     code = "import os, warnings, torch, torch_ocl\ntorch.manual_seed(0)\n" + code
     process = subprocess.run(
