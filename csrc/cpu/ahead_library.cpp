@@ -87,7 +87,7 @@ bool runs(const Level& level) {
 }
 
 std::string text(const Level& level, const std::string& program) {
-  static const std::string opencl = kernel_source("ahead/opencl.clh");
+  static const std::string opencl = expanded_source("ahead/opencl.clh");
   return opencl + "#define DEVICE_FP64 1\n#define CPU_STYLE 1\n#define NARROW_REGISTERS " +
          (level.narrow_registers ? "1\n" : "0\n") + kernel_function::source() +
          write_entry_points(program, FunctionForm::symbol).source;
