@@ -7,13 +7,13 @@ reductions heed n. GPU style: a work-item does one result, or a group reduces on
 
 import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import sympy
 import torch
-from torch._inductor.codegen.common import CSE, CSEVariable, IndentedBuffer, SizeArg, TensorArg
-from torch._inductor.virtualized import OpsValue, V
+from torch._inductor.codegen.common import CSEVariable, IndentedBuffer, SizeArg, TensorArg
+from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 from torch.utils._sympy.symbol import SymT, free_symbol_is_type, symbol_is_type
 
@@ -23,42 +23,10 @@ from .memory import MemoryKernel
 from .ops import OclOverrides
 from .printer import printer
 from .source import kernel_text
+from .variables import OclCSE
 
-Lines = Callable[[str], list[str]]
 # What differs from vector to vector, or from lane to lane.
 _WITHIN_ROWS = {"n", "at", "l", "LANE_IDS", "LANE_IDS_LONG", "LOADV"}
-
-
-class OclCSE(CSE):
-    """Declares every variable with its type, and keeps equal texts of different types apart (a mask and an int)."""
-
-    dtype: torch.dtype | None = None
-
-    def augment_key(self, cache_key: str) -> Any:
-        return (cache_key, self.dtype)
-
-    def generate(self, buffer: Any, expr: Any, *, dtype: Any = None, assignment: bool = True, **rest: Any) -> Any:
-        if isinstance(expr, (CSEVariable, OpsValue)) or not assignment:
-            return super().generate(buffer, expr, dtype=dtype, assignment=assignment, **rest)
-        assert isinstance(dtype, torch.dtype), f"no type for {expr}"
-        self.dtype, self.prefix = dtype, f"{dtypes.c_type(dtype, V.kernel.width)} "
-        if V.kernel.is_same_along_rows(str(expr)):
-            variable = super().generate(V.kernel.row_code, expr, dtype=dtype, assignment=assignment, **rest)
-            V.kernel.same_along_rows.add(str(variable))
-            return variable
-        return super().generate(buffer, expr, dtype=dtype, assignment=assignment, **rest)
-
-    def of_lines(self, buffer: Any, key: str, dtype: torch.dtype, make: Lines) -> CSEVariable:
-        """A variable that several lines compute; make(name) gives them, declaration included."""
-        self.dtype = dtype
-        variable = self.try_get(key)
-        if variable is None:
-            variable = self.newvar(dtype=dtype, shape=())
-            self.put(key, variable)
-            buffer.writelines(make(str(variable)))
-        else:
-            variable.use_count += 1
-        return variable
 
 
 class OclKernel(MemoryKernel):
