@@ -1,17 +1,16 @@
 """TORCH_OCL_DEVICES_PER_CPU: a CPU that is several devices, each with its share of the processors."""
 
+import functools
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 
+import fresh_process
 from distributed.launch import torchrun, write
 
-PACKAGE = Path(__file__).resolve().parents[3] / "python"
 ALLOWED = sorted(os.sched_getaffinity(0))
 LIMITS = ("TORCH_OCL_HOST_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "TORCH_OCL_DEVICES_PER_CPU")
 
@@ -22,18 +21,7 @@ def a_cpu(device):
         pytest.skip("a GPU is not cut")
 
 
-def run(*arguments, **variables):
-    """Standard output and standard error of a Python program; AssertionError where it fails."""
-    inherited = {name: value for name, value in os.environ.items() if name not in LIMITS}
-    done = subprocess.run(
-        [sys.executable, *arguments],
-        env=inherited | {"PYTHONPATH": str(PACKAGE)} | variables,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout.strip(), done.stderr
+run = functools.partial(fresh_process.run, without=LIMITS)
 
 
 FACTS = """

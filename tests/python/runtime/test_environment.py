@@ -2,28 +2,17 @@
 happens now."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 
-PACKAGE = Path(__file__).resolve().parents[3] / "python"
+import fresh_process
 
 
 def python(code, **variables):
     """(output, errors) of code in a fresh interpreter that ends well."""
-    inherited = {name: value for name, value in os.environ.items() if name not in ("TORCH_OCL_HOST_THREADS",)}
-    done = subprocess.run(
-        [sys.executable, "-c", "import torch, torch_ocl\n" + code],
-        env=inherited | {"PYTHONPATH": str(PACKAGE)} | variables,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout.strip(), done.stderr
+    return fresh_process.run("-c", "import torch, torch_ocl\n" + code, without=("TORCH_OCL_HOST_THREADS",), **variables)
 
 
 ONE_OF_EACH = """

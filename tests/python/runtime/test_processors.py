@@ -1,32 +1,18 @@
 """How many threads run kernels, where they may run, and what the doctor says about it."""
 
+import functools
 import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import torch
 
-PACKAGE = Path(__file__).resolve().parents[3] / "python"
+import fresh_process
+
 ALLOWED = os.sched_getaffinity(0)
 LIMITS = ("TORCH_OCL_HOST_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OMP_PROC_BIND", "OMP_PLACES")
 
 
-def run(*arguments, processors=None, **variables):
-    inherited = {name: value for name, value in os.environ.items() if name not in LIMITS}
-    command = [sys.executable, *arguments]
-    if processors:
-        command = ["taskset", "-c", ",".join(map(str, processors)), *command]
-    done = subprocess.run(
-        command,
-        env=inherited | {"PYTHONPATH": str(PACKAGE)} | variables,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout.strip(), done.stderr
+run = functools.partial(fresh_process.run, without=LIMITS)
 
 
 # The number of threads, and the processors that those of the pool may run on.
